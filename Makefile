@@ -1,0 +1,242 @@
+# Builds, runs, tests and documents the five stages. `make help` lists what there is to ask for.
+#
+# One make reads all of it, nothing calls itself. A stage is a folder stage1-* to stage5-* with a
+# main.c: what holds for one holds for all, so a new stage needs no edit here, and neither does a
+# new file in common/, in a stage or in tests/. Everything that is built goes below build/:
+#
+#   build/stage2-single-reactor   the servers
+#   build/libcommon.a             what no stage changes
+#   build/tests/conformance ...   the tests
+#   build/obj/                    objects, in folders like those of their sources
+#   build/address/ ...            the same once more for each SANITIZER
+#   build/site/                   the documents
+#
+# A line that starts with two # and a name is what `make help` prints.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL: # `make -j clean all` cleans first
+endif
+
+# ---- what can be asked for ---------------------------------------------------------------------
+
+STAGES  := $(patsubst %/main.c,%,$(wildcard stage[1-5]-*/main.c))
+NUMBERS := $(foreach s,$(STAGES),$(patsubst stage%,%,$(firstword $(subst -, ,$s))))
+
+# $(call stage,2) is stage2-single-reactor; nothing where there is no such stage.
+stage = $(filter stage$1-%,$(STAGES))
+
+# Refuses a number that is no stage's: $(call check_stage,NAME OF THE VARIABLE).
+check_stage = $(if $($1),$(if $(call stage,$($1)),,$(error \
+    $1=$($1): no such stage; there are: $(or $(NUMBERS),none yet))))
+$(call check_stage,STAGE)
+$(call check_stage,FROM)
+$(call check_stage,TO)
+
+SANITIZERS := address undefined thread
+ifneq ($(SANITIZER),)
+ifeq ($(filter $(SANITIZERS),$(SANITIZER)),)
+$(error SANITIZER=$(SANITIZER): not one of $(SANITIZERS))
+endif
+endif
+
+BUILD := build
+ifneq ($(words $(filter-out . ./ .. ../ /,$(BUILD))) of $(words $(BUILD)),1 of 1)
+$(error BUILD=$(BUILD): not a folder that can be used for products only)
+endif
+OUT := $(BUILD)$(SANITIZER:%=/%)
+
+# ---- compiler ----------------------------------------------------------------------------------
+
+# CFLAGS is the user's to replace; what the sources depend on stays.
+CFLAGS   ?= $(if $(SANITIZER),-O1,-O2) -g
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
+            -Wmissing-prototypes -Werror
+SANITIZE := $(SANITIZER:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+DEFINES  := -D_GNU_SOURCE $(if $(filter 1,$(NDEBUG)),-DNDEBUG)
+LANGUAGE := -std=c11 $(DEFINES) -I.
+
+COMPILE   = $(CC) $(LANGUAGE) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+LINK      = $(CC) $(CFLAGS) $(SANITIZE) -pthread $(LDFLAGS)
+
+# Where a kernel randomises many bits of the addresses, sanitized programs do not always start.
+FIXED := $(if $(SANITIZER),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+
+# Short lines that tell what is being made; V=1 shows the commands instead.
+Q   := $(if $(filter 1,$(V)),,@)
+say  = $(if $(filter 1,$(V)),@:,@printf '  %-7s %s\n') $1 $(patsubst $(BUILD)/%,%,$2)
+
+# ---- sources and objects -----------------------------------------------------------------------
+
+# $(call objects,FOLDER) are the objects of the sources in one folder.
+objects = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard $1/*.c))
+
+# Selectors differ from system to system. A file is chosen instead of #ifdefs in all of them.
+PLATFORM := $(patsubst Linux,linux,$(patsubst %BSD,bsd,$(patsubst Darwin,bsd,$(shell uname -s))))
+PLATFORM := $(if $(filter linux bsd,$(PLATFORM)),$(PLATFORM),posix)
+SELECTORS_linux := selector_epoll selector_providers_linux
+SELECTORS_bsd   := selector_kqueue selector_providers_bsd
+SELECTORS_posix := selector_providers_posix
+ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)), \
+    $(SELECTORS_linux) $(SELECTORS_bsd) $(SELECTORS_posix))
+
+LIBRARY := $(OUT)/libcommon.a
+LIBRARY_OBJECTS := $(filter-out $(ELSEWHERE:%=$(OUT)/obj/common/%.o), \
+    $(call objects,common) $(call objects,common/apps))
+
+## all: build every stage; this is the default
+.PHONY: all
+all: $(STAGES:%=$(OUT)/%)
+
+# What is linked depends on the folders of its sources too, or else it would keep a source that goes
+# away, and on this file. The second expansion lets a list depend on the stem ($$*).
+.SECONDEXPANSION:
+
+$(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(LIBRARY) % Makefile
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDLIBS)
+
+$(LIBRARY): $(LIBRARY_OBJECTS) common $(wildcard common/apps) Makefile
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+$(OUT)/obj/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+# Changes only when the commands do, so that `make CC=clang` after `make` mixes nothing.
+$(OUT)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(COMPILE) / $(LINK) $(LDLIBS))' >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+.PHONY: FORCE
+FORCE:
+
+# Headers, as the compiler saw them.
+-include $(wildcard $(OUT)/obj/*/*.d $(OUT)/obj/*/*/*.d)
+
+## run [STAGE=N] [ARGS="..."]: run the server of a stage, of the last one if none is named
+.PHONY: run
+RUN := $(call stage,$(or $(STAGE),$(lastword $(NUMBERS))))
+run: $(RUN:%=$(OUT)/%)
+	$(if $(RUN),,$(error there is no stage yet))@exec $(FIXED) $< $(ARGS)
+
+# ---- tests -------------------------------------------------------------------------------------
+
+# Criterion is asked for only here, so that servers build and run without it. The answers are kept
+# in files that the compiler reads with @, because they are not there before it is installed.
+CRITERION := $(OUT)/criterion.cflags
+NEED_CRITERION := tests/need.sh Criterion 'pkg-config --exists criterion' libcriterion-dev pkg-config
+
+$(CRITERION):
+	@$(NEED_CRITERION)
+	@mkdir -p $(@D)
+	@pkg-config --libs criterion >$(@:.cflags=.libs)
+	@pkg-config --cflags criterion >$@
+
+# A stage's own tests may include its headers by their bare names, as the stage does, and call all
+# of its functions but main(): Criterion brings one, and with another one no test would run.
+tested_stage = $(call stage,$(patsubst stage%,%,$(firstword $(subst /, ,$1))))
+tested_objects = $(filter-out %/main.o,$(call objects,$(call tested_stage,$1)))
+
+$(OUT)/obj/tests/%.o: tests/%.c $(OUT)/flags | $(CRITERION)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -Itests $(addprefix -I,$(call tested_stage,$*)) @$(CRITERION) -c -o $@ $<
+
+TEST_OBJECTS := $(call objects,tests/support) \
+    $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
+LINK_TEST = $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) @$(CRITERION:.cflags=.libs) $(LDLIBS)
+
+SUITES       := $(foreach s,common conformance,$(if $(wildcard tests/$s/*.c),$s))
+STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
+
+$(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
+    $(LIBRARY) tests/% $(wildcard tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+$(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
+    $$(call tested_objects,$$*) $(LIBRARY) tests/% $(wildcard tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+$(OUT)/tests/faulty-server: $(OUT)/obj/tests/faulty/faulty_server.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(LDLIBS)
+
+# Each suite is NAME=COMMAND for tests/run.sh. The suites of `make test` are run by one command,
+# one after the other: some tests measure time and want the machine for themselves.
+GATE = SANITIZER=$(SANITIZER) tests/gate.sh
+
+run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common')
+
+# $(call run_stage,N): what every server answers to, then what this stage promises.
+run_stage = $(foreach s,$(filter conformance,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)), \
+    'stage$1$(if $(filter conformance,$s), conformance)=SERVER="$(call server,$1)" $(GATE) \
+    $(OUT)/tests/$s')
+server = $(or $(SERVER),$(OUT)/$(call stage,$1))
+need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1)) \
+    $(addprefix $(OUT)/tests/,$(filter conformance,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)))
+
+need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty-server \
+    $(SUITES:%=$(OUT)/tests/%))
+run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-server \
+    CONFORMANCE=$(OUT)/tests/conformance tests/faulty/run.sh')
+
+run_makefile = 'makefile=tests/makefile.sh'
+
+ifneq ($(SERVER),)
+ifeq ($(wildcard $(SERVER)),)
+$(error SERVER=$(SERVER): no such program)
+endif
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+$(error SERVER= is for one stage: make test-stageN SERVER=$(SERVER))
+endif
+endif
+
+## test: build and run all tests; installs Criterion if it is missing
+.PHONY: test
+test: all $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty)
+	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
+	    $(if $(SANITIZER),,$(run_faulty) $(run_makefile))
+
+## test-common: run the tests of common/
+.PHONY: test-common
+test-common: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
+	@tests/run.sh $(run_common)
+
+## test-stageN [SERVER=path]: run the tests of stage N, against another server if one is named
+STAGE_TESTS := $(NUMBERS:%=test-stage%)
+.PHONY: $(STAGE_TESTS)
+$(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
+	@tests/run.sh $(call run_stage,$*)
+
+## test-faulty: show that the tests catch each fault of a faulty server
+.PHONY: test-faulty
+test-faulty: $(need_faulty)
+	@tests/run.sh $(run_faulty)
+
+## test-makefile: test what this file promises
+.PHONY: test-makefile
+test-makefile:
+	@tests/run.sh $(run_makefile)
+
+## clean: remove everything that was built
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([^:]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+	    awk -F '\t' '{ printf "  make %-28s %s\n", $$1, $$2 }'
