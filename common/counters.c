@@ -1,0 +1,28 @@
+#include "counters.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *const names[COUNTERS] = {
+    [COUNTER_ACCEPTED] = "accepted",
+    [COUNTER_REJECTED] = "rejected",
+    [COUNTER_CLOSED] = "closed",
+    [COUNTER_TIMED_OUT] = "timed_out",
+    [COUNTER_MESSAGES] = "messages",
+    [COUNTER_TOO_LONG] = "too_long",
+    [COUNTER_BYTES_IN] = "bytes_in",
+    [COUNTER_BYTES_OUT] = "bytes_out",
+    [COUNTER_WAKEUPS_ASKED] = "wakeups_asked",
+    [COUNTER_WAKEUPS_WRITTEN] = "wakeups_written",
+};
+
+/* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */
+void counters_print(const struct counters *counters, const char *program)
+{
+    char line[1024];
+    size_t used = (size_t)snprintf(line, sizeof(line), "%s: stats", program);
+    for (int i = 0; i < COUNTERS && used < sizeof(line); i++)
+        used += (size_t)snprintf(line + used, sizeof(line) - used, " %s=%" PRIu64, names[i],
+                                 counters_get(counters, (enum counter)i));
+    fprintf(stderr, "%s\n", line);
+}

@@ -1,0 +1,76 @@
+/*
+ * How long a connection may take, for each thing that a useless one can drag out.
+ *
+ * An idle timeout alone does not do: any byte resets it, so one byte each period keeps a useless
+ * connection for ever (erratum 20). Beside it stand a deadline for a request that was begun, a
+ * deadline for output that is not read, and a limit to the whole connection's life.
+ *
+ * This only keeps the books; who looks at them, and when, is the stage's business.
+ *
+ * Interface: one thread at a time, without a lock. Times are milliseconds of clock_ms().
+ */
+#ifndef COMMON_DEADLINES_H
+#define COMMON_DEADLINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Milliseconds; 0 is no limit. One set serves all connections. */
+struct deadline_limits {
+    int64_t idle;     /* --idle-timeout: nothing received and nothing sent */
+    int64_t request;  /* --request-timeout: from the first byte of a message to its last */
+    int64_t lifetime; /* --lifetime: from accept on */
+    int64_t progress; /* --progress-timeout: for a peer to take DEADLINES_QUANTUM or all */
+};
+
+enum {
+    /** What a peer has to take of the output that waits, in each progress timeout; bytes. */
+    DEADLINES_QUANTUM = 65536,
+};
+
+/** A connection's times. Those that can be off are 0 then. */
+struct deadlines {
+    int64_t born;
+    int64_t active;   /* when a byte last moved in either direction */
+    int64_t request;  /* since when part of a message is there */
+    int64_t progress; /* since when output waits, or a quantum of it was last taken */
+    uint64_t sent;    /* bytes sent in all, when last looked at */
+    uint64_t taken;   /* bytes sent since the moment that progress tells */
+};
+
+/** Which limit was passed. */
+enum deadline {
+    DEADLINE_NONE,
+    DEADLINE_IDLE,
+    DEADLINE_REQUEST,
+    DEADLINE_LIFETIME,
+    DEADLINE_PROGRESS,
+};
+
+/** At accept. */
+void deadlines_start(struct deadlines *deadlines, int64_t now);
+
+/** Some bytes were received. */
+void deadlines_received(struct deadlines *deadlines, int64_t now);
+
+/** All whole messages have been taken out; partial says whether the beginning of one is left. */
+void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial);
+
+/** The output stands at sent bytes in all, and some of it waits or not. */
+void deadlines_output(struct deadlines *deadlines, int64_t now, uint64_t sent, bool waiting);
+
+/** The limit that is passed at that moment. */
+enum deadline deadlines_passed(const struct deadlines *deadlines,
+                               const struct deadline_limits *limits, int64_t now);
+
+/** The moment at which the first limit will be passed if nothing happens; INT64_MAX if none. */
+int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits);
+
+/** Whether any limit is set. */
+bool deadline_limits_any(const struct deadline_limits *limits);
+
+/** "idle timeout" and so on, for the log. */
+const char *deadline_name(enum deadline deadline);
+
+#endif

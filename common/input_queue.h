@@ -1,0 +1,94 @@
+/*
+ * What a connection has received and nobody has handled yet (Hitchens, "Basic Queue Interfaces").
+ *
+ * TCP is a stream: a read returns a piece of a message, or several and a half. The input queue
+ * collects the pieces and gives them back as messages. It is a chain of segments: bytes come in
+ * behind the tail by one readv(2), and leave at the head. Hitchens' own queue was one fixed buffer
+ * of 1024 bytes, and a longer line stopped his server for ever (erratum 1); this one grows to a
+ * limit, and says so when the limit is reached.
+ *
+ * Interface:
+ * - One thread at a time, without a lock: a connection's input has one reader.
+ * - A message handed out is a view into the queue. It is good until the next call on the queue,
+ *   whatever call that is (only the const ones excepted).
+ * - A message in one segment is handed out where it lies; one that crosses a border is joined in a
+ *   block of its own. Nobody outside can tell.
+ * - An empty queue holds no memory, once a search has come back with nothing.
+ */
+#ifndef COMMON_INPUT_QUEUE_H
+#define COMMON_INPUT_QUEUE_H
+
+#include "buffer_factory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/** Bytes that lie together in memory and belong to somebody else. */
+struct message {
+    const unsigned char *data;
+    size_t length;
+};
+
+struct input_queue {
+    struct buffer_factory *factory;
+    struct segment *head;
+    struct segment *tail;
+    unsigned char *joined;  /* the message handed out last, if it had to be joined; else NULL */
+    uint32_t length;        /* bytes in the queue */
+    uint32_t limit;         /* bytes it may hold; never changes */
+    uint32_t searched;      /* bytes from the front that are known not to be searched_for */
+    uint8_t searched_for;   /* the byte of the last search */
+    uint8_t fresh_segments; /* how much new room the next fill offers */
+};
+
+enum {
+    /** The new room that a fill offers to a connection that sends a lot: 16 KiB. */
+    INPUT_QUEUE_MOST_FRESH = 4,
+};
+
+/** An empty queue that holds at most limit bytes. The factory has to outlive it. */
+void input_queue_init(struct input_queue *queue, struct buffer_factory *factory, uint32_t limit);
+
+/** Gives all memory back. The queue is empty and may be used again. */
+void input_queue_clear(struct input_queue *queue);
+
+/**
+ * Reads what the socket has, by one readv(2) into the room of the last segment and new segments.
+ * Returns the bytes read; 0 at end of stream; -1 with errno on error, among them EAGAIN (nothing to
+ * read now), ENOMEM (no segment to be had), ENOBUFS (the queue is at its limit). An error leaves
+ * the queue as it was.
+ */
+ssize_t input_queue_fill(struct input_queue *queue, int fd);
+
+/**
+ * Finds the first wanted byte; *index is its distance from the front. A search goes on where the
+ * last one for the same byte gave up, so a long line costs one pass, however many pieces it comes
+ * in.
+ */
+bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index);
+
+/**
+ * Takes count bytes, which must be there, from the front and hands them out as one message.
+ * False if they had to be joined and there is no memory; the queue is unchanged then.
+ */
+bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message);
+
+/** Drops count bytes, which must be there, from the front. */
+void input_queue_discard(struct input_queue *queue, size_t count);
+
+/** The byte at a distance from the front, which must be there. */
+unsigned char input_queue_at(const struct input_queue *queue, size_t index);
+
+/** Bytes in the queue. */
+static inline size_t input_queue_length(const struct input_queue *queue)
+{
+    return queue->length;
+}
+
+static inline bool input_queue_is_empty(const struct input_queue *queue)
+{
+    return queue->length == 0;
+}
+
+#endif

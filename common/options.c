@@ -1,0 +1,186 @@
+#include "options.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    USAGE_ERROR = 2,
+    MOST_SECONDS = 100000000, /* three years; in milliseconds it is far from any overflow */
+};
+
+void options_init(struct options *options, const char *program, const char *summary)
+{
+    *options = (struct options){.program = program, .summary = summary, .version = "1.0"};
+}
+
+void options_add(struct options *options, struct option option)
+{
+    assert(options->count < OPTIONS_MOST);
+    options->table[options->count++] = option;
+}
+
+static void print_help(const struct options *options)
+{
+    printf("usage: %s [options]\n\n%s\n\noptions:\n", options->program, options->summary);
+    for (size_t i = 0; i < options->count; i++) {
+        const struct option *option = &options->table[i];
+        char usage[64];
+        snprintf(usage, sizeof(usage), "%s %s", option->name,
+                 option->value != NULL ? option->value : "");
+        printf("  %-28s %s", usage, option->help);
+        if (option->standard != NULL)
+            printf(" [%s]", option->standard);
+        printf("\n");
+    }
+    printf("  %-28s print this and exit\n", "--help");
+    printf("  %-28s print the version and exit\n", "--version");
+}
+
+/* One line on standard error; the status to exit with. */
+static int usage_error(const struct options *options, const char *what, const char *why,
+                       const char *detail)
+{
+    fprintf(stderr, "%s: %s: %s%s\n", options->program, what, why, detail);
+    return USAGE_ERROR;
+}
+
+static int bad_value(const struct options *options, const struct option *option, const char *text)
+{
+    char why[160];
+    if (option->read == option_number)
+        snprintf(why, sizeof(why),
+                 "not a number from %llu to %llu: ", (unsigned long long)option->least,
+                 (unsigned long long)option->most);
+    else
+        snprintf(why, sizeof(why), "not %s: ", option->takes);
+    return usage_error(options, option->name, why, text);
+}
+
+/* The option that an argument names, up to its end or to the equals sign. */
+static const struct option *find(const struct options *options, const char *argument, size_t length)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        const struct option *option = &options->table[i];
+        if (strlen(option->name) == length && memcmp(option->name, argument, length) == 0)
+            return option;
+    }
+    return NULL;
+}
+
+/* Reads the option at argv[*i] and moves *i past it. */
+static int parse_one(struct options *options, int argc, char **argv, int *i)
+{
+    const char *argument = argv[(*i)++];
+    if (strncmp(argument, "--", 2) != 0)
+        return usage_error(options, argument, "unexpected argument (see --help)", "");
+
+    size_t length = strcspn(argument, "=");
+    const struct option *option = find(options, argument, length);
+    const char *text = argument[length] == '=' ? argument + length + 1 : NULL;
+    if (option == NULL)
+        return usage_error(options, argument, "unknown option (see --help)", "");
+
+    if (option->value == NULL) {
+        if (text != NULL)
+            return usage_error(options, option->name, "takes no value", "");
+        *(bool *)option->target = true;
+        return OPTIONS_SERVE;
+    }
+    if (text == NULL && *i == argc)
+        return usage_error(options, option->name, "needs a value: ", option->value);
+    if (text == NULL)
+        text = argv[(*i)++];
+    return option->read(option, text) ? OPTIONS_SERVE : bad_value(options, option, text);
+}
+
+static void set_defaults(struct options *options)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        struct option *option = &options->table[i];
+        if (option->value == NULL) {
+            *(bool *)option->target = false;
+            continue;
+        }
+        bool good = option->read(option, option->standard);
+        assert(good);
+        (void)good;
+    }
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+    set_defaults(options);
+    for (int i = 1; i < argc;) {
+        if (strcmp(argv[i], "--help") == 0) {
+            print_help(options);
+            return EXIT_SUCCESS;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("%s %s\n", options->program, options->version);
+            return EXIT_SUCCESS;
+        }
+        int status = parse_one(options, argc, argv, &i);
+        if (status != OPTIONS_SERVE)
+            return status;
+    }
+    return OPTIONS_SERVE;
+}
+
+/* Digits only: no sign, no space, nothing behind them; false past most. */
+static bool read_digits(const char *text, uint64_t most, uint64_t *number)
+{
+    *number = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (digit > most || *number > (most - digit) / 10)
+            return false;
+        *number = *number * 10 + digit;
+    }
+    return *number <= most;
+}
+
+bool option_number(const struct option *option, const char *text)
+{
+    uint64_t number;
+    if (!read_digits(text, option->most, &number) || number < option->least)
+        return false;
+    *(uint64_t *)option->target = number;
+    return true;
+}
+
+bool option_port(const struct option *option, const char *text)
+{
+    return read_digits(text, 65535, option->target);
+}
+
+/* Up to three decimals count; milliseconds are all that the clocks here tell. */
+bool option_seconds(const struct option *option, const char *text)
+{
+    char whole[16];
+    size_t length = strcspn(text, ".");
+    if (length >= sizeof(whole))
+        return false;
+    memcpy(whole, text, length);
+    whole[length] = '\0';
+
+    uint64_t seconds;
+    uint64_t milliseconds = 0;
+    if (!read_digits(whole, MOST_SECONDS, &seconds))
+        return false;
+    if (text[length] == '.') {
+        const char *decimals = text + length + 1;
+        size_t places = strlen(decimals);
+        if (places > 3 || !read_digits(decimals, 999, &milliseconds))
+            return false;
+        for (; places < 3; places++)
+            milliseconds *= 10;
+    }
+    *(int64_t *)option->target = (int64_t)(seconds * 1000 + milliseconds);
+    return true;
+}

@@ -1,0 +1,70 @@
+/*
+ * The command line: one table says what options there are, how each is read, what --help prints,
+ * what the default is and what an error says.
+ *
+ * Interface:
+ * - A server fills the table with options_add(), then calls options_parse() once.
+ * - A default is text and goes through the same reading as what a user types, so that it cannot be
+ *   something that a user could not have typed.
+ * - `--name VALUE` and `--name=VALUE` are the same. The last of several wins.
+ */
+#ifndef COMMON_OPTIONS_H
+#define COMMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct option;
+
+/** Reads text into option->target; false if it is not what option->takes says. */
+typedef bool option_reader(const struct option *option, const char *text);
+
+struct option {
+    const char *name;     /* "--port" */
+    const char *value;    /* what --help calls the value, "N"; NULL: a flag, which takes none */
+    const char *standard; /* the default, as a user would type it; NULL for a flag */
+    const char *help;     /* one line */
+    const char *takes;    /* what an error calls the value: "not <takes>: <text>" */
+    option_reader *read;  /* NULL for a flag: the target is a bool and becomes true */
+    void *target;         /* what the reader expects; lives as long as the options */
+    uint64_t least;       /* for option_number */
+    uint64_t most;        /* for option_number */
+};
+
+enum {
+    OPTIONS_MOST = 48,
+
+    /** options_parse() says: go on and serve. Anything else is the status to exit with. */
+    OPTIONS_SERVE = -1,
+};
+
+struct options {
+    const char *program;
+    const char *summary; /* what the server is, for --help */
+    const char *version;
+    size_t count;
+    struct option table[OPTIONS_MOST];
+};
+
+void options_init(struct options *options, const char *program, const char *summary);
+
+/** Adds a row. */
+void options_add(struct options *options, struct option option);
+
+/**
+ * Sets all defaults, then reads the command line. --help and --version print to standard output and
+ * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2.
+ */
+int options_parse(struct options *options, int argc, char **argv);
+
+/** Reads a whole number from least to most into a uint64_t. */
+option_reader option_number;
+
+/** Reads a port number, 0 to 65535, into a uint64_t. */
+option_reader option_port;
+
+/** Reads seconds, decimals allowed, into an int64_t of milliseconds. */
+option_reader option_seconds;
+
+#endif

@@ -1,0 +1,288 @@
+#include "output_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    WRITE_SEGMENTS = 17, /* enough for a whole batch out of segments of our own */
+};
+
+void output_queue_init(struct output_queue *queue, struct buffer_factory *factory,
+                       const struct output_limits *limits, int fd)
+{
+    *queue = (struct output_queue){.factory = factory, .limits = limits, .fd = fd};
+    mutex_init(&queue->lock);
+}
+
+static void free_reference(struct segment *reference)
+{
+    shared_message_release(reference->shared);
+    free(reference);
+}
+
+/* Takes the first segment out of the chain and gives it back to where it came from. */
+static void drop_head(struct output_queue *queue) REQUIRES(&queue->lock)
+{
+    struct segment *dropped = queue->head;
+    queue->head = dropped->next;
+    if (queue->head == NULL)
+        queue->tail = NULL;
+    dropped->next = NULL;
+    if (dropped->shared != NULL)
+        free_reference(dropped);
+    else
+        buffer_factory_give_back(queue->factory, dropped);
+}
+
+static void drop_all(struct output_queue *queue) REQUIRES(&queue->lock)
+{
+    while (queue->head != NULL)
+        drop_head(queue);
+    queue->length = 0;
+}
+
+void output_queue_destroy(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    drop_all(queue);
+    mutex_unlock(&queue->lock);
+    mutex_destroy(&queue->lock);
+}
+
+/* A byte was lost, or will be: no later one may follow it on the stream. */
+static enum output_result break_queue(struct output_queue *queue, int error) REQUIRES(&queue->lock)
+{
+    drop_all(queue);
+    queue->broken = true;
+    errno = error;
+    return OUTPUT_BROKEN;
+}
+
+/* What the queue's state means for the caller; choked lasts from the high mark to the low one. */
+static enum output_result result_of(struct output_queue *queue) REQUIRES(&queue->lock)
+{
+    if (queue->length > queue->limits->high_mark)
+        queue->choked = true;
+    else if (queue->length <= queue->limits->low_mark)
+        queue->choked = false;
+
+    if (queue->choked)
+        return OUTPUT_CHOKED;
+    return queue->length == 0 || queue->corked ? OUTPUT_FLOWING : OUTPUT_WAITING;
+}
+
+/* The socket's answer to a write of wanted bytes: how many it took, or -1 if the peer is gone. */
+static ssize_t write_some(struct output_queue *queue, const struct iovec *iov, int count)
+    REQUIRES(&queue->lock)
+{
+    ssize_t written;
+    do
+        written = writev(queue->fd, iov, count);
+    while (written < 0 && errno == EINTR);
+    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        written = 0;
+    if (written > 0)
+        queue->sent += (uint64_t)written;
+    return written;
+}
+
+static const unsigned char *bytes_of(const struct segment *segment)
+{
+    return (segment->shared != NULL ? segment->shared->data : segment->data) + segment->start;
+}
+
+/* Points iov at the front of the chain, a batch at the most; *total is what it comes to. */
+static int gather(const struct output_queue *queue, struct iovec *iov, size_t *total)
+    REQUIRES(&queue->lock)
+{
+    int count = 0;
+    *total = 0;
+    for (const struct segment *segment = queue->head;
+         segment != NULL && count < WRITE_SEGMENTS && *total < (size_t)OUTPUT_QUEUE_BATCH;
+         segment = segment->next) {
+        size_t room = (size_t)OUTPUT_QUEUE_BATCH - *total;
+        size_t here = segment_length(segment) < room ? segment_length(segment) : room;
+        iov[count++] = (struct iovec){(void *)(uintptr_t)bytes_of(segment), here};
+        *total += here;
+    }
+    return count;
+}
+
+/* The socket took count bytes from the front. */
+static void consume(struct output_queue *queue, size_t count) REQUIRES(&queue->lock)
+{
+    queue->length -= count;
+    while (count > 0) {
+        size_t here = segment_length(queue->head);
+        if (count < here) {
+            queue->head->start += count;
+            return;
+        }
+        count -= here;
+        drop_head(queue);
+    }
+}
+
+/* A socket that takes less than it was offered is full; asking again would only say so. */
+static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->lock)
+{
+    if (queue->broken)
+        return break_queue(queue, EPIPE);
+    while (queue->length > 0) {
+        struct iovec iov[WRITE_SEGMENTS];
+        size_t offered;
+        int count = gather(queue, iov, &offered);
+        ssize_t written = write_some(queue, iov, count);
+        if (written < 0)
+            return break_queue(queue, errno);
+        consume(queue, (size_t)written);
+        if ((size_t)written < offered)
+            break;
+    }
+    return result_of(queue);
+}
+
+static void append_segment(struct output_queue *queue, struct segment *segment)
+    REQUIRES(&queue->lock)
+{
+    segment->next = NULL;
+    if (queue->tail == NULL)
+        queue->head = segment;
+    else
+        queue->tail->next = segment;
+    queue->tail = segment;
+}
+
+/* Copies bytes behind the tail; false if there is no memory for all of them. */
+static bool append_copy(struct output_queue *queue, const unsigned char *data, size_t length)
+    REQUIRES(&queue->lock)
+{
+    while (length > 0) {
+        struct segment *tail = queue->tail;
+        if (tail == NULL || tail->shared != NULL || segment_room(tail) == 0) {
+            tail = buffer_factory_take(queue->factory, 1);
+            if (tail == NULL)
+                return false;
+            append_segment(queue, tail);
+        }
+        size_t here = segment_room(tail) < length ? segment_room(tail) : length;
+        memcpy(tail->data + tail->end, data, here);
+        tail->end += here;
+        queue->length += here;
+        data += here;
+        length -= here;
+    }
+    return true;
+}
+
+/* A link without room of its own: start is this queue's position in the shared message. */
+static bool append_reference(struct output_queue *queue, struct shared_message *message,
+                             size_t start) REQUIRES(&queue->lock)
+{
+    struct segment *reference = malloc(sizeof(*reference));
+    if (reference == NULL)
+        return false;
+    shared_message_retain(message);
+    *reference = (struct segment){.start = start, .end = message->length, .shared = message};
+    append_segment(queue, reference);
+    queue->length += message->length - start;
+    return true;
+}
+
+/* Before anything is accepted: BROKEN and REFUSED say no, FLOWING says go on. */
+static enum output_result admit(struct output_queue *queue) REQUIRES(&queue->lock)
+{
+    if (queue->broken) {
+        errno = EPIPE;
+        return OUTPUT_BROKEN;
+    }
+    return queue->length > queue->limits->cap ? OUTPUT_REFUSED : OUTPUT_FLOWING;
+}
+
+/* Tries the socket first if nothing waits; how much of the message it took, -1 if it broke. */
+static ssize_t write_first(struct output_queue *queue, struct message message)
+    REQUIRES(&queue->lock)
+{
+    if (queue->corked || queue->length > 0)
+        return 0;
+    struct iovec iov = {(void *)(uintptr_t)message.data, message.length};
+    return write_some(queue, &iov, 1);
+}
+
+enum output_result output_queue_enqueue(struct output_queue *queue, struct message message)
+{
+    mutex_lock(&queue->lock);
+    enum output_result result = admit(queue);
+    if (result == OUTPUT_FLOWING) {
+        ssize_t taken = write_first(queue, message);
+        if (taken < 0)
+            result = break_queue(queue, errno);
+        else if (!append_copy(queue, message.data + taken, message.length - (size_t)taken))
+            result = break_queue(queue, ENOMEM);
+        else
+            result = result_of(queue);
+    }
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
+enum output_result output_queue_enqueue_shared(struct output_queue *queue,
+                                               struct shared_message *message)
+{
+    mutex_lock(&queue->lock);
+    enum output_result result = admit(queue);
+    if (result == OUTPUT_FLOWING) {
+        ssize_t taken = write_first(queue, (struct message){message->data, message->length});
+        if (taken < 0)
+            result = break_queue(queue, errno);
+        else if ((size_t)taken < message->length &&
+                 !append_reference(queue, message, (size_t)taken))
+            result = break_queue(queue, ENOMEM);
+        else
+            result = result_of(queue);
+    }
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
+enum output_result output_queue_drain(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    enum output_result result = drain(queue);
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
+void output_queue_cork(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    queue->corked = true;
+    mutex_unlock(&queue->lock);
+}
+
+enum output_result output_queue_uncork(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    queue->corked = false;
+    enum output_result result = drain(queue);
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
+size_t output_queue_length(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    size_t length = queue->length;
+    mutex_unlock(&queue->lock);
+    return length;
+}
+
+uint64_t output_queue_sent(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    uint64_t sent = queue->sent;
+    mutex_unlock(&queue->lock);
+    return sent;
+}
