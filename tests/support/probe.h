@@ -1,0 +1,54 @@
+/*
+ * What the system knows of a process, from /proc (Linux) and its CPU clock.
+ *
+ * Rules: every function returns -1 when the process is gone. Thread counts include the one that a
+ * ThreadSanitizer build adds: compare with probe_own_threads().
+ */
+#ifndef TESTS_PROBE_H
+#define TESTS_PROBE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PROBE_THREAD_SANITIZER 1
+#endif
+#if __has_feature(address_sanitizer)
+#define PROBE_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define PROBE_THREAD_SANITIZER 1
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define PROBE_ADDRESS_SANITIZER 1
+#endif
+
+/** True if the tests, and so the servers built with them, carry a sanitizer that fills address
+ * space. */
+bool probe_sanitized(void);
+
+/** Threads that the program made itself: all, less the one ThreadSanitizer adds. */
+long probe_own_threads(pid_t pid);
+
+/** Waits until the program has exactly this many threads of its own; false if it has not in time.
+ */
+bool probe_await_own_threads(pid_t pid, long wanted);
+
+/** Open descriptors. */
+long probe_descriptors(pid_t pid);
+
+/** Waits until the process has at most this many descriptors; false if it has not in time. */
+bool probe_await_descriptors(pid_t pid, long most);
+
+/** CPU time used so far by all threads, in seconds. */
+double probe_cpu_seconds(pid_t pid);
+
+/** CPU seconds used while @p milliseconds pass. */
+double probe_cpu_during(pid_t pid, int milliseconds);
+
+long probe_resident_kib(pid_t pid);
+long probe_virtual_kib(pid_t pid);
+
+#endif

@@ -1,0 +1,368 @@
+/*
+ * Starting and stopping the program under test: see server_process.h.
+ *
+ * The child must not inherit what belongs to Criterion (its pipes, its arena, its two environment
+ * variables), reads /dev/null, and dies with the test that started it.
+ */
+#include "server_process.h"
+
+#include "deadline.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 64, ERRORS_SHOWN = 2048 };
+
+const char *server_program(void)
+{
+    const char *path = getenv("SERVER");
+    cr_assert_not_null(path, "set SERVER to the path of the server program under test");
+    return path;
+}
+
+const char *server_name(void)
+{
+    const char *name = getenv("SERVER_NAME");
+    if (name && *name) {
+        return name;
+    }
+    const char *path = server_program();
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/** Splits @p text at spaces, in place, behind the program's path. */
+static void split_arguments(char *text, char *argv[ARGUMENTS_MAX])
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s", server_program());
+    int count = 0;
+    argv[count++] = path;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word && count < ARGUMENTS_MAX - 1;
+         word = strtok_r(NULL, " ", &rest)) {
+        argv[count++] = word;
+    }
+    argv[count] = NULL;
+}
+
+static struct rlimit both_limits(size_t value)
+{
+    return (struct rlimit){.rlim_cur = value, .rlim_max = value};
+}
+
+static void set_limits(struct server_limits limits)
+{
+    struct rlimit descriptors = both_limits(limits.descriptors);
+    struct rlimit address_space = both_limits(limits.address_space);
+    if (limits.descriptors > 0) {
+        setrlimit(RLIMIT_NOFILE, &descriptors);
+    }
+    if (limits.address_space > 0) {
+        setrlimit(RLIMIT_AS, &address_space);
+    }
+}
+
+/** In the child: no cr_ function, nothing that returns. */
+static _Noreturn void become_program(char *argv[], int out, int err, struct server_limits limits,
+                                     pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(126);
+    }
+    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    syscall(SYS_close_range, 3U, ~0U, 0U);
+    unsetenv("BXFI_MAP");
+    unsetenv("GMON_OUT_PREFIX");
+    set_limits(limits);
+    execv(argv[0], argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+static pid_t spawn(char *argv[], int out, int err, struct server_limits limits)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    cr_assert(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        become_program(argv, out, err, limits, parent);
+    }
+    return pid;
+}
+
+static int pidfd_of(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0U);
+    cr_assert(fd >= 0, "pidfd_open: %s", strerror(errno));
+    return fd;
+}
+
+static int memory_file(const char *name)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    cr_assert(fd >= 0, "memfd_create: %s", strerror(errno));
+    return fd;
+}
+
+static void file_text(int fd, char *text, size_t size)
+{
+    size_t length = 0;
+    while (length + 1 < size) {
+        ssize_t got = pread(fd, text + length, size - 1 - length, (off_t)length);
+        if (got <= 0) {
+            break;
+        }
+        length += (size_t)got;
+    }
+    text[length] = '\0';
+}
+
+void server_errors(const struct server_process *server, char *text, size_t size)
+{
+    file_text(server->err, text, size);
+}
+
+/** Reads the ready line byte by byte (nothing behind it is taken). Returns false at end or
+ * deadline. */
+static bool read_ready_line(struct server_process *server)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    size_t length = 0;
+    while (length + 1 < sizeof server->ready_line && test_await(server->out, POLLIN, end)) {
+        char byte;
+        if (read(server->out, &byte, 1) != 1) {
+            break;
+        }
+        if (byte == '\n') {
+            return true;
+        }
+        server->ready_line[length++] = byte;
+    }
+    return false;
+}
+
+/** Finds the port behind the last colon, and the family by the bracket before it. */
+static bool parse_ready_line(struct server_process *server)
+{
+    const char *colon = strrchr(server->ready_line, ':');
+    if (!colon || !strstr(server->ready_line, " on ")) {
+        return false;
+    }
+    char *rest = NULL;
+    long port = strtol(colon + 1, &rest, 10);
+    server->port = (int)port;
+    server->family = colon > server->ready_line && colon[-1] == ']' ? AF_INET6 : AF_INET;
+    return port > 0 && port < 65536 && *rest == '\0';
+}
+
+struct server_process server_start_at(const char *where, struct server_limits limits,
+                                      const char *options, ...)
+{
+    char text[2048] = "--port 0 ";
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, options);
+    vsnprintf(text + used, sizeof text - used, options, arguments);
+    va_end(arguments);
+    char shown[sizeof text];
+    snprintf(shown, sizeof shown, "%s", text);
+    char *argv[ARGUMENTS_MAX];
+    split_arguments(text, argv);
+
+    int pipe_ends[2];
+    cr_assert_eq(pipe2(pipe_ends, O_CLOEXEC), 0, "pipe: %s", strerror(errno));
+    struct server_process server = {.out = pipe_ends[0], .err = memory_file("server-stderr")};
+    server.pid = spawn(argv, pipe_ends[1], server.err, limits);
+    server.pidfd = pidfd_of(server.pid);
+    close(pipe_ends[1]);
+    if (!read_ready_line(&server) || !parse_ready_line(&server)) {
+        char errors[ERRORS_SHOWN];
+        server_errors(&server, errors, sizeof errors);
+        cr_assert_fail("%s: ran `%s %s` and waited %d ms for a first line on standard output like "
+                       "`%s: echo on 127.0.0.1:7002`; got \"%s\"; its standard error: %s",
+                       where, argv[0], shown, test_deadline_ms(), server_name(), server.ready_line,
+                       errors);
+    }
+    return server;
+}
+
+int server_await_end(struct server_process *server, double end)
+{
+    siginfo_t info = {0};
+    test_await(server->pidfd, POLLIN, end);
+    if (waitid(P_PID, (id_t)server->pid, &info, WEXITED | WNOHANG | WNOWAIT) == -1 ||
+        info.si_pid == 0) {
+        return -1;
+    }
+    int status = -1;
+    if (info.si_code == CLD_EXITED) {
+        status = info.si_status << 8;
+    } else {
+        status = info.si_status;
+    }
+    return status;
+}
+
+void server_forget(struct server_process *server)
+{
+    waitpid(server->pid, NULL, 0);
+    close(server->out);
+    close(server->err);
+    close(server->pidfd);
+    server->pid = 0;
+}
+
+void server_stop_at(const char *where, struct server_process *server)
+{
+    char errors[ERRORS_SHOWN];
+    server_signal(server, SIGTERM);
+    int status = server_await_end(server, test_now() + test_deadline_ms() / 1000.0);
+    server_errors(server, errors, sizeof errors);
+    if (status == -1) {
+        server_signal(server, SIGKILL);
+        server_forget(server);
+        cr_assert_fail(
+            "%s: sent SIGTERM; the server still runs %d ms later; its standard error: %s", where,
+            test_deadline_ms(), errors);
+    }
+    server_forget(server);
+    cr_assert(
+        WIFEXITED(status) && WEXITSTATUS(status) == 0,
+        "%s: sent SIGTERM and expected exit status 0; the server %s %d; its standard error: %s",
+        where, WIFEXITED(status) ? "exited with" : "was killed by signal",
+        WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), errors);
+}
+
+void server_signal(const struct server_process *server, int signal)
+{
+    kill(server->pid, signal);
+}
+
+/** The value of ` name=` in one line, -1 if it is not there. */
+static long long value_in_line(const char *line, size_t length, const char *name)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, " %s=", name);
+    const char *found = memmem(line, length, wanted, strlen(wanted));
+    return found ? strtoll(found + strlen(wanted), NULL, 10) : -1;
+}
+
+long long stats_value(const char *text, const char *name, int *lines)
+{
+    char prefix[256];
+    snprintf(prefix, sizeof prefix, "%s: stats ", server_name());
+    long long value = -1;
+    int count = 0;
+    for (const char *line = text; *line;) {
+        const char *end = strchr(line, '\n');
+        if (!end) {
+            break;
+        }
+        if (strncmp(line, prefix, strlen(prefix)) == 0) {
+            count++;
+            value = value_in_line(line, (size_t)(end - line), name);
+        }
+        line = end + 1;
+    }
+    if (lines) {
+        *lines = count;
+    }
+    return value;
+}
+
+long long server_counter_at(const char *where, const struct server_process *server,
+                            const char *name)
+{
+    static char text[1 << 20];
+    int before = 0;
+    int lines = 0;
+    server_errors(server, text, sizeof text);
+    stats_value(text, name, &before);
+    server_signal(server, SIGUSR1);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (lines <= before && test_left_ms(end) > 0) {
+        /* A file gives no event; a server that died does. */
+        test_await(server->pidfd, POLLIN, test_now() + 0.002);
+        server_errors(server, text, sizeof text);
+        stats_value(text, name, &lines);
+    }
+    cr_assert_gt(lines, before,
+                 "%s: sent SIGUSR1 and waited %d ms for a line `%s: stats name=value ...` on "
+                 "standard error; it holds: %.*s",
+                 where, test_deadline_ms(), server_name(), ERRORS_SHOWN, text);
+    long long value = stats_value(text, name, NULL);
+    cr_assert(value >= 0, "%s: the stats line has no %s=: %.*s", where, name, ERRORS_SHOWN, text);
+    return value;
+}
+
+void server_await_counter_at(const char *where, const struct server_process *server,
+                             const char *name, long long least)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    long long value;
+    while ((value = server_counter_at(where, server, name)) < least && test_left_ms(end) > 0) {
+    }
+    cr_assert(value >= least, "%s: waited %d ms for %s to reach %lld; it is %lld", where,
+              test_deadline_ms(), name, least, value);
+}
+
+static bool is_ready_line(const char *text)
+{
+    char prefix[256];
+    snprintf(prefix, sizeof prefix, "%s: echo on ", server_name());
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+struct program_result program_run(const char *options, ...)
+{
+    struct program_result result = {.exit_status = -1};
+    va_list arguments;
+    va_start(arguments, options);
+    vsnprintf(result.command, sizeof result.command, options, arguments);
+    va_end(arguments);
+    char text[sizeof result.command];
+    memcpy(text, result.command, sizeof text);
+    char *argv[ARGUMENTS_MAX];
+    split_arguments(text, argv);
+
+    int out = memory_file("program-stdout");
+    struct server_process process = {.err = memory_file("program-stderr")};
+    process.pid = spawn(argv, out, process.err, (struct server_limits){0});
+    process.pidfd = pidfd_of(process.pid);
+    process.out = out;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    int status = -1;
+    while (status == -1 && !result.started && !result.late) {
+        status = server_await_end(&process, test_now() + 0.02);
+        file_text(out, result.out, sizeof result.out);
+        result.started = status == -1 && is_ready_line(result.out);
+        result.late = status == -1 && test_left_ms(end) == 0;
+    }
+    if (status == -1) {
+        server_signal(&process, SIGKILL);
+    } else if (WIFEXITED(status)) {
+        result.exit_status = WEXITSTATUS(status);
+    }
+    server_errors(&process, result.err, sizeof result.err);
+    file_text(out, result.out, sizeof result.out);
+    server_forget(&process);
+    return result;
+}
