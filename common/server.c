@@ -200,14 +200,25 @@ static int open_listener(struct server *server)
     return cannot(server, what);
 }
 
+/* Each limit is at least the one below it, whatever the user gave. */
+static struct output_limits limits_in_order(const struct server_settings *settings)
+{
+    struct output_limits limits = {.low_mark = settings->output_low_mark,
+                                   .high_mark = settings->output_high_mark,
+                                   .cap = settings->output_cap};
+    if (limits.high_mark < limits.low_mark)
+        limits.high_mark = limits.low_mark;
+    if (limits.cap < limits.high_mark)
+        limits.cap = limits.high_mark;
+    return limits;
+}
+
 static void init_parts(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
     server->log = (struct log){.program = server->name, .level = settings->log_level};
     memset(&server->counters, 0, sizeof(server->counters));
-    server->output_limits = (struct output_limits){.high_mark = settings->output_high_mark,
-                                                   .low_mark = settings->output_low_mark,
-                                                   .cap = settings->output_cap};
+    server->output_limits = limits_in_order(settings);
     buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
     service_init(&server->service);
     server->service.work_us = settings->work_us;

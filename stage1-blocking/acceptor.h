@@ -1,0 +1,23 @@
+/*
+ * The acceptor takes in new connections and gives each to a thread (Lea, "Classic ServerSocket
+ * loop"; Roth's Acceptor). It runs in the main thread.
+ */
+#ifndef STAGE1_ACCEPTOR_H
+#define STAGE1_ACCEPTOR_H
+
+#include "handler_threads.h"
+
+struct acceptor {
+    struct server *server;
+    struct handler_threads *threads;
+    int64_t
+        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+};
+
+void acceptor_init(struct acceptor *acceptor, struct server *server,
+                   struct handler_threads *threads);
+
+/** Accepts connections until a signal asks the server to stop. */
+void acceptor_run(struct acceptor *acceptor);
+
+#endif

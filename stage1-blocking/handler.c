@@ -1,0 +1,159 @@
+#include "handler.h"
+
+#include "common/clock.h"
+#include "common/line_framing.h"
+#include "handler_threads.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+struct handler *handler_create(struct handler_threads *threads, struct server *server, int fd)
+{
+    struct handler *handler = calloc(1, sizeof(*handler));
+    if (handler == NULL)
+        return NULL;
+    handler->server = server;
+    handler->threads = threads;
+    handler->fd = fd;
+    input_queue_init(&handler->input, &server->buffers,
+                     line_framing_input_limit(server->settings.max_line));
+    output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
+    deadlines_start(&handler->deadlines, clock_ms());
+    return handler;
+}
+
+int handler_release(struct handler *handler)
+{
+    int fd = handler->fd;
+    input_queue_clear(&handler->input);
+    output_queue_destroy(&handler->output);
+    free(handler);
+    return fd;
+}
+
+/* Lets the next blocking call of that direction last until the next deadline, and no longer. */
+static void set_socket_timeout(struct handler *handler, int direction)
+{
+    const struct deadline_limits *limits = &handler->server->settings.deadlines;
+    if (!deadline_limits_any(limits))
+        return;
+    int64_t left = 0; /* to the kernel, no timeout at all */
+    int64_t next = deadlines_next(&handler->deadlines, limits);
+    if (next != INT64_MAX) {
+        left = next - clock_ms();
+        left = left > 0 ? left : 1;
+    }
+    struct timeval timeout = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+    setsockopt(handler->fd, SOL_SOCKET, direction, &timeout, sizeof(timeout));
+}
+
+/* Whether a deadline has passed, which ends the connection. */
+static bool timed_out(struct handler *handler)
+{
+    struct server *server = handler->server;
+    enum deadline passed =
+        deadlines_passed(&handler->deadlines, &server->settings.deadlines, clock_ms());
+    if (passed == DEADLINE_NONE)
+        return false;
+    counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
+    return true;
+}
+
+/* Reads what there is, or waits for it. False when there is nothing more to come. */
+static bool handler_read(struct handler *handler)
+{
+    ssize_t received;
+    do {
+        set_socket_timeout(handler, SO_RCVTIMEO);
+        received = input_queue_fill(&handler->input, handler->fd);
+    } while (received < 0 && errno == EAGAIN && !timed_out(handler));
+    if (received <= 0)
+        return false;
+    counters_add(&handler->server->counters, COUNTER_BYTES_IN, (uint64_t)received);
+    deadlines_received(&handler->deadlines, clock_ms());
+    return true;
+}
+
+/* Writes what waits, to the last byte. False if the peer is gone, or too slow. */
+static bool handler_send(struct handler *handler)
+{
+    uint64_t before = output_queue_sent(&handler->output);
+    enum output_result result;
+    do {
+        set_socket_timeout(handler, SO_SNDTIMEO);
+        result = output_queue_uncork(&handler->output);
+        deadlines_output(&handler->deadlines, clock_ms(), output_queue_sent(&handler->output),
+                         result != OUTPUT_FLOWING);
+    } while (result != OUTPUT_FLOWING && result != OUTPUT_BROKEN && !timed_out(handler));
+    counters_add(&handler->server->counters, COUNTER_BYTES_OUT,
+                 output_queue_sent(&handler->output) - before);
+    return result == OUTPUT_FLOWING;
+}
+
+/* Answers one request: what comes out of the service goes into the output queue. */
+static enum output_result handler_answer(struct handler *handler, struct message request)
+{
+    struct server *server = handler->server;
+    counters_add(&server->counters, COUNTER_MESSAGES, 1);
+    struct message reply = service_process(&server->service, request);
+    return output_queue_enqueue(&handler->output, reply);
+}
+
+/*
+ * Answers the whole requests there are, and holds the replies back so that one write takes them
+ * all; unless they get too many. What the last request in the queue looks like is the result.
+ */
+static enum framing_result handler_process(struct handler *handler)
+{
+    struct server *server = handler->server;
+    struct message request;
+    enum framing_result framing;
+    output_queue_cork(&handler->output);
+    while ((framing = line_framing_next(&handler->input, server->settings.max_line, &request)) ==
+           FRAMING_MESSAGE) {
+        if (handler_answer(handler, request) == OUTPUT_FLOWING)
+            continue;
+        if (!handler_send(handler))
+            return FRAMING_NO_MEMORY;
+        output_queue_cork(&handler->output);
+    }
+    if (framing == FRAMING_TOO_LONG) {
+        counters_add(&server->counters, COUNTER_TOO_LONG, 1);
+        output_queue_enqueue(&handler->output, server_too_long_text);
+    }
+    deadlines_framed(&handler->deadlines, clock_ms(), !input_queue_is_empty(&handler->input));
+    return framing;
+}
+
+/*
+ * The client may be sending still. A close would be answered to its next bytes as a reset, which
+ * can overtake what we sent last; so what it sends is dropped until it has seen our end of stream.
+ */
+static void handler_linger(struct handler *handler)
+{
+    const struct timeval timeout = {.tv_sec = SERVER_LINGER_MS / 1000};
+    int64_t end = clock_ms() + SERVER_LINGER_MS;
+    char dropped[4096];
+    shutdown(handler->fd, SHUT_WR);
+    setsockopt(handler->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    while (recv(handler->fd, dropped, sizeof(dropped), 0) > 0 && clock_ms() < end)
+        ;
+}
+
+void handler_run(struct handler *handler)
+{
+    enum framing_result framing = FRAMING_INCOMPLETE;
+    bool open = true;
+    bool stopping = false;
+    while (open && framing == FRAMING_INCOMPLETE && !stopping) {
+        stopping = handler_threads_stopping(handler->threads); /* read once more, then no more */
+        if (!handler_read(handler))
+            return;
+        framing = handler_process(handler);
+        open = handler_send(handler);
+    }
+    if (open)
+        handler_linger(handler);
+}

@@ -1,0 +1,203 @@
+#include "handler_threads.h"
+
+#include "common/clock.h"
+#include "common/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void add_handler(struct handler_threads *threads, struct handler *handler)
+{
+    mutex_lock(&threads->lock);
+    handler->next = threads->all;
+    if (handler->next != NULL)
+        handler->next->previous = handler;
+    threads->all = handler;
+    threads->count++;
+    mutex_unlock(&threads->lock);
+}
+
+/* Out of the list before its socket is closed, so that nobody shuts a socket that is reused. */
+static void remove_handler(struct handler_threads *threads, struct handler *handler)
+{
+    mutex_lock(&threads->lock);
+    if (handler->previous != NULL)
+        handler->previous->next = handler->next;
+    else
+        threads->all = handler->next;
+    if (handler->next != NULL)
+        handler->next->previous = handler->previous;
+    mutex_unlock(&threads->lock);
+}
+
+/* A removed handler is gone altogether: there is a place again. */
+static void count_down(struct handler_threads *threads)
+{
+    mutex_lock(&threads->lock);
+    threads->count--;
+    if (threads->count == 0)
+        condition_broadcast(&threads->gone);
+    if (threads->place_wanted)
+        signals_ring();
+    threads->place_wanted = false;
+    mutex_unlock(&threads->lock);
+}
+
+static void serve_to_the_end(struct handler_threads *threads, struct handler *handler)
+{
+    handler_run(handler);
+    remove_handler(threads, handler);
+    close(handler_release(handler));
+    counters_add(&threads->server->counters, COUNTER_CLOSED, 1);
+    count_down(threads);
+}
+
+/* A thread for one connection. */
+static void *serve_one(void *argument)
+{
+    struct handler *handler = argument;
+    thread_set_name("handler");
+    serve_to_the_end(handler->threads, handler);
+    return NULL;
+}
+
+/* Waits for a handler that has no thread yet; NULL when all is over. */
+static struct handler *next_waiting(struct handler_threads *threads)
+{
+    mutex_lock(&threads->lock);
+    while (threads->waiting == NULL && !handler_threads_stopping(threads))
+        condition_wait(&threads->work, &threads->lock);
+    struct handler *handler = threads->waiting;
+    if (handler != NULL)
+        threads->waiting = handler->next_waiting;
+    mutex_unlock(&threads->lock);
+    return handler;
+}
+
+/* A thread of the pool: one connection after the other. */
+static void *serve_many(void *argument)
+{
+    struct handler_threads *threads = argument;
+    struct handler *handler;
+    thread_set_name("pool");
+    while ((handler = next_waiting(threads)) != NULL)
+        serve_to_the_end(threads, handler);
+    return NULL;
+}
+
+/* Starts the pool's threads, as far as that works. */
+static int start_pool(struct handler_threads *threads, size_t wanted)
+{
+    threads->pool = calloc(wanted, sizeof(*threads->pool));
+    if (threads->pool == NULL)
+        return ENOMEM;
+    for (; threads->pool_size < wanted; threads->pool_size++) {
+        int error = thread_start(&threads->pool[threads->pool_size], serve_many, threads);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+int handler_threads_open(struct handler_threads *threads, struct server *server, size_t pool_size)
+{
+    memset(threads, 0, sizeof(*threads));
+    threads->server = server;
+    mutex_init(&threads->lock);
+    condition_init(&threads->work);
+    condition_init(&threads->gone);
+    int error = pool_size > 0 ? start_pool(threads, pool_size) : 0;
+    if (error == 0)
+        return 0;
+    log_write(&server->log, LOG_LEVEL_ERROR, "cannot start thread %zu of %zu: %s",
+              threads->pool_size + 1, pool_size, strerror(error));
+    handler_threads_close(threads);
+    return -1;
+}
+
+/* Puts the handler where the next free thread of the pool finds it. */
+static void add_waiting(struct handler_threads *threads, struct handler *handler)
+{
+    mutex_lock(&threads->lock);
+    if (threads->waiting == NULL)
+        threads->waiting = handler;
+    else
+        threads->last_waiting->next_waiting = handler;
+    threads->last_waiting = handler;
+    condition_signal(&threads->work);
+    mutex_unlock(&threads->lock);
+}
+
+bool handler_threads_serve(struct handler_threads *threads, int fd)
+{
+    struct handler *handler = handler_create(threads, threads->server, fd);
+    if (handler == NULL)
+        return false;
+    add_handler(threads, handler);
+    if (threads->pool_size > 0) {
+        add_waiting(threads, handler);
+    } else if (thread_start(NULL, serve_one, handler) != 0) {
+        remove_handler(threads, handler);
+        handler_release(handler);
+        count_down(threads);
+        return false;
+    }
+    counters_add(&threads->server->counters, COUNTER_ACCEPTED, 1);
+    return true;
+}
+
+bool handler_threads_place_for(struct handler_threads *threads, size_t most)
+{
+    mutex_lock(&threads->lock);
+    bool place = threads->count < most;
+    threads->place_wanted = !place;
+    mutex_unlock(&threads->lock);
+    return place;
+}
+
+bool handler_threads_stopping(struct handler_threads *threads)
+{
+    return atomic_load(&threads->stopping);
+}
+
+/* Ends every read or write that blocks, and makes later ones end at once. */
+static void shut_all(struct handler_threads *threads, int how) REQUIRES(&threads->lock)
+{
+    for (const struct handler *handler = threads->all; handler != NULL; handler = handler->next)
+        shutdown(handler->fd, how);
+}
+
+static void wait_until_gone(struct handler_threads *threads)
+{
+    int64_t deadline = clock_ms() + threads->server->settings.drain_timeout;
+    mutex_lock(&threads->lock);
+    shut_all(threads, SHUT_RD);
+    bool in_time = true;
+    while (threads->count > 0 && in_time)
+        in_time = condition_wait_until(&threads->gone, &threads->lock, deadline);
+
+    shut_all(threads, SHUT_RDWR);
+    service_cut_short(&threads->server->service);
+    while (threads->count > 0)
+        condition_wait(&threads->gone, &threads->lock);
+    mutex_unlock(&threads->lock);
+}
+
+void handler_threads_close(struct handler_threads *threads)
+{
+    mutex_lock(&threads->lock);
+    atomic_store(&threads->stopping, true);
+    condition_broadcast(&threads->work);
+    mutex_unlock(&threads->lock);
+
+    wait_until_gone(threads);
+    for (size_t i = 0; i < threads->pool_size; i++)
+        pthread_join(threads->pool[i], NULL);
+    free(threads->pool);
+    condition_destroy(&threads->gone);
+    condition_destroy(&threads->work);
+    mutex_destroy(&threads->lock);
+}

@@ -1,0 +1,55 @@
+/*
+ * The threads that run handlers: one for every connection, or a fixed pool.
+ *
+ * Lea's classic loop starts a thread for each client. Roth's first listing has a pool of ten: the
+ * connection that comes when all ten are busy is accepted, and waits for a thread that has become
+ * free. In both, a connection has a thread for as long as it lasts; this is what the next stages do
+ * away with.
+ *
+ * Interface:
+ * - The acceptor's thread opens, serves, stops and closes; handlers end in their own threads.
+ * - A handler is in the list of all from serve to its end, and its socket is open as long as it is
+ *   in there.
+ */
+#ifndef STAGE1_HANDLER_THREADS_H
+#define STAGE1_HANDLER_THREADS_H
+
+#include "handler.h"
+
+struct handler_threads {
+    struct server *server;
+    size_t pool_size; /* 0: a thread for every handler */
+    pthread_t *pool;
+    atomic_bool stopping;
+    struct mutex lock;
+    struct condition work;                     /* a handler waits, or all is over */
+    struct condition gone;                     /* the last handler has gone */
+    struct handler *all GUARDED_BY(&lock);     /* doubly linked */
+    struct handler *waiting GUARDED_BY(&lock); /* for a thread of the pool; oldest first */
+    struct handler *last_waiting GUARDED_BY(&lock);
+    size_t count GUARDED_BY(&lock);      /* handlers that are not destroyed yet */
+    bool place_wanted GUARDED_BY(&lock); /* the acceptor wants to hear of the next end */
+};
+
+/** Starts the pool, if there is to be one. 0, or -1 and the reason is in the log. */
+int handler_threads_open(struct handler_threads *threads, struct server *server, size_t pool_size);
+
+/** Finds a thread for a connection. False if there is none to be had; fd stays the caller's. */
+bool handler_threads_serve(struct handler_threads *threads, int fd);
+
+/** How many connections there are. */
+size_t handler_threads_count(struct handler_threads *threads);
+
+/** Whether there are fewer connections than most. If not, signals_ring() follows when one ends. */
+bool handler_threads_place_for(struct handler_threads *threads, size_t most);
+
+/** Whether handlers should come to an end. Any thread. */
+bool handler_threads_stopping(struct handler_threads *threads);
+
+/**
+ * Ends all handlers: no more is read than has arrived already, replies have until the drain timeout
+ * to leave, then sockets are shut under whoever still writes. Returns when all threads are gone.
+ */
+void handler_threads_close(struct handler_threads *threads);
+
+#endif
