@@ -208,11 +208,3 @@ size_t selector_key_count(struct selector *selector)
     mutex_unlock(&selector->lock);
     return count;
 }
-
-const struct selector_provider *selector_provider_find(const char *name)
-{
-    for (size_t i = 0; selector_providers[i] != NULL; i++)
-        if (strcmp(selector_providers[i]->name, name) == 0)
-            return selector_providers[i];
-    return NULL;
-}

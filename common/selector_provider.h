@@ -8,6 +8,7 @@
 #ifndef COMMON_SELECTOR_PROVIDER_H
 #define COMMON_SELECTOR_PROVIDER_H
 
+#include "options.h"
 #include "selector.h"
 
 /** One descriptor that the kernel found ready. */
@@ -46,8 +47,8 @@ struct selector_provider {
 /** The providers of this platform, best first, ended by NULL. */
 extern const struct selector_provider *const selector_providers[];
 
-/** The provider of that name; NULL if this platform has none. */
-const struct selector_provider *selector_provider_find(const char *name);
+/** The option --selector, which sets *provider. */
+struct option selector_provider_option(const struct selector_provider **provider);
 
 extern const struct selector_provider selector_epoll;
 extern const struct selector_provider selector_poll;

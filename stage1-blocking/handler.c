@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
+enum {
+    LAST_READS = 16, /* what a stopping server still takes in, in reads */
+};
+
 struct handler *handler_create(struct handler_threads *threads, struct server *server, int fd)
 {
     struct handler *handler = calloc(1, sizeof(*handler));
@@ -16,6 +20,7 @@ struct handler *handler_create(struct handler_threads *threads, struct server *s
     handler->server = server;
     handler->threads = threads;
     handler->fd = fd;
+    handler->last_reads = LAST_READS;
     input_queue_init(&handler->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
     output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
@@ -61,9 +66,61 @@ static bool timed_out(struct handler *handler)
     return true;
 }
 
+/* Keeps the books on what the socket has taken, and whether something waits for it. */
+static void handler_account(struct handler *handler, enum output_result result)
+{
+    uint64_t sent = output_queue_sent(&handler->output);
+    counters_add(&handler->server->counters, COUNTER_BYTES_OUT, sent - handler->deadlines.sent);
+    deadlines_output(&handler->deadlines, clock_ms(), sent, result != OUTPUT_FLOWING);
+}
+
+/* Answers one request: what comes out of the service goes into the output queue. */
+static enum output_result handler_answer(struct handler *handler, struct message request)
+{
+    struct server *server = handler->server;
+    counters_add(&server->counters, COUNTER_MESSAGES, 1);
+    struct message reply = service_process(&server->service, request);
+    return output_queue_enqueue(&handler->output, reply);
+}
+
+/* No line can follow one without an end: says so, and drops what came of it. */
+static void handler_refuse_line(struct handler *handler)
+{
+    counters_add(&handler->server->counters, COUNTER_TOO_LONG, 1);
+    output_queue_enqueue(&handler->output, server_too_long_text);
+    input_queue_clear(&handler->input);
+}
+
+/*
+ * Answers the whole requests there are, until the replies get too many, and holds the replies back
+ * so that one write takes them all. What the next request looks like is the result.
+ */
+static enum framing_result handler_process(struct handler *handler)
+{
+    const struct server_settings *settings = &handler->server->settings;
+    struct message request;
+    enum framing_result framing = FRAMING_MESSAGE;
+    enum output_result result = OUTPUT_FLOWING;
+    output_queue_cork(&handler->output);
+    while (result == OUTPUT_FLOWING) {
+        framing = line_framing_next(&handler->input, settings->max_line, &request);
+        if (framing != FRAMING_MESSAGE)
+            break;
+        result = handler_answer(handler, request);
+    }
+    bool messages_left = framing == FRAMING_MESSAGE && !input_queue_is_empty(&handler->input);
+    if (framing == FRAMING_TOO_LONG)
+        handler_refuse_line(handler);
+    deadlines_framed(&handler->deadlines, clock_ms(),
+                     !messages_left && !input_queue_is_empty(&handler->input));
+    return framing;
+}
+
 /* Reads what there is, or waits for it. False when there is nothing more to come. */
 static bool handler_read(struct handler *handler)
 {
+    if (handler_threads_stopping(handler->threads) && handler->last_reads-- == 0)
+        return false;
     ssize_t received;
     do {
         set_socket_timeout(handler, SO_RCVTIMEO);
@@ -79,57 +136,19 @@ static bool handler_read(struct handler *handler)
 /* Writes what waits, to the last byte. False if the peer is gone, or too slow. */
 static bool handler_send(struct handler *handler)
 {
-    uint64_t before = output_queue_sent(&handler->output);
     enum output_result result;
     do {
         set_socket_timeout(handler, SO_SNDTIMEO);
         result = output_queue_uncork(&handler->output);
-        deadlines_output(&handler->deadlines, clock_ms(), output_queue_sent(&handler->output),
-                         result != OUTPUT_FLOWING);
+        handler_account(handler, result);
     } while (result != OUTPUT_FLOWING && result != OUTPUT_BROKEN && !timed_out(handler));
-    counters_add(&handler->server->counters, COUNTER_BYTES_OUT,
-                 output_queue_sent(&handler->output) - before);
     return result == OUTPUT_FLOWING;
 }
 
-/* Answers one request: what comes out of the service goes into the output queue. */
-static enum output_result handler_answer(struct handler *handler, struct message request)
-{
-    struct server *server = handler->server;
-    counters_add(&server->counters, COUNTER_MESSAGES, 1);
-    struct message reply = service_process(&server->service, request);
-    return output_queue_enqueue(&handler->output, reply);
-}
-
 /*
- * Answers the whole requests there are, and holds the replies back so that one write takes them
- * all; unless they get too many. What the last request in the queue looks like is the result.
- */
-static enum framing_result handler_process(struct handler *handler)
-{
-    struct server *server = handler->server;
-    struct message request;
-    enum framing_result framing;
-    output_queue_cork(&handler->output);
-    while ((framing = line_framing_next(&handler->input, server->settings.max_line, &request)) ==
-           FRAMING_MESSAGE) {
-        if (handler_answer(handler, request) == OUTPUT_FLOWING)
-            continue;
-        if (!handler_send(handler))
-            return FRAMING_NO_MEMORY;
-        output_queue_cork(&handler->output);
-    }
-    if (framing == FRAMING_TOO_LONG) {
-        counters_add(&server->counters, COUNTER_TOO_LONG, 1);
-        output_queue_enqueue(&handler->output, server_too_long_text);
-    }
-    deadlines_framed(&handler->deadlines, clock_ms(), !input_queue_is_empty(&handler->input));
-    return framing;
-}
-
-/*
- * The client may be sending still. A close would be answered to its next bytes as a reset, which
- * can overtake what we sent last; so what it sends is dropped until it has seen our end of stream.
+ * Lingering: all is said. The client may be sending still, and a close would be answered to its
+ * next bytes as a reset, which can overtake what we sent last. So what it sends is dropped until it
+ * has seen our end of stream, or for so long.
  */
 static void handler_linger(struct handler *handler)
 {
@@ -145,15 +164,13 @@ static void handler_linger(struct handler *handler)
 void handler_run(struct handler *handler)
 {
     enum framing_result framing = FRAMING_INCOMPLETE;
-    bool open = true;
-    bool stopping = false;
-    while (open && framing == FRAMING_INCOMPLETE && !stopping) {
-        stopping = handler_threads_stopping(handler->threads); /* read once more, then no more */
-        if (!handler_read(handler))
+    while (framing == FRAMING_INCOMPLETE || framing == FRAMING_MESSAGE) {
+        if (framing == FRAMING_INCOMPLETE && !handler_read(handler))
             return;
         framing = handler_process(handler);
-        open = handler_send(handler);
+        if (!handler_send(handler))
+            return;
     }
-    if (open)
+    if (framing == FRAMING_TOO_LONG)
         handler_linger(handler);
 }

@@ -19,6 +19,7 @@ struct handler {
     struct server *server;
     struct handler_threads *threads;
     int fd;
+    int last_reads; /* how often it will still read once the server is stopping */
     struct input_queue input;
     struct output_queue output;
     struct deadlines deadlines;

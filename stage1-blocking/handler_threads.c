@@ -50,7 +50,9 @@ static void serve_to_the_end(struct handler_threads *threads, struct handler *ha
 {
     handler_run(handler);
     remove_handler(threads, handler);
-    close(handler_release(handler));
+    int fd = handler_release(handler);
+    socket_discard(fd); /* unread bytes would turn the close into a reset */
+    close(fd);
     counters_add(&threads->server->counters, COUNTER_CLOSED, 1);
     count_down(threads);
 }

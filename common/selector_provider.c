@@ -1,0 +1,25 @@
+#include "selector_provider.h"
+
+#include <string.h>
+
+static bool read_provider(const struct option *option, const char *text)
+{
+    for (size_t i = 0; selector_providers[i] != NULL; i++) {
+        if (strcmp(selector_providers[i]->name, text) == 0) {
+            *(const struct selector_provider **)option->target = selector_providers[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+struct option selector_provider_option(const struct selector_provider **provider)
+{
+    return (struct option){.name = "--selector",
+                           .value = "NAME",
+                           .standard = selector_providers[0]->name,
+                           .help = "what tells which sockets are ready: epoll, kqueue or poll",
+                           .takes = "a selector that this system has (epoll, kqueue, poll)",
+                           .read = read_provider,
+                           .target = provider};
+}

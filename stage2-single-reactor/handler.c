@@ -1,0 +1,240 @@
+#include "handler.h"
+
+#include "common/line_framing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    MESSAGES_PER_TURN = 64, /* then the other clients get their turn */
+    LAST_READS = 16,        /* what a stopping server still takes in, in reads */
+};
+
+static void handler_read(struct runnable *self);
+static void handler_send(struct runnable *self);
+static void handler_linger(struct runnable *self);
+
+struct handler *handler_create(struct reactor *reactor, int fd)
+{
+    struct server *server = reactor->server;
+    struct handler *handler = calloc(1, sizeof(*handler));
+    if (handler == NULL)
+        return NULL;
+    handler->runnable.run = handler_read;
+    handler->reactor = reactor;
+    if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &handler->runnable) !=
+        0) {
+        free(handler);
+        return NULL;
+    }
+    input_queue_init(&handler->input, &server->buffers,
+                     line_framing_input_limit(server->settings.max_line));
+    output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
+    deadlines_start(&handler->deadlines, reactor->now);
+    reactor_add(reactor, handler);
+    counters_add(&server->counters, COUNTER_ACCEPTED, 1);
+    return handler;
+}
+
+void handler_close(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    int fd = handler->key.fd;
+    if (handler->runnable.run == handler_linger)
+        reactor->lingering--;
+    selector_cancel(&handler->key);
+    input_queue_clear(&handler->input);
+    output_queue_destroy(&handler->output);
+    close(fd);
+    counters_add(&reactor->server->counters, COUNTER_CLOSED, 1);
+    reactor_remove(reactor, handler);
+    free(handler);
+}
+
+/* Changes the state: what to wait for, and what to run then. May close. */
+static void handler_become(struct handler *handler, void (*run)(struct runnable *),
+                           unsigned interest)
+{
+    handler->runnable.run = run;
+    if (interest != handler->key.interest && selector_interest(&handler->key, interest) != 0)
+        handler_close(handler);
+}
+
+/* All is sent, and nothing will be read. May close. */
+static void handler_finish(struct handler *handler)
+{
+    if (!handler->too_long) {
+        socket_discard(handler->key.fd); /* unread bytes would turn the close into a reset */
+        handler_close(handler);
+        return;
+    }
+    shutdown(handler->key.fd, SHUT_WR);
+    handler->reactor->lingering++;
+    deadlines_received(&handler->deadlines, handler->reactor->now);
+    handler_become(handler, handler_linger, SELECT_READ);
+}
+
+/* Finds the state that fits, after output has gone or not and messages are left or not. May close.
+ */
+static void handler_rest(struct handler *handler, enum output_result result, bool messages_left)
+{
+    bool waiting = result == OUTPUT_WAITING;
+    if (result == OUTPUT_REFUSED || result == OUTPUT_BROKEN)
+        handler_close(handler);
+    else if (result == OUTPUT_CHOKED || messages_left)
+        handler_become(handler, handler_send, SELECT_WRITE);
+    else if (!handler->ended)
+        handler_become(handler, handler_read, waiting ? SELECT_READ | SELECT_WRITE : SELECT_READ);
+    else if (waiting)
+        handler_become(handler, handler_send, SELECT_WRITE);
+    else
+        handler_finish(handler);
+}
+
+/* Keeps the books on what the socket has taken, and whether something waits for it. */
+static void handler_account(struct handler *handler, enum output_result result)
+{
+    uint64_t sent = output_queue_sent(&handler->output);
+    counters_add(&handler->reactor->server->counters, COUNTER_BYTES_OUT,
+                 sent - handler->deadlines.sent);
+    deadlines_output(&handler->deadlines, handler->reactor->now, sent, result != OUTPUT_FLOWING);
+}
+
+/* Answers one request: what comes out of the service goes into the output queue. */
+static enum output_result handler_answer(struct handler *handler, struct message request)
+{
+    struct server *server = handler->reactor->server;
+    counters_add(&server->counters, COUNTER_MESSAGES, 1);
+    struct message reply = service_process(&server->service, request);
+    return output_queue_enqueue(&handler->output, reply);
+}
+
+/* No line can follow one without an end: says so, and drops what came of it. */
+static void handler_refuse_line(struct handler *handler)
+{
+    counters_add(&handler->reactor->server->counters, COUNTER_TOO_LONG, 1);
+    output_queue_enqueue(&handler->output, server_too_long_text);
+    input_queue_clear(&handler->input);
+    handler->ended = handler->too_long = true;
+}
+
+/*
+ * Answers the whole requests there are, a turn's worth at the most, and holds the replies back so
+ * that one write takes them all. May close.
+ */
+static void handler_process(struct handler *handler)
+{
+    const struct server_settings *settings = &handler->reactor->server->settings;
+    struct message request;
+    enum framing_result framing = FRAMING_MESSAGE;
+    enum output_result result = OUTPUT_FLOWING;
+    output_queue_cork(&handler->output);
+    for (int i = 0; i < MESSAGES_PER_TURN && result == OUTPUT_FLOWING; i++) {
+        framing = line_framing_next(&handler->input, settings->max_line, &request);
+        if (framing != FRAMING_MESSAGE)
+            break;
+        result = handler_answer(handler, request);
+    }
+    bool messages_left = framing == FRAMING_MESSAGE && !input_queue_is_empty(&handler->input);
+    if (framing == FRAMING_TOO_LONG)
+        handler_refuse_line(handler);
+    deadlines_framed(&handler->deadlines, handler->reactor->now,
+                     !messages_left && !input_queue_is_empty(&handler->input));
+
+    result = output_queue_uncork(&handler->output);
+    handler_account(handler, result);
+    handler_rest(handler, framing == FRAMING_NO_MEMORY ? OUTPUT_BROKEN : result, messages_left);
+}
+
+/* Takes in what the socket has. False if the connection is broken. */
+static bool handler_fill(struct handler *handler)
+{
+    ssize_t received = input_queue_fill(&handler->input, handler->key.fd);
+    if (received < 0)
+        return errno == EAGAIN;
+    if (received == 0)
+        handler->ended = true;
+    counters_add(&handler->reactor->server->counters, COUNTER_BYTES_IN, (uint64_t)received);
+    deadlines_received(&handler->deadlines, handler->reactor->now);
+    return true;
+}
+
+/* Reading: there is input, or room for output that was waiting. */
+static void handler_read(struct runnable *self)
+{
+    struct handler *handler = (struct handler *)self;
+    if ((handler->key.ready & SELECT_READ) != 0 && !handler_fill(handler))
+        handler_close(handler);
+    else
+        handler_process(handler);
+}
+
+/* Sending: the socket takes output again, and then there are requests left to answer. */
+static void handler_send(struct runnable *self)
+{
+    struct handler *handler = (struct handler *)self;
+    enum output_result result = output_queue_drain(&handler->output);
+    handler_account(handler, result);
+    if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING)
+        handler_process(handler);
+    else
+        handler_rest(handler, result, true);
+}
+
+/*
+ * Lingering: all is said. The client may be sending still, and a close would be answered to its
+ * next bytes as a reset, which can overtake what we sent last. So what it sends is dropped until it
+ * has seen our end of stream, or for so long.
+ */
+static void handler_linger(struct runnable *self)
+{
+    struct handler *handler = (struct handler *)self;
+    if (!socket_discard(handler->key.fd))
+        handler_close(handler);
+}
+
+void handler_expire(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    struct server *server = reactor->server;
+    if (handler->runnable.run == handler_linger) {
+        if (reactor->now >= handler->deadlines.active + SERVER_LINGER_MS)
+            handler_close(handler);
+        return;
+    }
+    enum deadline passed =
+        deadlines_passed(&handler->deadlines, &server->settings.deadlines, reactor->now);
+    if (passed == DEADLINE_NONE)
+        return;
+    counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
+    handler_close(handler);
+}
+
+/* Takes in all that has arrived, as far as there is room. False if the connection is broken. */
+static bool handler_fill_up(struct handler *handler)
+{
+    for (int i = 0; i < LAST_READS; i++) {
+        size_t before = input_queue_length(&handler->input);
+        if (!handler_fill(handler))
+            return errno == ENOBUFS;
+        if (input_queue_length(&handler->input) == before)
+            return true;
+    }
+    return true;
+}
+
+void handler_stop(struct handler *handler)
+{
+    if (handler->runnable.run == handler_linger) {
+        handler_close(handler);
+    } else if (handler->runnable.run == handler_send) {
+        handler->ended = true; /* it goes on until all is sent */
+    } else if (!handler_fill_up(handler)) {
+        handler_close(handler);
+    } else {
+        handler->ended = true;
+        handler_process(handler);
+    }
+}

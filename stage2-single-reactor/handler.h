@@ -1,0 +1,48 @@
+/*
+ * A handler serves one connection, an event at a time (Lea, "Reactor 4: Handler setup" and "Reactor
+ * 5: Request handling").
+ *
+ * No call may block, so what a thread of stage 1 kept on its stack is kept here: how far the
+ * connection is. Each state is a function, and the one that is attached to the key is the state
+ * (Lea, "Per-State Handlers", after the GoF State pattern):
+ *
+ *   handler_read    waits for input; output may be waiting too, but not much
+ *   handler_send    waits for room to send; nothing is read meanwhile
+ *   handler_linger  has sent all, and waits for the peer's end of stream
+ *
+ * Interface:
+ * - A handler owns its socket, its key and its queues.
+ * - handler_close() frees it. Whatever may close must be the last that a function does.
+ */
+#ifndef STAGE2_HANDLER_H
+#define STAGE2_HANDLER_H
+
+#include "reactor.h"
+
+struct handler {
+    struct runnable runnable; /* attached to the key: the state */
+    struct reactor *reactor;
+    struct selection_key key;
+    struct input_queue input;
+    struct output_queue output;
+    struct deadlines deadlines;
+    bool ended;               /* nothing will be read any more */
+    bool too_long;            /* because a line was longer than allowed */
+    struct handler *previous; /* all handlers of the reactor */
+    struct handler *next;
+};
+
+/** Makes a handler, which owns fd from now on, and registers it. NULL without memory; fd stays the
+ * caller's then, and nothing is registered. */
+struct handler *handler_create(struct reactor *reactor, int fd);
+
+/** Ends the connection at once: what waits is dropped. */
+void handler_close(struct handler *handler);
+
+/** Ends the connection if one of its deadlines has passed. */
+void handler_expire(struct handler *handler);
+
+/** Has it answer what has arrived, send that, and close. */
+void handler_stop(struct handler *handler);
+
+#endif
