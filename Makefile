@@ -230,6 +230,43 @@ test-faulty: $(need_faulty)
 test-makefile:
 	@tests/run.sh $(run_makefile)
 
+# ---- reading and checking ----------------------------------------------------------------------
+
+## diff FROM=N TO=N: what changes from one stage to another
+.PHONY: diff
+diff:
+	$(if $(and $(FROM),$(TO)),,$(error diff: say between which stages: make diff FROM=1 TO=2))\
+	@docs/stage_diff.sh $(call stage,$(FROM)) $(call stage,$(TO))
+
+## docs: build the site of the course; installs Doxygen if it is missing
+.PHONY: docs
+docs:
+	@tests/need.sh Doxygen 'command -v doxygen && command -v dot' doxygen graphviz
+	@docs/site.sh $(BUILD)/site $(STAGES)
+
+SOURCES := $(wildcard common/*.[ch] common/apps/*.[ch] $(STAGES:%=%/*.[ch]) \
+    tests/*.[ch] tests/*/*.[ch])
+CLANG_FORMAT := clang-format
+NEED_FORMAT = @tests/need.sh $(CLANG_FORMAT) 'command -v $(CLANG_FORMAT)' clang-format
+
+## format: put all sources into the form of .clang-format
+.PHONY: format
+format:
+	$(NEED_FORMAT)
+	@$(CLANG_FORMAT) -i $(SOURCES)
+
+## format-check: fail if `make format` would change anything
+.PHONY: format-check
+format-check:
+	$(NEED_FORMAT)
+	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
+
+## lint: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck
+LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(LIBRARY_OBJECTS)) $(wildcard $(STAGES:%=%/*.c))
+.PHONY: lint
+lint:
+	@LANGUAGE='$(LANGUAGE)' tests/lint.sh $(LINTED)
+
 ## clean: remove everything that was built
 .PHONY: clean
 clean:
