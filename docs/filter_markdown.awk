@@ -1,0 +1,144 @@
+# Makes Markdown that reads well in the repository read as well in the site.
+#
+# A link names a file of the repository, relative to the file it stands in. In the site
+#
+#   a README.md, or the folder of one  is the main page of that Doxygen run
+#   docs/queues.md                     is the page queues.html, whatever Doxygen's version
+#   common/log.h, stage*-*/handler.c   is the file's listing
+#   any other file                     is a copy below files/, made by docs/site.sh
+#
+# and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
+# queues--some-heading if it has no {#name} of its own. Doxygen eats one percent sign in inline
+# code; it gets two. Fenced code stays as it is.
+
+# The name of the site that a path belongs to, with a slash; the chapters are the top.
+function site(path)
+{
+    return match(path, /^(common|stage[1-5]-[^\/]*)\//) ? substr(path, 1, RLENGTH) : ""
+}
+
+function folder(path)
+{
+    return match(path, /.*\//) ? substr(path, 1, RLENGTH) : ""
+}
+
+function bare_name(path)
+{
+    sub(/.*\//, "", path)
+    return path
+}
+
+# The path without "name/.." and "./" in it.
+function plain_path(path)
+{
+    while (sub(/(^|\/)\.\//, "/", path))
+        sub(/^\//, "", path)
+    while (sub(/[^\/.]+[^\/]*\/\.\.\//, "", path))
+        ;
+    sub(/[^\/.]+[^\/]*\/\.\.$/, "", path)
+    return path
+}
+
+function is_page(path)
+{
+    return path ~ /^docs\/[^\/]*\.md$/ && path != "docs/index.md"
+}
+
+# What anchors of a file start with: they have to differ in all of a run.
+function page(path,    name)
+{
+    name = bare_name(path)
+    sub(/\.md$/, "", name)
+    return is_page(path) ? name : "index"
+}
+
+# Where a path of the repository is in the site.
+function address(path,    name)
+{
+    if (path ~ /^(README\.md|docs\/?(index\.md)?)?$/)
+        return "index.html"
+    if (path ~ /^(common|stage[1-5]-[^\/]*)(\/(README\.md)?)?$/) {
+        sub(/\/.*/, "", path)
+        return path "/index.html"
+    }
+    if (is_page(path))
+        return page(path) ".html"
+    if (path ~ /^(common|stage[1-5]-).*\.[ch]$/) {
+        name = bare_name(path)
+        gsub(/_/, "__", name)
+        sub(/\./, "_8", name)
+        return site(path) name "_source.html"
+    }
+    return "files/" path ".txt"
+}
+
+function anchor(heading)
+{
+    heading = tolower(heading)
+    gsub(/[^a-z0-9 _-]/, "", heading)
+    gsub(/ /, "-", heading)
+    return heading
+}
+
+function rewritten(target,    path, fragment)
+{
+    if (target ~ /^[a-z]+:/)
+        return target
+    if (match(target, /#.*/)) {
+        fragment = substr(target, RSTART + 1)
+        target = substr(target, 1, RSTART - 1)
+    }
+    path = target == "" ? source : plain_path(folder(source) target)
+    if (fragment != "")
+        fragment = "#" (path ~ /\.md$/ ? page(path) "--" : "") fragment
+    if (site(source) != "" && site(path) == site(source))
+        return substr(address(path), length(site(path)) + 1) fragment
+    return (site(source) != "" ? "../" : "") address(path) fragment
+}
+
+# The line with its links rewritten; pictures are Doxygen's to find.
+function with_links(text,    done, before, target)
+{
+    while (match(text, /\]\([^() ]+\)/)) {
+        before = substr(text, 1, RSTART)
+        target = substr(text, RSTART + 2, RLENGTH - 3)
+        text = substr(text, RSTART + RLENGTH)
+        done = done before "(" (before ~ /!\[[^]]*\]$/ ? target : rewritten(target)) ")"
+    }
+    return done text
+}
+
+# The line with its inline code, every second piece between backquotes, safe from Doxygen.
+function with_code(text,    piece, pieces, i, result)
+{
+    pieces = split(text, piece, "`")
+    result = piece[1]
+    for (i = 2; i <= pieces; i++) {
+        if (i % 2 == 0)
+            gsub(/%/, "%%", piece[i])
+        result = result "`" piece[i]
+    }
+    return result
+}
+
+# Doxygen names the file by its whole path; TOP is the repository's.
+FNR == 1 {
+    source = FILENAME
+    if (index(source, ENVIRON["TOP"] "/") == 1)
+        source = substr(source, length(ENVIRON["TOP"]) + 2)
+}
+
+/^ *```/ { fenced = !fenced }
+fenced || /^ *```/ { print; next }
+
+/^#+ / && !/\{#[^}]*\} *$/ {
+    match($0, /^#+ /)
+    level = RLENGTH - 1
+    name = anchor(substr($0, RLENGTH + 1))
+    if (level > 1)
+        $0 = $0 " {#" page(source) "--" name "}"
+    else if (is_page(source))
+        $0 = $0 " {#" page(source) "}"
+}
+
+{ print with_code(with_links($0)) }
