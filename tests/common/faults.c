@@ -1,0 +1,77 @@
+/*
+ * System calls with stand-ins: see faults.h.
+ */
+#include "faults.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+struct faults faults;
+
+/* The name in the program is not the C library's declared one, whose types differ per system. */
+ssize_t replaced_readv(int fd, const struct iovec *iov, int count) __asm__("readv");
+ssize_t replaced_writev(int fd, const struct iovec *iov, int count) __asm__("writev");
+int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("accept4");
+
+/* A sanitizer has a version of its own in front of the C library's, and wants to be asked. */
+#define DECLARE_INTERCEPTOR(name, type, ...)                                                       \
+    extern type interceptor_##name(__VA_ARGS__) __asm__("__interceptor_" #name)                    \
+        __attribute__((weak))
+
+DECLARE_INTERCEPTOR(readv, ssize_t, int, const struct iovec *, int);
+DECLARE_INTERCEPTOR(writev, ssize_t, int, const struct iovec *, int);
+DECLARE_INTERCEPTOR(accept4, int, int, void *, void *, int);
+
+typedef ssize_t vector_call(int fd, const struct iovec *iov, int count);
+typedef int accept_call(int fd, void *address, void *length, int flags);
+
+/* ISO C has no cast from a data pointer to a function; POSIX says that this one works. */
+static void find(const char *name, void *function)
+{
+    *(void **)function = dlsym(RTLD_NEXT, name);
+}
+
+ssize_t real_readv(int fd, const struct iovec *iov, int count)
+{
+    vector_call *call = interceptor_readv;
+    if (call == NULL)
+        find("readv", &call);
+    return call(fd, iov, count);
+}
+
+ssize_t real_writev(int fd, const struct iovec *iov, int count)
+{
+    vector_call *call = interceptor_writev;
+    if (call == NULL)
+        find("writev", &call);
+    return call(fd, iov, count);
+}
+
+static int real_accept4_at(int fd, void *address, void *length, int flags)
+{
+    accept_call *call = interceptor_accept4;
+    if (call == NULL)
+        find("accept4", &call);
+    return call(fd, address, length, flags);
+}
+
+int real_accept4(int fd, int flags)
+{
+    return real_accept4_at(fd, NULL, NULL, flags);
+}
+
+ssize_t replaced_readv(int fd, const struct iovec *iov, int count)
+{
+    return faults.readv != NULL ? faults.readv(fd, iov, count) : real_readv(fd, iov, count);
+}
+
+ssize_t replaced_writev(int fd, const struct iovec *iov, int count)
+{
+    return faults.writev != NULL ? faults.writev(fd, iov, count) : real_writev(fd, iov, count);
+}
+
+int replaced_accept4(int fd, void *address, void *length, int flags)
+{
+    return faults.accept4 != NULL ? faults.accept4(fd, flags)
+                                  : real_accept4_at(fd, address, length, flags);
+}

@@ -1,0 +1,266 @@
+/*
+ * The buffer factory: what is out, what is pooled, and that a segment has one owner at a time.
+ */
+#include "common/buffer_factory.h"
+#include "common/shared_message.h"
+#include "helpers.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(buffer_factory, .timeout = 60);
+
+enum {
+    THREADS = 8,
+    ROUNDS = 2000,
+};
+
+static size_t chain_length(const struct segment *chain)
+{
+    size_t length = 0;
+    for (; chain != NULL; chain = chain->next)
+        length++;
+    return length;
+}
+
+static void assert_counts(struct buffer_factory *factory, size_t out, size_t pooled)
+{
+    cr_assert_eq(buffer_factory_out(factory), out, "%zu out, not %zu", buffer_factory_out(factory),
+                 out);
+    cr_assert_eq(buffer_factory_pooled(factory), pooled, "%zu pooled, not %zu",
+                 buffer_factory_pooled(factory), pooled);
+}
+
+static void assert_clean(const struct segment *chain)
+{
+    for (; chain != NULL; chain = chain->next) {
+        cr_assert_eq(chain->start, 0);
+        cr_assert_eq(chain->end, 0);
+        cr_assert_null(chain->shared);
+        cr_assert_eq(segment_length(chain), 0);
+        cr_assert_eq(segment_room(chain), SEGMENT_SIZE);
+    }
+}
+
+Test(buffer_factory, starts_with_nothing)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 10);
+    assert_counts(&factory, 0, 0);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_segment_with_its_header_fills_a_page)
+{
+    cr_assert_eq(sizeof(struct segment) + SEGMENT_SIZE, 4096);
+}
+
+Test(buffer_factory, takes_empty_segments_with_all_their_room)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 10);
+    struct segment *chain = buffer_factory_take(&factory, 3);
+    cr_assert_eq(chain_length(chain), 3);
+    assert_clean(chain);
+    assert_counts(&factory, 3, 0);
+    for (struct segment *segment = chain; segment != NULL; segment = segment->next)
+        memset(segment->data, 0xff, SEGMENT_SIZE);
+    buffer_factory_give_back(&factory, chain);
+    assert_counts(&factory, 0, 3);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_used_segment_comes_back_clean)
+{
+    struct buffer_factory factory;
+    struct shared_message message;
+    buffer_factory_init(&factory, 10);
+    struct segment *used = buffer_factory_take(&factory, 1);
+    used->start = 17;
+    used->end = SEGMENT_SIZE;
+    used->shared = &message;
+    buffer_factory_give_back(&factory, used);
+    struct segment *again = buffer_factory_take(&factory, 1);
+    cr_assert_eq(again, used, "a pooled segment is not used again");
+    assert_clean(again);
+    cr_assert_null(again->next);
+    buffer_factory_give_back(&factory, again);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, taking_none_and_giving_back_none_does_nothing)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 10);
+    cr_assert_null(buffer_factory_take(&factory, 0));
+    buffer_factory_give_back(&factory, NULL);
+    assert_counts(&factory, 0, 0);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, keeps_no_more_than_the_pool_limit)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 3);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 2));
+    assert_counts(&factory, 0, 2);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 3));
+    assert_counts(&factory, 0, 3);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 4));
+    assert_counts(&factory, 0, 3);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, the_limit_holds_when_segments_come_back_one_by_one)
+{
+    struct buffer_factory factory;
+    struct segment *segments[5];
+    buffer_factory_init(&factory, 2);
+    for (size_t i = 0; i < 5; i++)
+        segments[i] = buffer_factory_take(&factory, 1);
+    for (size_t i = 0; i < 5; i++) {
+        buffer_factory_give_back(&factory, segments[i]);
+        assert_counts(&factory, 4 - i, i < 2 ? i + 1 : 2);
+    }
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_pool_limit_of_zero_keeps_nothing)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 0);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 5));
+    assert_counts(&factory, 0, 0);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, takes_from_the_pool_first_and_the_rest_from_the_heap)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 10);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 4));
+    struct segment *few = buffer_factory_take(&factory, 1);
+    assert_counts(&factory, 1, 3);
+    struct segment *many = buffer_factory_take(&factory, 8);
+    cr_assert_eq(chain_length(many), 8);
+    assert_clean(many);
+    assert_counts(&factory, 9, 0);
+    buffer_factory_give_back(&factory, few);
+    buffer_factory_give_back(&factory, many);
+    assert_counts(&factory, 0, 9);
+    buffer_factory_destroy(&factory);
+}
+
+/* Marks the segments of a chain as one owner's. */
+static void mark(struct segment *chain, unsigned owner)
+{
+    for (; chain != NULL; chain = chain->next)
+        memset(chain->data, (int)owner, SEGMENT_SIZE);
+}
+
+/* How many bytes of a chain are somebody else's by now. */
+static size_t strange_bytes(const struct segment *chain, unsigned owner)
+{
+    size_t strange = 0;
+    for (; chain != NULL; chain = chain->next)
+        for (size_t i = 0; i < SEGMENT_SIZE; i += 61)
+            strange += chain->data[i] != (unsigned char)owner;
+    return strange;
+}
+
+Test(buffer_factory, gives_no_segment_to_two_owners)
+{
+    struct buffer_factory factory;
+    struct segment *owned[20] = {NULL};
+    struct rng rng = rng_from(1);
+    buffer_factory_init(&factory, 7);
+    for (unsigned step = 0; step < 2000; step++) {
+        unsigned owner = (unsigned)rng_below(&rng, 20);
+        if (owned[owner] != NULL) {
+            cr_assert_eq(strange_bytes(owned[owner], owner), 0, "step %u", step);
+            buffer_factory_give_back(&factory, owned[owner]);
+            owned[owner] = NULL;
+        } else {
+            owned[owner] = buffer_factory_take(&factory, rng_between(&rng, 1, 5));
+            mark(owned[owner], owner);
+        }
+        size_t out = 0;
+        for (unsigned i = 0; i < 20; i++)
+            out += chain_length(owned[i]);
+        cr_assert_eq(buffer_factory_out(&factory), out, "step %u", step);
+        cr_assert_leq(buffer_factory_pooled(&factory), 7, "step %u", step);
+    }
+    for (unsigned i = 0; i < 20; i++)
+        buffer_factory_give_back(&factory, owned[i]);
+    buffer_factory_destroy(&factory);
+}
+
+struct customer {
+    struct buffer_factory *factory;
+    unsigned number;
+    size_t strange;
+    size_t short_of;
+};
+
+static void *take_and_give_back(void *argument)
+{
+    struct customer *customer = argument;
+    struct rng rng = rng_from(customer->number);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t wanted = rng_between(&rng, 1, 4);
+        struct segment *chain = buffer_factory_take(customer->factory, wanted);
+        customer->short_of += wanted - chain_length(chain);
+        mark(chain, customer->number);
+        customer->strange += strange_bytes(chain, customer->number);
+        buffer_factory_give_back(customer->factory, chain);
+    }
+    return NULL;
+}
+
+Test(buffer_factory, serves_many_threads)
+{
+    struct buffer_factory factory;
+    struct customer customers[THREADS];
+    pthread_t threads[THREADS];
+    buffer_factory_init(&factory, 10);
+    for (unsigned i = 0; i < THREADS; i++) {
+        customers[i] = (struct customer){.factory = &factory, .number = i};
+        cr_assert_eq(pthread_create(&threads[i], NULL, take_and_give_back, &customers[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        cr_assert_eq(customers[i].strange, 0, "thread %u saw another one's bytes", i);
+        cr_assert_eq(customers[i].short_of, 0, "thread %u got too few", i);
+    }
+    cr_assert_eq(buffer_factory_out(&factory), 0);
+    cr_assert_leq(buffer_factory_pooled(&factory), 10);
+    buffer_factory_destroy(&factory);
+}
+
+/* Nothing that runs out of memory goes under valgrind, which needs some itself. */
+TestSuite(no_memory, .timeout = 60);
+
+Test(no_memory, buffer_factory_takes_all_or_nothing)
+{
+    if (!memory_can_run_out())
+        cr_skip_test("not under this sanitizer");
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 10);
+    struct segment *held = buffer_factory_take(&factory, 1);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 2));
+
+    memory_take_all();
+    struct segment *too_many = buffer_factory_take(&factory, 1000);
+    size_t out = buffer_factory_out(&factory);
+    memory_give_back();
+
+    cr_assert_null(too_many);
+    cr_assert_eq(out, 1, "%zu out", out);
+    struct segment *later = buffer_factory_take(&factory, 5);
+    cr_assert_eq(chain_length(later), 5);
+    buffer_factory_give_back(&factory, later);
+    buffer_factory_give_back(&factory, held);
+    cr_assert_eq(buffer_factory_out(&factory), 0);
+    buffer_factory_destroy(&factory);
+}
