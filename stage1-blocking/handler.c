@@ -108,11 +108,11 @@ static enum framing_result handler_process(struct handler *handler)
             break;
         result = handler_answer(handler, request);
     }
-    bool messages_left = framing == FRAMING_MESSAGE && !input_queue_is_empty(&handler->input);
     if (framing == FRAMING_TOO_LONG)
         handler_refuse_line(handler);
-    deadlines_framed(&handler->deadlines, clock_ms(),
-                     !messages_left && !input_queue_is_empty(&handler->input));
+    bool more = !input_queue_is_empty(&handler->input);
+    bool requests_left = more && framing == FRAMING_MESSAGE;
+    deadlines_framed(&handler->deadlines, clock_ms(), more && !requests_left);
     return framing;
 }
 

@@ -7,13 +7,21 @@
 #include <unistd.h>
 
 enum {
-    MESSAGES_PER_TURN = 64, /* then the other clients get their turn */
+    REQUESTS_PER_TURN = 64, /* then the other clients get their turn */
     LAST_READS = 16,        /* what a stopping server still takes in, in reads */
+};
+
+/* What is run, and what the socket has to be ready for before that. */
+struct state {
+    void (*run)(struct runnable *self);
+    unsigned interest;
 };
 
 static void handler_read(struct runnable *self);
 static void handler_send(struct runnable *self);
+static void handler_finish(struct runnable *self);
 static void handler_linger(struct runnable *self);
+static void handler_end(struct runnable *self);
 
 struct handler *handler_create(struct reactor *reactor, int fd)
 {
@@ -52,44 +60,34 @@ void handler_close(struct handler *handler)
     free(handler);
 }
 
-/* Changes the state: what to wait for, and what to run then. May close. */
-static void handler_become(struct handler *handler, void (*run)(struct runnable *),
-                           unsigned interest)
+/* A state that waits for nothing runs at once. May close. */
+static void handler_become(struct handler *handler, struct state next)
 {
-    handler->runnable.run = run;
-    if (interest != handler->key.interest && selector_interest(&handler->key, interest) != 0)
+    handler->runnable.run = next.run;
+    if (next.interest == SELECT_NOTHING)
+        next.run(&handler->runnable);
+    else if (next.interest != handler->key.interest &&
+             selector_interest(&handler->key, next.interest) != 0)
         handler_close(handler);
 }
 
-/* All is sent, and nothing will be read. May close. */
-static void handler_finish(struct handler *handler)
+/* The state that fits, after output has gone or not and requests are left or not. */
+static struct state handler_next_state(const struct handler *handler, enum output_result result,
+                                       bool requests_left)
 {
-    if (!handler->too_long) {
-        socket_discard(handler->key.fd); /* unread bytes would turn the close into a reset */
-        handler_close(handler);
-        return;
-    }
-    shutdown(handler->key.fd, SHUT_WR);
-    handler->reactor->lingering++;
-    deadlines_received(&handler->deadlines, handler->reactor->now);
-    handler_become(handler, handler_linger, SELECT_READ);
-}
+    const struct state end = {handler_end, SELECT_NOTHING};
+    const struct state finish = {handler_finish, SELECT_NOTHING};
+    const struct state send = {handler_send, SELECT_WRITE};
+    const struct state read = {handler_read, SELECT_READ};
+    const struct state read_and_send = {handler_read, SELECT_READ | SELECT_WRITE};
 
-/* Finds the state that fits, after output has gone or not and messages are left or not. May close.
- */
-static void handler_rest(struct handler *handler, enum output_result result, bool messages_left)
-{
-    bool waiting = result == OUTPUT_WAITING;
     if (result == OUTPUT_REFUSED || result == OUTPUT_BROKEN)
-        handler_close(handler);
-    else if (result == OUTPUT_CHOKED || messages_left)
-        handler_become(handler, handler_send, SELECT_WRITE);
-    else if (!handler->ended)
-        handler_become(handler, handler_read, waiting ? SELECT_READ | SELECT_WRITE : SELECT_READ);
-    else if (waiting)
-        handler_become(handler, handler_send, SELECT_WRITE);
-    else
-        handler_finish(handler);
+        return end;
+    if (result == OUTPUT_CHOKED || requests_left)
+        return send;
+    if (handler->ended)
+        return result == OUTPUT_WAITING ? send : finish;
+    return result == OUTPUT_WAITING ? read_and_send : read;
 }
 
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
@@ -130,21 +128,23 @@ static void handler_process(struct handler *handler)
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
     output_queue_cork(&handler->output);
-    for (int i = 0; i < MESSAGES_PER_TURN && result == OUTPUT_FLOWING; i++) {
+    for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
         framing = line_framing_next(&handler->input, settings->max_line, &request);
         if (framing != FRAMING_MESSAGE)
             break;
         result = handler_answer(handler, request);
     }
-    bool messages_left = framing == FRAMING_MESSAGE && !input_queue_is_empty(&handler->input);
     if (framing == FRAMING_TOO_LONG)
         handler_refuse_line(handler);
-    deadlines_framed(&handler->deadlines, handler->reactor->now,
-                     !messages_left && !input_queue_is_empty(&handler->input));
+    bool more = !input_queue_is_empty(&handler->input);
+    bool requests_left = more && framing == FRAMING_MESSAGE;
+    deadlines_framed(&handler->deadlines, handler->reactor->now, more && !requests_left);
 
     result = output_queue_uncork(&handler->output);
     handler_account(handler, result);
-    handler_rest(handler, framing == FRAMING_NO_MEMORY ? OUTPUT_BROKEN : result, messages_left);
+    if (framing == FRAMING_NO_MEMORY)
+        result = OUTPUT_BROKEN;
+    handler_become(handler, handler_next_state(handler, result, requests_left));
 }
 
 /* Takes in what the socket has. False if the connection is broken. */
@@ -179,7 +179,28 @@ static void handler_send(struct runnable *self)
     if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING)
         handler_process(handler);
     else
-        handler_rest(handler, result, true);
+        handler_become(handler, handler_next_state(handler, result, true));
+}
+
+/* Finishing: all is sent, and nothing will be read. */
+static void handler_finish(struct runnable *self)
+{
+    struct handler *handler = (struct handler *)self;
+    if (!handler->too_long) {
+        socket_discard(handler->key.fd); /* unread bytes would turn the close into a reset */
+        handler_close(handler);
+        return;
+    }
+    shutdown(handler->key.fd, SHUT_WR);
+    handler->reactor->lingering++;
+    deadlines_received(&handler->deadlines, handler->reactor->now);
+    handler_become(handler, (struct state){handler_linger, SELECT_READ});
+}
+
+/* The connection is of no use any more. */
+static void handler_end(struct runnable *self)
+{
+    handler_close((struct handler *)self);
 }
 
 /*

@@ -8,7 +8,9 @@
  *
  *   handler_read    waits for input; output may be waiting too, but not much
  *   handler_send    waits for room to send; nothing is read meanwhile
- *   handler_linger  has sent all, and waits for the peer's end of stream
+ *   handler_finish  has sent all, and waits for nothing
+ *   handler_linger  waits for the peer's end of stream, so that the peer can read what was sent
+ *   handler_end     is of no use any more, and waits for nothing
  *
  * Interface:
  * - A handler owns its socket, its key and its queues.
@@ -32,8 +34,10 @@ struct handler {
     struct handler *next;
 };
 
-/** Makes a handler, which owns fd from now on, and registers it. NULL without memory; fd stays the
- * caller's then, and nothing is registered. */
+/**
+ * Makes a handler, which owns fd from now on, and registers it. NULL without memory; fd stays the
+ * caller's then, and nothing is registered.
+ */
 struct handler *handler_create(struct reactor *reactor, int fd);
 
 /** Ends the connection at once: what waits is dropped. */
