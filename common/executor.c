@@ -1,0 +1,209 @@
+#include "executor.h"
+
+#include "clock.h"
+#include "thread.h"
+
+void executor_open(struct executor *executor, const struct executor_settings *settings)
+{
+    assert(settings->most >= 1 && settings->most >= settings->core);
+    *executor = (struct executor){.settings = *settings};
+    mutex_init(&executor->lock);
+    condition_init(&executor->work);
+    condition_init(&executor->room);
+    condition_init(&executor->gone);
+    mutex_lock(&executor->lock);
+    task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
+    mutex_unlock(&executor->lock);
+}
+
+/* Waits for a task. False if none came and the thread is not needed any more. */
+static bool wait_for_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    int64_t until = clock_ms() + executor->settings.keep_alive;
+    bool in_time = true;
+    executor->stats.idle++;
+    condition_signal(&executor->room); /* a direct queue takes a task only if somebody waits */
+    while (executor->queue.length == 0 && !executor->closing) {
+        bool spare = executor->stats.threads > executor->settings.core;
+        if (spare && !in_time)
+            break;
+        if (spare)
+            in_time = condition_wait_until(&executor->work, &executor->lock, until);
+        else
+            condition_wait(&executor->work, &executor->lock);
+    }
+    executor->stats.idle--;
+    return executor->queue.length > 0;
+}
+
+/* The task whose turn it is, as soon as there is one; NULL when the thread should end. */
+static struct task *next_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->queue.length == 0 && !wait_for_task(executor))
+        return NULL;
+    struct task *task = task_queue_take(&executor->queue);
+    condition_signal(&executor->room);
+    return task;
+}
+
+static void *worker(void *argument)
+{
+    struct executor *executor = argument;
+    thread_set_name("worker");
+    mutex_lock(&executor->lock);
+    struct task *task = task_list_remove_first(&executor->first_tasks);
+    while (task != NULL) {
+        mutex_unlock(&executor->lock);
+        task->run(task);
+        mutex_lock(&executor->lock);
+        executor->stats.completed++;
+        task = next_task(executor);
+    }
+    executor->stats.threads--;
+    if (executor->stats.threads == 0)
+        condition_broadcast(&executor->gone);
+    mutex_unlock(&executor->lock);
+    return NULL;
+}
+
+/* A new thread for the task, if there are fewer than `limit`; false if there is none. */
+static bool start_thread(struct executor *executor, struct task *task, size_t limit)
+    REQUIRES(&executor->lock)
+{
+    struct executor_stats *stats = &executor->stats;
+    if (stats->threads >= limit || thread_start(NULL, worker, executor) != 0)
+        return false;
+    task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
+    stats->threads++;
+    if (stats->most_threads < stats->threads)
+        stats->most_threads = stats->threads;
+    return true;
+}
+
+static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    if (!task_queue_offer(&executor->queue, task, executor->stats.idle))
+        return false;
+    if (executor->stats.idle > 0)
+        condition_signal(&executor->work);
+    return true;
+}
+
+static bool accept(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    const struct executor_settings *settings = &executor->settings;
+    if (executor->closing)
+        return false;
+    if (start_thread(executor, task, settings->core > 0 ? settings->core : 1))
+        return true;
+    if (executor->stats.threads == 0)
+        return saturation_abort.saturated(executor, task); /* nobody would ever run it */
+    return offer(executor, task) || start_thread(executor, task, settings->most) ||
+           settings->policy->saturated(executor, task);
+}
+
+bool executor_submit(struct executor *executor, struct task *task)
+{
+    mutex_lock(&executor->lock);
+    bool accepted = accept(executor, task);
+    mutex_unlock(&executor->lock);
+    return accepted;
+}
+
+static bool abort_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    (void)task;
+    executor->stats.aborted++;
+    return false;
+}
+
+static bool block_submitter(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.blocked++;
+    while (!executor->closing) {
+        condition_wait(&executor->room, &executor->lock);
+        if (!executor->closing && offer(executor, task))
+            return true;
+    }
+    return false;
+}
+
+static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.run_by_caller++;
+    mutex_unlock(&executor->lock);
+    task->run(task);
+    mutex_lock(&executor->lock);
+    return true;
+}
+
+static bool drop(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.discarded++;
+    mutex_unlock(&executor->lock);
+    task->dropped(task);
+    mutex_lock(&executor->lock);
+    return true;
+}
+
+/* Somebody else may take the room that was made, while the lock is free: then once more. */
+static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    while (!executor->closing) {
+        struct task *oldest = task_queue_take(&executor->queue);
+        if (oldest == NULL)
+            return drop(executor, task); /* nothing waits: it is itself the oldest */
+        bool accepted = offer(executor, task);
+        drop(executor, oldest);
+        if (accepted)
+            return true;
+    }
+    return false;
+}
+
+const struct saturation_policy saturation_abort = {"abort", abort_task};
+const struct saturation_policy saturation_block = {"block", block_submitter};
+const struct saturation_policy saturation_caller_runs = {"caller-runs", run_in_caller};
+const struct saturation_policy saturation_discard = {"discard", drop};
+const struct saturation_policy saturation_discard_oldest = {"discard-oldest", drop_oldest};
+
+void executor_shutdown(struct executor *executor, bool now)
+{
+    mutex_lock(&executor->lock);
+    executor->closing = true;
+    condition_broadcast(&executor->work);
+    condition_broadcast(&executor->room);
+    struct task *waiting;
+    while (now && (waiting = task_queue_take(&executor->queue)) != NULL)
+        drop(executor, waiting);
+    mutex_unlock(&executor->lock);
+}
+
+bool executor_await(struct executor *executor, int64_t deadline_ms)
+{
+    mutex_lock(&executor->lock);
+    bool in_time = true;
+    while (executor->stats.threads > 0 && in_time)
+        in_time = condition_wait_until(&executor->gone, &executor->lock, deadline_ms);
+    bool ended = executor->stats.threads == 0;
+    mutex_unlock(&executor->lock);
+    return ended;
+}
+
+void executor_close(struct executor *executor)
+{
+    assert(executor_stats(executor).threads == 0);
+    condition_destroy(&executor->gone);
+    condition_destroy(&executor->room);
+    condition_destroy(&executor->work);
+    mutex_destroy(&executor->lock);
+}
+
+struct executor_stats executor_stats(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    struct executor_stats stats = executor->stats;
+    stats.waiting = executor->queue.length;
+    mutex_unlock(&executor->lock);
+    return stats;
+}
