@@ -8,13 +8,14 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,10 +77,10 @@ static socklen_t address_of(const struct server_process *server, struct sockaddr
     return sizeof *four;
 }
 
-static void set_buffer(int fd, int option, int size)
+static void set_size(int fd, int level, int option, int size)
 {
     if (size > 0) {
-        setsockopt(fd, SOL_SOCKET, option, &size, sizeof size);
+        setsockopt(fd, level, option, &size, sizeof size);
     }
 }
 
@@ -103,8 +104,9 @@ int client_try_connect(const struct server_process *server, struct client_buffer
     if (fd == -1) {
         return -1;
     }
-    set_buffer(fd, SO_RCVBUF, buffers.receive);
-    set_buffer(fd, SO_SNDBUF, buffers.send);
+    set_size(fd, SOL_SOCKET, SO_RCVBUF, buffers.receive);
+    set_size(fd, SOL_SOCKET, SO_SNDBUF, buffers.send);
+    set_size(fd, IPPROTO_TCP, TCP_MAXSEG, buffers.segment);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     int error = 0;
     if (connect(fd, (struct sockaddr *)&address, length) == -1) {
@@ -185,6 +187,17 @@ size_t client_push(int fd, const void *data, size_t length, size_t most, int qui
         }
     }
     return done;
+}
+
+void client_await_delivered_at(const char *where, int fd)
+{
+    double end = deadline();
+    int left = 1;
+    while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0 && test_left_ms(end) > 0) {
+        test_pause_ms(1); /* there is no event for this */
+    }
+    cr_assert_eq(left, 0, "%s: the server's system has not taken the last %d bytes sent", where,
+                 left);
 }
 
 void client_half_close(int fd)
@@ -299,6 +312,12 @@ void client_expect_gone_at(const char *where, int fd)
     cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET,
               "%s: expected that the server closes the connection, got %s: %s", where,
               client_outcome_text(outcome), readable(text, data, got));
+}
+
+void client_await_reply_at(const char *where, int fd)
+{
+    cr_assert(test_await(fd, POLLIN, deadline()), "%s: waited %d ms for a reply to begin", where,
+              test_deadline_ms());
 }
 
 void client_expect_silence_at(const char *where, int fd, int milliseconds)

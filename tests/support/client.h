@@ -25,18 +25,27 @@ enum client_outcome {
     CLIENT_LATE   /**< the deadline came first */
 };
 
-/** Socket buffer sizes asked for before connecting; 0 leaves one to the kernel. */
+/**
+ * Sizes in bytes asked for before connecting; 0 leaves one to the kernel.
+ *
+ * Loopback has segments of 64 KiB. A server with a smaller send buffer never fills one, so each of
+ * its writes waits 40 ms for a delayed acknowledgement; with segments of an Ethernet's size it does
+ * not.
+ */
 struct client_buffers {
-    int receive;
-    int send;
+    int receive; /**< SO_RCVBUF */
+    int send;    /**< SO_SNDBUF */
+    int segment; /**< TCP_MAXSEG */
 };
+
+enum { CLIENT_ETHERNET_SEGMENT = 1448 };
 
 /* ---- connecting ---- */
 
 /** Connects; asserts that it works. */
 #define client_connect(server) client_connect_at(HERE, server, (struct client_buffers){0})
 
-/** Connects with chosen socket buffers: client_connect_with(server, (struct client_buffers){...}).
+/** Connects with chosen sizes: client_connect_with(server, (struct client_buffers){...}).
  */
 #define client_connect_with(server, ...) client_connect_at(HERE, server, __VA_ARGS__)
 int client_connect_at(const char *where, const struct server_process *server,
@@ -67,6 +76,10 @@ size_t client_try_send(int fd, const void *data, size_t length, double end);
  */
 size_t client_push(int fd, const void *data, size_t length, size_t most, int quiet_ms);
 
+/** Waits until the server's system has got all that was sent (the server need not have read it). */
+#define client_await_delivered(fd) client_await_delivered_at(HERE, fd)
+void client_await_delivered_at(const char *where, int fd);
+
 /** No more will be sent: the server sees end of stream, the client still reads. */
 void client_half_close(int fd);
 
@@ -90,6 +103,10 @@ void client_expect_end_at(const char *where, int fd);
 /** Expects that the connection ends, orderly or by reset, without one byte before that. */
 #define client_expect_gone(fd) client_expect_gone_at(HERE, fd)
 void client_expect_gone_at(const char *where, int fd);
+
+/** Waits for the first byte of a reply and leaves it where it is. */
+#define client_await_reply(fd) client_await_reply_at(HERE, fd)
+void client_await_reply_at(const char *where, int fd);
 
 /** Expects nothing, neither bytes nor an end, for so long. Keep it short. */
 #define client_expect_silence(fd, milliseconds) client_expect_silence_at(HERE, fd, milliseconds)

@@ -232,21 +232,26 @@ void server_forget(struct server_process *server)
 
 void server_stop_at(const char *where, struct server_process *server)
 {
-    char errors[ERRORS_SHOWN];
     server_signal(server, SIGTERM);
+    server_expect_exit_at(where, server);
+}
+
+void server_expect_exit_at(const char *where, struct server_process *server)
+{
+    char errors[ERRORS_SHOWN];
     int status = server_await_end(server, test_now() + test_deadline_ms() / 1000.0);
     server_errors(server, errors, sizeof errors);
     if (status == -1) {
         server_signal(server, SIGKILL);
         server_forget(server);
         cr_assert_fail(
-            "%s: sent SIGTERM; the server still runs %d ms later; its standard error: %s", where,
-            test_deadline_ms(), errors);
+            "%s: the server was told to stop and still runs, %d ms later; its standard error: %s",
+            where, test_deadline_ms(), errors);
     }
     server_forget(server);
     cr_assert(
         WIFEXITED(status) && WEXITSTATUS(status) == 0,
-        "%s: sent SIGTERM and expected exit status 0; the server %s %d; its standard error: %s",
+        "%s: the server was told to stop and should exit with 0; it %s %d; its standard error: %s",
         where, WIFEXITED(status) ? "exited with" : "was killed by signal",
         WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), errors);
 }

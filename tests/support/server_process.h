@@ -74,6 +74,11 @@ struct server_process server_start_at(const char *where, struct server_limits li
 #define server_stop(server) server_stop_at(HERE, server)
 void server_stop_at(const char *where, struct server_process *server);
 
+/** Exit status 0 within the deadline, of a server that was sent its signal already: a second one
+ * kills. */
+#define server_expect_exit(server) server_expect_exit_at(HERE, server)
+void server_expect_exit_at(const char *where, struct server_process *server);
+
 /**
  * Waits for the end of the server without asking for it.
  * Returns its wait status, or -1 if it still runs at @p end. Called again it returns the same

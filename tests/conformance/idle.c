@@ -1,0 +1,128 @@
+/*
+ * A server with nothing to do uses no CPU time, whatever its clients are in the middle of.
+ */
+#include "support/client.h"
+
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(idle, .timeout = 60);
+
+enum { WATCHED_MS = 400 };
+
+/* A spinning server uses all of a core, and a third of one where others compete for it. */
+static void expect_no_cpu(const struct server_process *server, const char *meanwhile)
+{
+    double used = probe_cpu_during(server->pid, WATCHED_MS);
+    cr_assert(used >= 0 && used < WATCHED_MS / 1000.0 * 0.3,
+              "%s: the server used %.0f ms of CPU time in %d ms", meanwhile, used * 1000,
+              WATCHED_MS);
+}
+
+Test(idle, server_uses_no_cpu)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_echo(client, "started and served\n");
+    client_half_close(client);
+    client_expect_end(client);
+    client_close(client);
+    expect_no_cpu(&server, "no clients");
+    server_stop(&server);
+}
+
+Test(idle, connections_use_no_cpu)
+{
+    enum { CLIENTS = 50 };
+    struct server_process server =
+        server_start("--idle-timeout 60 --request-timeout 60 --lifetime 60 --progress-timeout 60");
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "here I am\n");
+    }
+    expect_no_cpu(&server, "fifty idle clients");
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    server_stop(&server);
+}
+
+Test(idle, unfinished_line_uses_no_cpu)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_echo(client, "a whole line\n");
+    size_t length;
+    char *line = line_of(5000, "", &length);
+    client_send(client, line, length);
+    expect_no_cpu(&server, "a client that sent 5,000 bytes of a line");
+    client_send_text(client, "\n");
+    client_expect(client, line, length);
+    client_expect_text(client, "\n");
+    client_close(client);
+    free(line);
+    server_stop(&server);
+}
+
+/* Input is there and not wanted: a server that still watches for it wakes up all the time. */
+Test(idle, case_27_suspended_reading_uses_no_cpu)
+{
+    struct server_process server = server_start("--send-buffer 16384");
+    struct client_buffers small = {.receive = 16384, .send = 65536};
+    int client = client_connect_with(&server, small);
+    size_t length;
+    char *lines = lines_numbered("sent and never read", 10000, &length);
+    client_push(client, lines, length, 48 << 20, 200);
+    expect_no_cpu(&server, "a client that sends more than it reads, over --output-high-mark");
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}
+
+/* An end of stream stays readable for ever. */
+Test(idle, half_closed_client_that_does_not_read_uses_no_cpu)
+{
+    struct server_process server = server_start("--send-buffer 4096 --output-high-mark 1000000");
+    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    size_t length;
+    char *lines = lines_numbered("read later", 2000, &length);
+    client_send(client, lines, length);
+    client_half_close(client);
+    client_await_delivered(client);
+    expect_no_cpu(&server, "a client that half-closed and does not read its replies");
+    client_expect(client, lines, length);
+    client_expect_end(client);
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}
+
+Test(idle, client_that_was_told_its_error_uses_no_cpu)
+{
+    struct server_process server = server_start("--max-line 10");
+    int client = client_connect(&server);
+    client_send_text(client, "this line is too long\n");
+    client_expect_text(client, "ERR line too long\n");
+    client_expect_end(client);
+    expect_no_cpu(&server, "a client that got `ERR line too long` and does not close");
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(idle, client_that_waits_for_a_place_uses_no_cpu)
+{
+    struct server_process server = server_start("--max-connections 1 --overload wait");
+    int first = client_connect(&server);
+    client_echo(first, "I have the place\n");
+    int second = client_connect(&server);
+    client_send_text(second, "I wait\n");
+    expect_no_cpu(&server, "a client that waits for a place (--overload wait)");
+    client_close(first);
+    client_expect_text(second, "I wait\n");
+    client_close(second);
+    server_stop(&server);
+}

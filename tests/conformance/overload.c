@@ -1,0 +1,205 @@
+/*
+ * More clients than places: --max-connections and --overload. And a flood of connections beside
+ * clients that are being served.
+ */
+#include "support/client.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(overload, .timeout = 60);
+
+#define BUSY "ERR server busy\n"
+
+/** Connects until there is a place: the server may take a moment to notice that another has left.
+ */
+static int connect_until_served(const struct server_process *server)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (test_left_ms(end) > 0) {
+        int client = client_connect(server);
+        if (client_try_echo(client, "is there a place\n", end)) {
+            return client;
+        }
+        client_close(client);
+        test_pause_ms(2);
+    }
+    cr_assert_fail("a client has left, and %d ms later a new one still gets no answer",
+                   test_deadline_ms());
+    return -1;
+}
+
+static void leave(int client)
+{
+    client_half_close(client);
+    client_expect_end(client);
+    client_close(client);
+}
+
+Test(overload, case_21_client_over_the_limit_is_told)
+{
+    struct server_process server = server_start("--max-connections 3");
+    int clients[3];
+    for (int i = 0; i < 3; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "I have a place\n");
+    }
+    for (int i = 0; i < 20; i++) {
+        int fourth = client_connect(&server);
+        client_expect_text(fourth, BUSY);
+        client_expect_end(fourth);
+        client_close(fourth);
+    }
+    for (int i = 0; i < 3; i++) {
+        client_echo(clients[i], "I still have it\n");
+        client_close(clients[i]);
+    }
+    server_stop(&server);
+}
+
+/* It may be reset instead of told, because the server does not read what it sends; but not be
+ * served. */
+Test(overload, case_21_client_over_the_limit_is_not_served)
+{
+    struct server_process server = server_start("--max-connections 1 --overload reject");
+    int first = client_connect(&server);
+    client_echo(first, "I have the place\n");
+    for (int i = 0; i < 20; i++) {
+        char reply[64];
+        size_t got;
+        int second = client_connect(&server);
+        client_try_send(second, "served?\n", 8, test_now() + 1);
+        enum client_outcome outcome = client_try_receive(
+            second, reply, sizeof reply, test_now() + test_deadline_ms() / 1000.0, &got);
+        bool told = got == strlen(BUSY) && memcmp(reply, BUSY, got) == 0;
+        cr_assert((outcome == CLIENT_ENDED && told) || (outcome == CLIENT_RESET && (told || !got)),
+                  "client 2 of 1 sent `served?`: expected `ERR server busy` and a close (or a "
+                  "reset), got `%.*s`, then %s",
+                  (int)got, reply, client_outcome_text(outcome));
+        client_close(second);
+    }
+    client_close(first);
+    server_stop(&server);
+}
+
+Test(overload, case_21_redirect_names_the_other_server)
+{
+    struct server_process server =
+        server_start("--max-connections=1 --overload=redirect=other.example:7002");
+    int first = client_connect(&server);
+    client_echo(first, "I have the place\n");
+    int second = client_connect(&server);
+    client_expect_text(second, "ERR server busy, try other.example:7002\n");
+    client_expect_end(second);
+    client_close(second);
+    client_echo(first, "I still have it\n");
+    client_close(first);
+    server_stop(&server);
+}
+
+Test(overload, case_22_one_leaves_the_next_gets_in)
+{
+    struct server_process server = server_start("--max-connections 2");
+    int stays = client_connect(&server);
+    client_echo(stays, "I stay\n");
+    for (int i = 0; i < 20; i++) {
+        int client = connect_until_served(&server);
+        int third = client_connect(&server);
+        client_expect_text(third, BUSY);
+        client_close(third);
+        if (i % 2) {
+            leave(client);
+        } else {
+            client_reset(client);
+        }
+    }
+    client_echo(stays, "I am still here\n");
+    client_close(stays);
+    server_stop(&server);
+}
+
+Test(overload, case_22_wait_serves_the_next_when_one_leaves)
+{
+    struct server_process server = server_start("--max-connections 2 --overload wait");
+    int first = client_connect(&server);
+    int second = client_connect(&server);
+    client_echo(first, "I have a place\n");
+    client_echo(second, "so have I\n");
+    int third = client_connect(&server); /* by the system, on behalf of the server */
+    client_send_text(third, "I wait\n");
+    client_expect_silence(third, 150);
+    client_echo(first, "still served\n");
+    leave(second);
+    client_expect_text(third, "I wait\n");
+    client_close(first);
+    client_close(third);
+    server_stop(&server);
+}
+
+Test(overload, case_22_wait_serves_all_in_turn)
+{
+    enum { CLIENTS = 20 };
+    struct server_process server = server_start("--max-connections 1 --overload wait");
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_send_text(clients[i], "in turn\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_expect_text(clients[i], "in turn\n");
+        leave(clients[i]);
+    }
+    server_stop(&server);
+}
+
+/* Connections come and go as fast as they can while one client wants to be served. */
+
+struct flood {
+    const struct server_process *server;
+    atomic_bool stop;
+    int connected;
+};
+
+static void *flood_run(void *argument)
+{
+    struct flood *flood = argument;
+    while (!atomic_load(&flood->stop) && flood->connected < 5000) {
+        int client = client_try_connect(flood->server, (struct client_buffers){0});
+        if (client >= 0) {
+            flood->connected++;
+            client_reset(client);
+        }
+    }
+    return NULL;
+}
+
+Test(overload, case_30_connect_flood_starves_nobody)
+{
+    struct server_process server = server_start("%s", "");
+    struct flood flood = {.server = &server};
+    int client = client_connect(&server);
+    client_echo(client, "before the flood\n");
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, flood_run, &flood), 0);
+    double slowest = 0;
+    bool answered = true;
+    for (int i = 0; i < 100 && answered; i++) {
+        double begin = test_now();
+        answered =
+            client_try_echo(client, "during the flood\n", begin + test_deadline_ms() / 1000.0);
+        slowest = test_now() - begin > slowest ? test_now() - begin : slowest;
+    }
+    atomic_store(&flood.stop, true);
+    pthread_join(thread, NULL);
+    cr_assert(answered, "a client that was served before a flood of %d connections is not answered",
+              flood.connected);
+    cr_assert_lt(slowest, 5.0, "a reply took %.1f s while %d connections came and went", slowest,
+                 flood.connected);
+    client_close(client);
+    server_stop(&server);
+}

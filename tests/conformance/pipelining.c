@@ -1,0 +1,105 @@
+/*
+ * Pipelining: many requests before the first reply is read. All are answered, in order.
+ */
+#include "support/client.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(pipelining, .timeout = 60);
+
+Test(pipelining, case_02_hundred_requests_in_one_segment)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    size_t length;
+    char *lines = lines_numbered("request", 100, &length);
+    client_send(client, lines, length);
+    client_expect(client, lines, length);
+    client_half_close(client);
+    client_expect_end(client);
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}
+
+Test(pipelining, case_02_ten_thousand_requests_in_one_write)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    size_t length;
+    char *lines = lines_numbered("request", 10000, &length);
+    client_exchange(client, lines, length, lines, length);
+    client_half_close(client);
+    client_expect_end(client);
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}
+
+/* The slides' handler read once, answered once and was done: what else had come with that read was
+ * lost. */
+Test(pipelining, erratum_14_every_request_of_one_read_is_answered)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_send_text(client, "first\nsecond\nthird\nhalf of");
+    client_expect_text(client, "first\nsecond\nthird\n");
+    client_send_text(client, " the fourth\nfifth\n");
+    client_expect_text(client, "half of the fourth\nfifth\n");
+    client_echo(client, "and the connection still serves\n");
+    client_close(client);
+    server_stop(&server);
+}
+
+/* All replies come without another byte being sent: nothing waits for a next event that does not
+ * come. */
+Test(pipelining, nothing_is_left_behind)
+{
+    struct server_process server = server_start("%s", "");
+    for (int count = 1; count <= 4096; count *= 2) {
+        int client = client_connect(&server);
+        size_t length;
+        char *lines = lines_numbered("x", count, &length);
+        client_exchange(client, lines, length, lines, length);
+        client_close(client);
+        free(lines);
+    }
+    server_stop(&server);
+}
+
+Test(pipelining, ten_clients_at_a_time)
+{
+    enum { CLIENTS = 10 };
+    struct server_process server = server_start("%s", "");
+    int clients[CLIENTS];
+    char *lines[CLIENTS];
+    size_t length;
+    for (int i = 0; i < CLIENTS; i++) {
+        char prefix[] = "client 0";
+        prefix[7] = (char)('0' + i);
+        clients[i] = client_connect(&server);
+        lines[i] = lines_numbered(prefix, 2000, &length);
+        client_send(clients[i], lines[i], length);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_expect(clients[i], lines[i], length);
+        client_close(clients[i]);
+        free(lines[i]);
+    }
+    server_stop(&server);
+}
+
+Test(pipelining, empty_lines_by_the_thousand)
+{
+    static char lines[40000];
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    memset(lines, '\n', sizeof lines);
+    client_exchange(client, lines, sizeof lines, lines, sizeof lines);
+    client_half_close(client);
+    client_expect_end(client);
+    client_close(client);
+    server_stop(&server);
+}

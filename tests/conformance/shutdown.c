@@ -1,0 +1,183 @@
+/*
+ * The end: SIGTERM or SIGINT stops listening, answers the whole lines that were received, flushes
+ * what waits until the drain timeout, and exits with 0; a second signal ends the server at once.
+ */
+#include "support/client.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+TestSuite(shutdown, .timeout = 60);
+
+static double deadline(void)
+{
+    return test_now() + test_deadline_ms() / 1000.0;
+}
+
+Test(shutdown, case_39_idle_server_exits_0)
+{
+    struct server_process server = server_start("%s", "");
+    server_stop(&server);
+}
+
+Test(shutdown, sigint_exits_0)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_echo(client, "hello\n");
+    server_signal(&server, SIGINT);
+    int status = server_await_end(&server, deadline());
+    cr_assert_eq(status, 0,
+                 "sent SIGINT, expected exit status 0; wait status 0x%x (-1: still runs)",
+                 (unsigned)status);
+    client_expect_end(client);
+    client_close(client);
+    server_forget(&server);
+}
+
+/* Clients with nothing under way do not hold the server up, and are not reset. */
+Test(shutdown, case_39_idle_clients_get_end_of_stream)
+{
+    enum { CLIENTS = 20 };
+    struct server_process server = server_start("--drain-timeout 30");
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+        if (i % 2) {
+            client_send_text(clients[i], "unfinished");
+        }
+    }
+    server_stop(&server);
+    for (int i = 0; i < CLIENTS; i += 2) {
+        client_expect_end(clients[i]);
+        client_close(clients[i]);
+    }
+    for (int i = 1; i < CLIENTS; i += 2) {
+        client_expect_gone(clients[i]); /* its unfinished line may have cost it the good order */
+        client_close(clients[i]);
+    }
+}
+
+/**
+ * A client whose reply has begun and has to wait for its reader: one long line, sent whole, nothing
+ * read. The buffers between the two are much smaller than the line.
+ */
+static int connect_with_output_waiting(const struct server_process *server, char **line,
+                                       size_t *length)
+{
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
+    *line = line_of(65000, "\n", length);
+    client_send(client, *line, *length);
+    client_await_reply(client);
+    return client;
+}
+
+#define WAITING_OUTPUT "--send-buffer 4096"
+
+Test(shutdown, case_39_waiting_output_is_flushed)
+{
+    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 30");
+    size_t length;
+    char *line;
+    int client = connect_with_output_waiting(&server, &line, &length);
+    server_signal(&server, SIGTERM);
+    client_await_refusal(&server);
+    client_expect(client, line, length);
+    client_expect_end(client);
+    client_close(client);
+    free(line);
+    server_expect_exit(&server);
+}
+
+/* All lines are in the server when the first reply comes: they came in one segment. */
+Test(shutdown, case_39_lines_already_received_are_answered)
+{
+    struct server_process server = server_start("--block-ms 10 --drain-timeout 30");
+    int client = client_connect(&server);
+    size_t length;
+    char *lines = lines_numbered("received", 50, &length);
+    client_send(client, lines, length);
+    client_expect(client, lines, length / 50);
+    server_signal(&server, SIGTERM);
+    client_expect(client, lines + length / 50, length - length / 50);
+    client_expect_end(client);
+    client_close(client);
+    free(lines);
+    server_expect_exit(&server);
+}
+
+Test(shutdown, case_39_new_clients_are_refused)
+{
+    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 30");
+    size_t length;
+    char *line;
+    int client = connect_with_output_waiting(&server, &line, &length);
+    server_signal(&server, SIGTERM);
+    client_await_refusal(&server);
+    cr_assert_eq(server_await_end(&server, test_now()), -1,
+                 "the server ended although output waits and its drain timeout is 30 s");
+    client_expect(client, line, length);
+    client_expect_end(client);
+    client_close(client);
+    free(line);
+    server_expect_exit(&server);
+}
+
+Test(shutdown, case_39_stuck_reader_is_cut_at_the_deadline)
+{
+    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 0.5");
+    size_t length;
+    char *line;
+    int client = connect_with_output_waiting(&server, &line, &length);
+    double begin = test_now();
+    server_stop(&server); /* exits with 0, too */
+    double took = test_now() - begin;
+    cr_assert(took >= 0.45,
+              "a client does not read and --drain-timeout is 0.5 s: the server ended "
+              "after %.3f s already",
+              took);
+    client_close(client);
+    free(line);
+}
+
+static void check_second_signal(int second)
+{
+    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 50");
+    size_t length;
+    char *line;
+    int client = connect_with_output_waiting(&server, &line, &length);
+    server_signal(&server, SIGTERM);
+    client_await_refusal(&server);
+    server_signal(&server, second);
+    int status = server_await_end(&server, deadline());
+    cr_assert(status != -1 && WIFSIGNALED(status) && WTERMSIG(status) == second,
+              "while it drained the server got signal %d and should be killed by it; wait status "
+              "0x%x (-1: still runs)",
+              second, (unsigned)status);
+    server_forget(&server);
+    client_close(client);
+    free(line);
+}
+
+Test(shutdown, case_39_second_signal_ends_at_once)
+{
+    check_second_signal(SIGTERM);
+    check_second_signal(SIGINT);
+}
+
+Test(shutdown, drain_timeout_of_0_waits_for_nobody)
+{
+    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 0");
+    size_t length;
+    char *line;
+    int client = connect_with_output_waiting(&server, &line, &length);
+    server_stop(&server);
+    client_close(client);
+    free(line);
+}

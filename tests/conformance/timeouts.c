@@ -1,0 +1,189 @@
+/*
+ * Clients that take too long: --idle-timeout, --request-timeout, --lifetime, --progress-timeout.
+ *
+ * Times are checked as lower bounds, less what a clock may round; the upper bound is the deadline
+ * of every wait. The limits here are far apart from the pauses of the client, so that a slow
+ * machine fails nothing.
+ */
+#include "support/client.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(timeouts, .timeout = 60);
+
+static void expect_not_before(double begin, double seconds)
+{
+    double passed = test_now() - begin;
+    cr_assert(passed >= seconds - 0.05, "closed after %.3f s, before its %.1f s had passed", passed,
+              seconds);
+}
+
+Test(timeouts, idle_client_is_closed)
+{
+    struct server_process server = server_start("--idle-timeout 0.5");
+    double begin = test_now();
+    int client = client_connect(&server);
+    client_expect_end(client);
+    expect_not_before(begin, 0.5);
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(timeouts, case_16_idle_timeout_fires_again)
+{
+    struct server_process server = server_start("--idle-timeout=0.8");
+    int client = client_connect(&server);
+    for (int i = 0; i < 6; i++) {
+        test_pause_ms(200);
+        client_echo(client, "traffic puts it off\n");
+    }
+    client_expect_end(client);
+    client_close(client);
+    double begin = test_now();
+    client = client_connect(&server);
+    client_echo(client, "and the next client\n");
+    client_expect_end(client);
+    expect_not_before(begin, 0.8);
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(timeouts, case_14_half_a_line_then_silence)
+{
+    struct server_process server = server_start("--request-timeout 0.5");
+    int client = client_connect(&server);
+    client_echo(client, "a whole line\n");
+    double begin = test_now();
+    client_send_text(client, "half a li");
+    client_expect_gone(client);
+    expect_not_before(begin, 0.5);
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(timeouts, case_15_one_byte_at_a_time)
+{
+    struct server_process server = server_start("--request-timeout 0.5");
+    int client = client_connect(&server);
+    double begin = test_now();
+    double end = begin + test_deadline_ms() / 1000.0;
+    do {
+        cr_assert(test_left_ms(end) > 0,
+                  "one byte every 50 ms and never an end of line: expected a close after 0.5 s");
+        client_try_send(client, "x", 1, end);
+    } while (!test_await(client, POLLIN, test_now() + 0.05));
+    expect_not_before(begin, 0.5);
+    client_expect_gone(client);
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(timeouts, request_timeout_spares_quiet_clients)
+{
+    struct server_process server = server_start("--request-timeout 0.3");
+    int client = client_connect(&server);
+    client_expect_silence(client, 700);
+    client_echo(client, "nothing was unfinished\n");
+    client_expect_silence(client, 700);
+    client_echo(client, "and still nothing\n");
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(timeouts, lifetime_ends)
+{
+    struct server_process server = server_start("--lifetime 0.7");
+    double begin = test_now();
+    double end = begin + test_deadline_ms() / 1000.0;
+    int client = client_connect(&server);
+    while (client_try_echo(client, "busy to the end\n", end)) {
+        cr_assert(test_left_ms(end) > 0,
+                  "a busy client should be closed after 0.7 s, and is served");
+        test_pause_ms(50);
+    }
+    expect_not_before(begin, 0.7);
+    client_close(client);
+    client = client_connect(&server);
+    client_echo(client, "a new life\n");
+    client_close(client);
+    server_stop(&server);
+}
+
+/*
+ * A client that does not read as it should holds the only place. Whether it was let go shows in the
+ * next one being served.
+ */
+static struct server_process start_for_one(double progress_timeout)
+{
+    return server_start("--max-connections 1 --overload wait --progress-timeout %.1f "
+                        "--send-buffer 4096 --output-high-mark 16384 --output-low-mark 4096",
+                        progress_timeout);
+}
+
+/** Connects a client that sends lines without reading until the server takes no more. */
+static int connect_non_reader(const struct server_process *server)
+{
+    size_t length;
+    char *lines = lines_numbered("not read", 1000, &length);
+    struct client_buffers small = {.receive = 4096, .send = 32768};
+    int client = client_connect_with(server, small);
+    client_push(client, lines, length, 4 << 20, 100);
+    free(lines);
+    return client;
+}
+
+Test(timeouts, case_12_output_stays_over_the_mark)
+{
+    struct server_process server = start_for_one(0.5);
+    double begin = test_now();
+    int stuck = connect_non_reader(&server);
+    int next = client_connect(&server);
+    client_echo(next, "the place is free\n");
+    expect_not_before(begin, 0.5);
+    client_close(next);
+    client_close(stuck);
+    server_stop(&server);
+}
+
+Test(timeouts, case_13_slow_reader)
+{
+    struct server_process server = start_for_one(0.5);
+    double begin = test_now();
+    double end = begin + test_deadline_ms() / 1000.0;
+    int slow = connect_non_reader(&server);
+    int next = client_connect(&server);
+    client_send_text(next, "the place is free\n");
+    while (!test_await(next, POLLIN, test_now() + 0.05)) {
+        char some[1024];
+        size_t got;
+        client_try_receive(slow, some, sizeof some, test_now(), &got);
+        cr_assert(test_left_ms(end) > 0,
+                  "a client that reads 20 KiB a second while output waits should be closed: it "
+                  "takes less than 64 KiB in each 0.5 s");
+    }
+    client_expect_text(next, "the place is free\n");
+    expect_not_before(begin, 0.5);
+    client_close(next);
+    client_close(slow);
+    server_stop(&server);
+}
+
+Test(timeouts, progress_timeout_spares_those_who_read)
+{
+    struct server_process server =
+        server_start("--progress-timeout 0.5 --send-buffer 4096 --output-high-mark 16384");
+    int client = client_connect(&server);
+    size_t length;
+    char *lines = lines_numbered("read at once", 100000, &length);
+    client_exchange(client, lines, length, lines, length);
+    client_expect_silence(client, 800); /* nothing waits: not reading is no fault now */
+    client_echo(client, "still here\n");
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}

@@ -1,0 +1,198 @@
+/*
+ * The command line: --help, --version, and what bad usage gets: exit status 2 and one line on
+ * standard error that names the option and what it takes.
+ */
+#include "support/server_process.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(usage, .timeout = 60);
+
+/** Runs the program and expects exit status 2 and one line: the program's name, then @p complaint.
+ */
+static void expect_refused(const char *arguments, const char *complaint)
+{
+    struct program_result result = program_run("%s", arguments);
+    char expected[512];
+    snprintf(expected, sizeof expected, "%s: %s\n", server_name(), complaint);
+    cr_assert(!result.started, "`%s`: expected exit status 2, but the server serves", arguments);
+    cr_assert_eq(result.exit_status, 2,
+                 "`%s`: expected exit status 2, got %d; its standard error: %s", arguments,
+                 result.exit_status, result.err);
+    cr_assert_str_eq(result.err, expected, "`%s`: standard error should be `%s`, and is `%s`",
+                     arguments, expected, result.err);
+    cr_assert_str_empty(result.out, "`%s`: nothing belongs on standard output; it has: %s",
+                        arguments, result.out);
+}
+
+/** The same where the limits are the server's own: one line that names option and value. */
+static void expect_refused_somehow(const char *option, const char *value)
+{
+    struct program_result result = program_run("%s %s", option, value);
+    char start[256];
+    snprintf(start, sizeof start, "%s: %s: ", server_name(), option);
+    const char *end = strchr(result.err, '\n');
+    cr_assert(!result.started, "`%s %s`: expected exit status 2, but the server serves", option,
+              value);
+    cr_assert_eq(result.exit_status, 2,
+                 "`%s %s`: expected exit status 2, got %d; its standard error: %s", option, value,
+                 result.exit_status, result.err);
+    cr_assert(strncmp(result.err, start, strlen(start)) == 0 && end && end[1] == '\0' &&
+                  strstr(result.err, value),
+              "`%s %s`: standard error should be one line `%s...: %s`, and is `%s`", option, value,
+              start, value, result.err);
+}
+
+Test(usage, unknown_option)
+{
+    expect_refused("--nonsense", "--nonsense: unknown option (see --help)");
+    expect_refused("--nonsense 5", "--nonsense: unknown option (see --help)");
+    expect_refused("--max-lines 5", "--max-lines: unknown option (see --help)");
+}
+
+Test(usage, missing_value)
+{
+    expect_refused("--port", "--port: needs a value: N");
+    expect_refused("--max-line 100 --bind", "--bind: needs a value: ADDR");
+}
+
+Test(usage, extra_argument)
+{
+    expect_refused("x", "x: unexpected argument (see --help)");
+    expect_refused("--port 0 7002", "7002: unexpected argument (see --help)");
+}
+
+Test(usage, flag_with_value)
+{
+    expect_refused("--stats=yes", "--stats: takes no value");
+}
+
+Test(usage, bad_port)
+{
+    static const char *const bad[] = {
+        "70000", "65536", "-1", "notaport", "12x", "0x50", "1e3", "+80", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char arguments[64];
+        char complaint[128];
+        snprintf(arguments, sizeof arguments, "--port %s", bad[i]);
+        snprintf(complaint, sizeof complaint, "--port: not a port number: %s", bad[i]);
+        expect_refused(arguments, complaint);
+    }
+    expect_refused("--port=", "--port: not a port number: ");
+}
+
+Test(usage, bad_numbers)
+{
+    expect_refused("--max-line x", "--max-line: not a number from 1 to 1073741824: x");
+    expect_refused("--max-line=0", "--max-line: not a number from 1 to 1073741824: 0");
+    expect_refused("--max-line=", "--max-line: not a number from 1 to 1073741824: ");
+    expect_refused("--max-line 1073741825",
+                   "--max-line: not a number from 1 to 1073741824: 1073741825");
+    expect_refused("--max-line -5", "--max-line: not a number from 1 to 1073741824: -5");
+    expect_refused("--max-line 12k", "--max-line: not a number from 1 to 1073741824: 12k");
+    expect_refused("--max-line 18446744073709551617",
+                   "--max-line: not a number from 1 to 1073741824: 18446744073709551617");
+    static const char *const numbers[] = {
+        "--max-connections", "--output-high-mark", "--output-low-mark", "--output-cap",
+        "--send-buffer",     "--work-us",          "--block-ms",        "--cost-every"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        expect_refused_somehow(numbers[i], "many");
+        expect_refused_somehow(numbers[i], "-1");
+    }
+}
+
+Test(usage, bad_seconds)
+{
+    static const char *const timeouts[] = {"--idle-timeout", "--request-timeout", "--lifetime",
+                                           "--progress-timeout", "--drain-timeout"};
+    static const char *const bad[] = {"x", "-1", "1s", "nan", "inf", "1.2.3", "."};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) {
+            char arguments[64];
+            char complaint[128];
+            snprintf(arguments, sizeof arguments, "%s %s", timeouts[i], bad[j]);
+            snprintf(complaint, sizeof complaint, "%s: not a number of seconds: %s", timeouts[i],
+                     bad[j]);
+            expect_refused(arguments, complaint);
+        }
+    }
+    expect_refused("--idle-timeout=", "--idle-timeout: not a number of seconds: ");
+}
+
+Test(usage, bad_choices)
+{
+    expect_refused("--overload x", "--overload: not one of reject, wait, redirect=HOST:PORT: x");
+    expect_refused("--overload redirect=",
+                   "--overload: not one of reject, wait, redirect=HOST:PORT: redirect=");
+    expect_refused("--log loud", "--log: not one of error, warn, info, debug: loud");
+    expect_refused("--log=", "--log: not one of error, warn, info, debug: ");
+}
+
+Test(usage, bad_address)
+{
+    expect_refused("--bind x", "--bind: not an IP address: x");
+    expect_refused("--bind 127.0.0.256", "--bind: not an IP address: 127.0.0.256");
+    expect_refused("--bind 127.0.0.1:80", "--bind: not an IP address: 127.0.0.1:80");
+}
+
+Test(usage, help_lists_every_option)
+{
+    static const char *const options[] = {"--bind",
+                                          "--port",
+                                          "--max-line",
+                                          "--max-connections",
+                                          "--overload",
+                                          "--idle-timeout",
+                                          "--request-timeout",
+                                          "--lifetime",
+                                          "--progress-timeout",
+                                          "--drain-timeout",
+                                          "--output-high-mark",
+                                          "--output-low-mark",
+                                          "--output-cap",
+                                          "--send-buffer",
+                                          "--work-us",
+                                          "--block-ms",
+                                          "--cost-every",
+                                          "--stats",
+                                          "--log",
+                                          "--help",
+                                          "--version"};
+    struct program_result result = program_run("--help");
+    cr_assert_eq(result.exit_status, 0, "--help should exit with 0, and exits with %d: %s",
+                 result.exit_status, result.err);
+    cr_assert_str_empty(result.err, "--help belongs on standard output; standard error has: %s",
+                        result.err);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        cr_assert(strstr(result.out, options[i]), "--help does not list %s; it prints: %s",
+                  options[i], result.out);
+    }
+    cr_assert(strstr(result.out, "65536") && strstr(result.out, "127.0.0.1"),
+              "--help should tell the defaults; it prints: %s", result.out);
+}
+
+Test(usage, version)
+{
+    struct program_result result = program_run("--version");
+    cr_assert_eq(result.exit_status, 0, "--version should exit with 0, and exits with %d: %s",
+                 result.exit_status, result.err);
+    cr_assert(strncmp(result.out, server_name(), strlen(server_name())) == 0,
+              "--version should print the program's name first; it prints: `%s`", result.out);
+    cr_assert_str_empty(result.err, "--version belongs on standard output; standard error has: %s",
+                        result.err);
+}
+
+Test(usage, help_wins_over_an_error_behind_it)
+{
+    struct program_result result = program_run("--help --nonsense");
+    cr_assert_eq(result.exit_status, 0,
+                 "`--help --nonsense` should exit with 0, and exits with %d: %s",
+                 result.exit_status, result.err);
+    result = program_run("--port 0 --version x");
+    cr_assert_eq(result.exit_status, 0,
+                 "`--port 0 --version x` should exit with 0, and exits with %d: %s",
+                 result.exit_status, result.err);
+    expect_refused("--nonsense --help", "--nonsense: unknown option (see --help)");
+}
