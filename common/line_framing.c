@@ -14,15 +14,30 @@ static bool already_too_long(const struct input_queue *input, size_t max_line)
     return length > max_line && text_length(input, length) > max_line;
 }
 
+/* As line_framing_look(); *index is where the line's LF is, if there is one. */
+static enum framing_result find_line(struct input_queue *input, size_t max_line, size_t *index)
+{
+    if (!input_queue_index_of(input, '\n', index))
+        return already_too_long(input, max_line) ? FRAMING_TOO_LONG : FRAMING_INCOMPLETE;
+    if (*index > max_line && text_length(input, *index) > max_line)
+        return FRAMING_TOO_LONG;
+    return FRAMING_MESSAGE;
+}
+
+enum framing_result line_framing_look(struct input_queue *input, size_t max_line)
+{
+    size_t index;
+    return find_line(input, max_line, &index);
+}
+
 enum framing_result line_framing_next(struct input_queue *input, size_t max_line,
                                       struct message *line)
 {
     size_t index;
-    if (!input_queue_index_of(input, '\n', &index))
-        return already_too_long(input, max_line) ? FRAMING_TOO_LONG : FRAMING_INCOMPLETE;
-    if (index > max_line && text_length(input, index) > max_line)
-        return FRAMING_TOO_LONG;
-    return input_queue_dequeue(input, index + 1, line) ? FRAMING_MESSAGE : FRAMING_NO_MEMORY;
+    enum framing_result result = find_line(input, max_line, &index);
+    if (result == FRAMING_MESSAGE && !input_queue_dequeue(input, index + 1, line))
+        return FRAMING_NO_MEMORY;
+    return result;
 }
 
 /* Text, CR and LF; one byte less could leave a line that is neither whole nor too long. */

@@ -11,11 +11,14 @@
 #include "input_queue.h"
 
 enum framing_result {
-    FRAMING_MESSAGE,    /* a whole message was taken out */
+    FRAMING_MESSAGE,    /* a whole message is there */
     FRAMING_INCOMPLETE, /* its end has not come yet */
     FRAMING_TOO_LONG,   /* it is longer than allowed, whether its end has come or not */
     FRAMING_NO_MEMORY,  /* it is there, and cannot be handed out */
 };
+
+/** What line_framing_next() would find; takes nothing out. */
+enum framing_result line_framing_look(struct input_queue *input, size_t max_line);
 
 /**
  * Takes the next line out of the queue. max_line counts the bytes before the line's end. The answer

@@ -186,10 +186,10 @@ static struct endpoint with_port(const struct endpoint *bind, uint64_t port)
     return endpoint;
 }
 
-static int open_listener(struct server *server)
+int server_listen(const struct server *server, struct listener *listener, uint64_t port)
 {
-    struct endpoint endpoint = with_port(&server->settings.bind, server->settings.port);
-    if (listener_open(&server->listener, &endpoint, (int)server->settings.send_buffer) == 0)
+    struct endpoint endpoint = with_port(&server->settings.bind, port);
+    if (listener_open(listener, &endpoint, (int)server->settings.send_buffer) == 0)
         return 0;
     char place[ENDPOINT_TEXT_SIZE];
     char what[sizeof(place) + 16];
@@ -236,7 +236,7 @@ int server_open(struct server *server, const char *name)
 {
     server->name = name;
     raise_descriptor_limit();
-    if (open_listener(server) != 0)
+    if (server_listen(server, &server->listener, server->settings.port) != 0)
         return -1;
     if (signals_open(&server->signals) != 0) {
         listener_close(&server->listener);

@@ -78,6 +78,9 @@ void server_options(struct options *options, struct server_settings *settings, c
  */
 int server_open(struct server *server, const char *name);
 
+/** Opens one more listener, on another port. As server_open(). */
+int server_listen(const struct server *server, struct listener *listener, uint64_t port);
+
 /**
  * Tells on standard output what is served where. Called once, when all that the server needs is
  * open: it also finds out how many connections the descriptor limit leaves room for.

@@ -137,6 +137,7 @@ static bool handler_read(struct handler *handler)
 static bool handler_send(struct handler *handler)
 {
     enum output_result result;
+    handler_account(handler, OUTPUT_WAITING); /* its time runs while the first write blocks, too */
     do {
         set_socket_timeout(handler, SO_SNDTIMEO);
         result = output_queue_uncork(&handler->output);

@@ -119,9 +119,9 @@ static void handler_refuse_line(struct handler *handler)
 
 /*
  * Answers the whole requests there are, a turn's worth at the most, and holds the replies back so
- * that one write takes them all. May close.
+ * that one write takes them all. The state that follows from it is the result.
  */
-static void handler_process(struct handler *handler)
+static struct state handler_process(struct handler *handler)
 {
     const struct server_settings *settings = &handler->reactor->server->settings;
     struct message request;
@@ -144,7 +144,7 @@ static void handler_process(struct handler *handler)
     handler_account(handler, result);
     if (framing == FRAMING_NO_MEMORY)
         result = OUTPUT_BROKEN;
-    handler_become(handler, handler_next_state(handler, result, requests_left));
+    return handler_next_state(handler, result, requests_left);
 }
 
 /* Takes in what the socket has. False if the connection is broken. */
@@ -167,7 +167,7 @@ static void handler_read(struct runnable *self)
     if ((handler->key.ready & SELECT_READ) != 0 && !handler_fill(handler))
         handler_close(handler);
     else
-        handler_process(handler);
+        handler_become(handler, handler_process(handler));
 }
 
 /* Sending: the socket takes output again, and then there are requests left to answer. */
@@ -177,7 +177,7 @@ static void handler_send(struct runnable *self)
     enum output_result result = output_queue_drain(&handler->output);
     handler_account(handler, result);
     if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING)
-        handler_process(handler);
+        handler_become(handler, handler_process(handler));
     else
         handler_become(handler, handler_next_state(handler, result, true));
 }
@@ -250,12 +250,10 @@ void handler_stop(struct handler *handler)
 {
     if (handler->runnable.run == handler_linger) {
         handler_close(handler);
-    } else if (handler->runnable.run == handler_send) {
-        handler->ended = true; /* it goes on until all is sent */
-    } else if (!handler_fill_up(handler)) {
+    } else if (handler->runnable.run == handler_read && !handler_fill_up(handler)) {
         handler_close(handler);
     } else {
         handler->ended = true;
-        handler_process(handler);
+        handler_send(&handler->runnable);
     }
 }
