@@ -113,9 +113,12 @@ static enum accept_result shed(struct listener *listener)
         return ACCEPT_EXHAUSTED;
     close(listener->reserve);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    bool nobody = fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (fd >= 0)
         socket_turn_away(fd, busy_text);
     listener->reserve = open_reserve();
+    if (nobody) /* EMFILE comes before a look at who waits */
+        return ACCEPT_NOTHING;
     return fd >= 0 ? ACCEPT_SHED : ACCEPT_EXHAUSTED;
 }
 
