@@ -98,14 +98,16 @@ Test(shutdown, case_39_waiting_output_is_flushed)
 /* All lines are in the server when the first reply comes: they came in one segment. */
 Test(shutdown, case_39_lines_already_received_are_answered)
 {
-    struct server_process server = server_start("--block-ms 10 --drain-timeout 30");
+    enum { LINES = 200 };
+    struct server_process server = server_start("--block-ms 5 --drain-timeout 30");
     int client = client_connect(&server);
     size_t length;
-    char *lines = lines_numbered("received", 50, &length);
+    char *lines = lines_numbered("received", LINES, &length);
+    size_t one = length / LINES;
     client_send(client, lines, length);
-    client_expect(client, lines, length / 50);
+    client_expect(client, lines, one);
     server_signal(&server, SIGTERM);
-    client_expect(client, lines + length / 50, length - length / 50);
+    client_expect(client, lines + one, length - one);
     client_expect_end(client);
     client_close(client);
     free(lines);
