@@ -44,6 +44,12 @@ void deadlines_output(struct deadlines *deadlines, int64_t now, uint64_t sent, b
     deadlines->taken = 0;
 }
 
+void deadlines_restart_progress(struct deadlines *deadlines, int64_t now)
+{
+    deadlines->progress = now;
+    deadlines->taken = 0;
+}
+
 /* The moment at which a limit is passed; INT64_MAX if it is off or its time does not run. */
 static int64_t moment(int64_t since, int64_t limit)
 {

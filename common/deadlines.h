@@ -60,6 +60,9 @@ void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial);
 /** The output stands at sent bytes in all, and some of it waits or not. */
 void deadlines_output(struct deadlines *deadlines, int64_t now, uint64_t sent, bool waiting);
 
+/** The peer is not to blame for what it has not taken: its time begins anew. */
+void deadlines_restart_progress(struct deadlines *deadlines, int64_t now);
+
 /** The limit that is passed at that moment. */
 enum deadline deadlines_passed(const struct deadlines *deadlines,
                                const struct deadline_limits *limits, int64_t now);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -159,6 +160,12 @@ void socket_turn_away(int fd, const char *text)
     shutdown(fd, SHUT_WR);
     socket_discard(fd); /* unread bytes would turn the close into a reset, and the text be lost */
     close(fd);
+}
+
+bool socket_is_writable(int fd)
+{
+    struct pollfd writing = {.fd = fd, .events = POLLOUT};
+    return poll(&writing, 1, 0) != 0;
 }
 
 bool socket_discard(int fd)

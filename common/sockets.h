@@ -71,6 +71,9 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
 /** Sends a short text if the socket takes it, and closes. The text arrives before the close. */
 void socket_turn_away(int fd, const char *text);
 
+/** Whether a write would be taken at this moment, or fail. */
+bool socket_is_writable(int fd);
+
 /** Reads and drops what has arrived, without waiting. False once nothing more can come. */
 bool socket_discard(int fd);
 

@@ -141,7 +141,8 @@ static struct state handler_process(struct handler *handler)
     deadlines_framed(&handler->deadlines, handler->reactor->now, more && !requests_left);
 
     result = output_queue_uncork(&handler->output);
-    handler_account(handler, result);
+    /* Requests that are left wait for room to reply, like output that waits for room to go. */
+    handler_account(handler, requests_left ? OUTPUT_WAITING : result);
     if (framing == FRAMING_NO_MEMORY)
         result = OUTPUT_BROKEN;
     return handler_next_state(handler, result, requests_left);
@@ -175,11 +176,12 @@ static void handler_send(struct runnable *self)
 {
     struct handler *handler = (struct handler *)self;
     enum output_result result = output_queue_drain(&handler->output);
-    handler_account(handler, result);
-    if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING)
+    if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING) {
         handler_become(handler, handler_process(handler));
-    else
-        handler_become(handler, handler_next_state(handler, result, true));
+        return;
+    }
+    handler_account(handler, result);
+    handler_become(handler, handler_next_state(handler, result, true));
 }
 
 /* Finishing: all is sent, and nothing will be read. */
@@ -228,6 +230,10 @@ void handler_expire(struct handler *handler)
         deadlines_passed(&handler->deadlines, &server->settings.deadlines, reactor->now);
     if (passed == DEADLINE_NONE)
         return;
+    if (passed == DEADLINE_PROGRESS && socket_is_writable(handler->key.fd)) {
+        deadlines_restart_progress(&handler->deadlines, reactor->now); /* it is we who are slow */
+        return;
+    }
     counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     handler_close(handler);
