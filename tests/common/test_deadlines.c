@@ -1,0 +1,210 @@
+/*
+ * The deadlines, with times made up: nothing here waits.
+ */
+#include "common/deadlines.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(deadlines, .timeout = 60);
+
+enum {
+    BORN = 1000000,
+};
+
+static const struct deadline_limits all = {
+    .idle = 1000, .request = 2000, .lifetime = 100000, .progress = 500};
+
+static struct deadlines started(void)
+{
+    struct deadlines deadlines;
+    deadlines_start(&deadlines, BORN);
+    return deadlines;
+}
+
+/* The limit is passed at that moment, and not one millisecond before. */
+static void assert_passes(const struct deadlines *deadlines, const struct deadline_limits *limits,
+                          int64_t moment, enum deadline expected)
+{
+    enum deadline before = deadlines_passed(deadlines, limits, moment - 1);
+    enum deadline at = deadlines_passed(deadlines, limits, moment);
+    cr_assert_eq(before, DEADLINE_NONE, "%s before its time", deadline_name(before));
+    cr_assert_eq(at, expected, "%s, not %s", deadline_name(at), deadline_name(expected));
+    cr_assert_eq(deadlines_next(deadlines, limits), moment, "next %lld, not %lld",
+                 (long long)deadlines_next(deadlines, limits), (long long)moment);
+}
+
+Test(deadlines, no_limit_is_never_passed)
+{
+    const struct deadline_limits none = {0};
+    struct deadlines deadlines = started();
+    deadlines_framed(&deadlines, BORN, true);
+    deadlines_output(&deadlines, BORN, 10, true);
+    cr_assert_not(deadline_limits_any(&none));
+    cr_assert_eq(deadlines_passed(&deadlines, &none, INT64_MAX - 1), DEADLINE_NONE);
+    cr_assert_eq(deadlines_next(&deadlines, &none), INT64_MAX);
+}
+
+Test(deadlines, any_one_limit_is_a_limit)
+{
+    cr_assert(deadline_limits_any(&(struct deadline_limits){.idle = 1}));
+    cr_assert(deadline_limits_any(&(struct deadline_limits){.request = 1}));
+    cr_assert(deadline_limits_any(&(struct deadline_limits){.lifetime = 1}));
+    cr_assert(deadline_limits_any(&(struct deadline_limits){.progress = 1}));
+}
+
+Test(deadlines, a_silent_connection_is_idle_from_its_birth)
+{
+    struct deadlines deadlines = started();
+    assert_passes(&deadlines, &all, BORN + 1000, DEADLINE_IDLE);
+}
+
+Test(deadlines, case_16_the_idle_timeout_starts_anew_with_each_byte)
+{
+    struct deadlines deadlines = started();
+    for (int64_t now = BORN + 900; now < BORN + 10000; now += 900) {
+        cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
+        deadlines_received(&deadlines, now);
+        assert_passes(&deadlines, &all, now + 1000, DEADLINE_IDLE);
+    }
+}
+
+Test(deadlines, bytes_sent_keep_a_connection_from_being_idle)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 800, 10, false);
+    assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
+    deadlines_output(&deadlines, BORN + 1700, 10, false);
+    assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
+}
+
+Test(deadlines, erratum_20_a_request_is_due_however_many_bytes_keep_coming)
+{
+    struct deadlines deadlines = started();
+    int64_t begun = BORN + 500;
+    for (int64_t now = begun; now < begun + 2000; now += 100) {
+        deadlines_received(&deadlines, now);
+        deadlines_framed(&deadlines, now, true);
+        cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
+    }
+    assert_passes(&deadlines, &all, begun + 2000, DEADLINE_REQUEST);
+}
+
+Test(deadlines, a_whole_request_is_not_due)
+{
+    struct deadlines deadlines = started();
+    deadlines_received(&deadlines, BORN + 500);
+    deadlines_framed(&deadlines, BORN + 500, true);
+    deadlines_received(&deadlines, BORN + 600);
+    deadlines_framed(&deadlines, BORN + 600, false);
+    assert_passes(&deadlines, &all, BORN + 1600, DEADLINE_IDLE);
+    deadlines_received(&deadlines, BORN + 700);
+    deadlines_framed(&deadlines, BORN + 700, true);
+    deadlines_received(&deadlines, BORN + 2600);
+    assert_passes(&deadlines, &all, BORN + 2700, DEADLINE_REQUEST);
+}
+
+Test(deadlines, the_lifetime_ends_whatever_happens)
+{
+    struct deadlines deadlines = started();
+    for (int64_t now = BORN; now < BORN + 100000; now += 250) {
+        deadlines_received(&deadlines, now);
+        deadlines_framed(&deadlines, now, false);
+        deadlines_output(&deadlines, now, (uint64_t)now, false);
+        cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
+    }
+    assert_passes(&deadlines, &all, BORN + 100000, DEADLINE_LIFETIME);
+}
+
+Test(deadlines, case_12_output_that_nobody_takes_is_due)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 100, 5000, true);
+    assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
+    deadlines_received(&deadlines, BORN + 500);
+    assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
+}
+
+Test(deadlines, case_13_a_byte_now_and_then_is_no_progress)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 100, 5000, true);
+    for (int i = 1; i < 50; i++) {
+        deadlines_output(&deadlines, BORN + 100 + i * 10, 5000 + (uint64_t)i, true);
+        cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 100 + i * 10), DEADLINE_NONE);
+    }
+    assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
+}
+
+/* Takes `bytes` in each of many periods, in two steps. How many periods it lives through. */
+static int periods_survived(uint64_t bytes)
+{
+    struct deadlines deadlines = started();
+    uint64_t sent = 5000;
+    int64_t now = BORN + 100;
+    deadlines_output(&deadlines, now, sent, true);
+    for (int period = 0; period < 20; period++) {
+        deadlines_received(&deadlines, now);
+        deadlines_output(&deadlines, now + 200, sent + bytes / 2, true);
+        sent += bytes;
+        now += 499;
+        deadlines_output(&deadlines, now, sent, true);
+        if (deadlines_passed(&deadlines, &all, now + 1) != DEADLINE_NONE)
+            return period;
+    }
+    return 20;
+}
+
+Test(deadlines, a_quantum_in_each_period_is_progress)
+{
+    cr_assert_eq(periods_survived(DEADLINES_QUANTUM), 20);
+    cr_assert_eq(periods_survived(10 * DEADLINES_QUANTUM), 20);
+}
+
+Test(deadlines, one_byte_less_than_a_quantum_is_none)
+{
+    cr_assert_eq(periods_survived(DEADLINES_QUANTUM - 1), 0);
+    cr_assert_eq(periods_survived(1), 0);
+}
+
+Test(deadlines, what_was_taken_before_output_waited_does_not_count)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 100, 10 * DEADLINES_QUANTUM, false);
+    deadlines_output(&deadlines, BORN + 200, 10 * DEADLINES_QUANTUM + 1, true);
+    deadlines_output(&deadlines, BORN + 300, 10 * DEADLINES_QUANTUM + 2, true);
+    assert_passes(&deadlines, &all, BORN + 700, DEADLINE_PROGRESS);
+}
+
+Test(deadlines, taking_all_that_waits_is_progress_however_little_it_is)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 100, 0, true);
+    deadlines_output(&deadlines, BORN + 400, 10, false);
+    cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 700), DEADLINE_NONE);
+    deadlines_output(&deadlines, BORN + 800, 20, true);
+    assert_passes(&deadlines, &all, BORN + 1300, DEADLINE_PROGRESS);
+}
+
+Test(deadlines, the_next_moment_is_the_earliest_of_all)
+{
+    struct deadlines deadlines = started();
+    const struct deadline_limits limits = {
+        .idle = 5000, .request = 4000, .lifetime = 6000, .progress = 3000};
+    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 5000);
+    deadlines_framed(&deadlines, BORN + 10, true);
+    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 4010);
+    deadlines_output(&deadlines, BORN + 20, 0, true);
+    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 3020);
+    deadlines_received(&deadlines, BORN + 2000);
+    deadlines_output(&deadlines, BORN + 2000, 10, false);
+    deadlines_framed(&deadlines, BORN + 2000, false);
+    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 6000);
+}
+
+Test(deadlines, each_has_a_name)
+{
+    cr_assert_str_eq(deadline_name(DEADLINE_IDLE), "idle timeout");
+    cr_assert_str_eq(deadline_name(DEADLINE_REQUEST), "request timeout");
+    cr_assert_str_eq(deadline_name(DEADLINE_LIFETIME), "lifetime");
+    cr_assert_str_eq(deadline_name(DEADLINE_PROGRESS), "progress timeout");
+}

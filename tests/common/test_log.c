@@ -1,0 +1,227 @@
+/*
+ * The log: what a line looks like, which levels are written, and that a hostile peer cannot fill a
+ * disk. The limit's clock is moved by hand, so that no test waits for a second to pass.
+ */
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "helpers.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(log, .timeout = 60);
+
+enum {
+    THREADS = 8,
+    LINES = 200,
+};
+
+static const struct log everything = {.program = "prog", .level = LOG_LEVEL_DEBUG};
+
+static size_t count_lines(const char *text)
+{
+    size_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+Test(log, a_line_names_program_level_and_thread)
+{
+    char text[1024];
+    struct capture capture;
+    thread_set_name("worker-3");
+    capture_start(&capture, STDERR_FILENO);
+    log_write(&everything, LOG_LEVEL_WARN, "cannot %s: %d", "fly", 42);
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_str_eq(text, "prog: warn: [worker-3] cannot fly: 42\n");
+}
+
+Test(log, writes_its_level_and_what_is_more_urgent)
+{
+    for (unsigned level = 0; log_level_name(level) != NULL; level++) {
+        char text[1024];
+        struct capture capture;
+        struct log log = {.program = "prog", .level = (enum log_level)level};
+        capture_start(&capture, STDERR_FILENO);
+        for (unsigned i = 0; log_level_name(i) != NULL; i++)
+            log_write(&log, (enum log_level)i, "%s", "text");
+        capture_stop(&capture, text, sizeof(text));
+        cr_assert_eq(count_lines(text), level + 1, "%s: %s", log_level_name(level), text);
+        for (unsigned i = 0; log_level_name(i) != NULL; i++) {
+            char start[64];
+            snprintf(start, sizeof(start), "prog: %s: ", log_level_name(i));
+            cr_assert_eq(strstr(text, start) != NULL, i <= level, "%s at level %s", start,
+                         log_level_name(level));
+        }
+    }
+}
+
+Test(log, names_its_levels)
+{
+    cr_assert_str_eq(log_level_name(LOG_LEVEL_ERROR), "error");
+    cr_assert_str_eq(log_level_name(LOG_LEVEL_WARN), "warn");
+    cr_assert_str_eq(log_level_name(LOG_LEVEL_INFO), "info");
+    cr_assert_str_eq(log_level_name(LOG_LEVEL_DEBUG), "debug");
+    cr_assert_null(log_level_name(LOG_LEVEL_DEBUG + 1));
+    cr_assert_null(log_level_name(1000000));
+}
+
+Test(log, cuts_a_long_line_and_ends_it_all_the_same)
+{
+    char longer[5000];
+    char text[8192];
+    struct capture capture;
+    memset(longer, 'x', sizeof(longer));
+    longer[sizeof(longer) - 1] = '\0';
+    capture_start(&capture, STDERR_FILENO);
+    log_write(&everything, LOG_LEVEL_ERROR, "%s", longer);
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(count_lines(text), 1);
+    cr_assert_eq(text[strlen(text) - 1], '\n');
+    cr_assert_gt(strlen(text), 200);
+    cr_assert_lt(strlen(text), 1024);
+}
+
+static void *write_lines(void *argument)
+{
+    char line[400];
+    memset(line, *(const char *)argument, sizeof(line));
+    line[sizeof(line) - 1] = '\0';
+    for (int i = 0; i < LINES; i++)
+        log_write(&everything, LOG_LEVEL_INFO, "%s", line);
+    return NULL;
+}
+
+/* The letters of one line are all the same, or else a line got into another one. */
+static size_t count_whole_lines(char *text)
+{
+    size_t whole = 0;
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        const char *letters = strstr(line, "] ");
+        if (letters == NULL)
+            continue;
+        letters += 2;
+        whole += strlen(letters) == 399 && strspn(letters, (char[]){letters[0], '\0'}) == 399;
+    }
+    return whole;
+}
+
+Test(log, keeps_the_lines_of_threads_apart)
+{
+    size_t size = 1 << 20;
+    char *text = malloc(size);
+    char letters[THREADS];
+    pthread_t threads[THREADS];
+    struct capture capture;
+    capture_start(&capture, STDERR_FILENO);
+    for (int i = 0; i < THREADS; i++) {
+        letters[i] = (char)('a' + i);
+        pthread_create(&threads[i], NULL, write_lines, &letters[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    capture_stop(&capture, text, size);
+    size_t lines = count_lines(text);
+    size_t whole = count_whole_lines(text);
+    free(text);
+    cr_assert_eq(lines, THREADS * LINES);
+    cr_assert_eq(whole, THREADS * LINES, "%zu of %d lines are whole", whole, THREADS * LINES);
+}
+
+static void limited(struct log_limit *limit, const struct log *log, int times, char *text,
+                    size_t size)
+{
+    struct capture capture;
+    capture_start(&capture, STDERR_FILENO);
+    for (int i = 0; i < times; i++)
+        log_limited(log, limit, LOG_LEVEL_WARN, "no %s", "descriptors");
+    capture_stop(&capture, text, size);
+}
+
+Test(log, what_a_peer_can_provoke_comes_once_a_second_with_a_count)
+{
+    char text[4096];
+    char line[128];
+    struct log_limit limit = {0};
+    thread_set_name("main");
+
+    limited(&limit, &everything, 1, text, sizeof(text));
+    cr_assert_str_eq(text, "prog: warn: [main] no descriptors\n");
+    int64_t soon = atomic_load(&limit.next_ms) - clock_ms();
+    cr_assert(soon > -60000 && soon <= 1000, "the next line is due in %lld ms", (long long)soon);
+
+    atomic_store(&limit.next_ms, clock_ms() + 1000000);
+    limited(&limit, &everything, 1000, text, sizeof(text));
+    cr_assert_str_eq(text, "");
+
+    atomic_store(&limit.next_ms, clock_ms());
+    limited(&limit, &everything, 1, text, sizeof(text));
+    snprintf(line, sizeof(line), "prog: warn: [main] no descriptors (%d more like this left out)\n",
+             1000);
+    cr_assert_str_eq(text, line);
+
+    atomic_store(&limit.next_ms, clock_ms());
+    limited(&limit, &everything, 1, text, sizeof(text));
+    cr_assert_str_eq(text, "prog: warn: [main] no descriptors\n", "the count starts anew: %s",
+                     text);
+}
+
+Test(log, a_level_that_is_not_wanted_is_neither_written_nor_counted)
+{
+    char text[4096];
+    struct log quiet = {.program = "prog", .level = LOG_LEVEL_ERROR};
+    struct log_limit limit = {0};
+    limited(&limit, &quiet, 10, text, sizeof(text));
+    cr_assert_str_eq(text, "");
+    cr_assert_eq(atomic_load(&limit.left_out), 0);
+    cr_assert_eq(atomic_load(&limit.next_ms), 0);
+}
+
+struct crowd {
+    struct log_limit *limit;
+    pthread_barrier_t *start;
+};
+
+static void *log_together(void *argument)
+{
+    const struct crowd *crowd = argument;
+    pthread_barrier_wait(crowd->start);
+    log_limited(&everything, crowd->limit, LOG_LEVEL_WARN, "%s", "together");
+    return NULL;
+}
+
+Test(log, of_many_threads_at_once_one_writes_and_the_others_are_counted)
+{
+    for (int round = 0; round < 20; round++) {
+        char text[4096];
+        struct log_limit limit = {0};
+        struct capture capture;
+        pthread_barrier_t start;
+        pthread_t threads[THREADS];
+        struct crowd crowd = {&limit, &start};
+        pthread_barrier_init(&start, NULL, THREADS);
+        capture_start(&capture, STDERR_FILENO);
+        double began = test_now();
+        for (int i = 0; i < THREADS; i++)
+            pthread_create(&threads[i], NULL, log_together, &crowd);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        bool within_a_second = test_now() - began < 1.0;
+        capture_stop(&capture, text, sizeof(text));
+        pthread_barrier_destroy(&start);
+        if (within_a_second) {
+            cr_assert_eq(count_lines(text), 1, "round %d: %s", round, text);
+            /* one that was left out before the line was written stands in the line already */
+            const char *counted = strstr(text, "(");
+            uint64_t told = counted != NULL ? strtoull(counted + 1, NULL, 10) : 0;
+            cr_assert_eq(told + atomic_load(&limit.left_out), THREADS - 1, "round %d", round);
+        }
+    }
+}

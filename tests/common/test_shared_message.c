@@ -1,0 +1,117 @@
+/*
+ * Shared messages: the count of references, and that the last one frees.
+ *
+ * What several queues do with one message stands with the output queue. That nothing is freed too
+ * early or never is what the address and thread sanitizers see in these tests.
+ */
+#include "common/shared_message.h"
+#include "helpers.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+TestSuite(shared_message, .timeout = 60);
+
+enum {
+    THREADS = 8,
+    ROUNDS = 10000,
+};
+
+Test(shared_message, has_one_reference_and_room_for_its_bytes)
+{
+    struct shared_message *message = shared_message_create(100000);
+    cr_assert_not_null(message);
+    cr_assert_eq(message->length, 100000);
+    cr_assert_eq(atomic_load(&message->references), 1);
+    memset(message->data, 'x', message->length);
+    shared_message_release(message);
+}
+
+Test(shared_message, may_be_empty)
+{
+    struct shared_message *message = shared_message_create(0);
+    cr_assert_not_null(message);
+    cr_assert_eq(message->length, 0);
+    shared_message_release(message);
+}
+
+Test(shared_message, counts_what_is_taken_and_given_back)
+{
+    struct shared_message *message = shared_message_create(1);
+    shared_message_retain(message);
+    shared_message_retain(message);
+    cr_assert_eq(atomic_load(&message->references), 3);
+    shared_message_release(message);
+    cr_assert_eq(atomic_load(&message->references), 2);
+    shared_message_release(message);
+    cr_assert_eq(atomic_load(&message->references), 1);
+    shared_message_release(message);
+}
+
+static void *retain_and_release(void *argument)
+{
+    struct shared_message *message = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        shared_message_retain(message);
+        shared_message_release(message);
+    }
+    return NULL;
+}
+
+Test(shared_message, loses_no_count_between_threads)
+{
+    struct shared_message *message = shared_message_create(1);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, retain_and_release, message), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    cr_assert_eq(atomic_load(&message->references), 1);
+    shared_message_release(message);
+}
+
+struct reader {
+    struct shared_message *message;
+    size_t sum;
+};
+
+static void *read_and_release(void *argument)
+{
+    struct reader *reader = argument;
+    for (size_t i = 0; i < reader->message->length; i++)
+        reader->sum += reader->message->data[i];
+    shared_message_release(reader->message);
+    return NULL;
+}
+
+Test(shared_message, is_freed_by_whoever_comes_last_and_not_before)
+{
+    struct reader readers[THREADS];
+    pthread_t threads[THREADS];
+    for (int round = 0; round < 20; round++) {
+        struct shared_message *message = shared_message_create(1000);
+        memset(message->data, 1, message->length);
+        for (int i = 0; i < THREADS; i++) {
+            shared_message_retain(message);
+            readers[i] = (struct reader){.message = message};
+            cr_assert_eq(pthread_create(&threads[i], NULL, read_and_release, &readers[i]), 0);
+        }
+        shared_message_release(message);
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            cr_assert_eq(readers[i].sum, 1000, "round %d", round);
+        }
+    }
+}
+
+Test(no_memory, shared_message_is_not_made)
+{
+    if (!memory_can_run_out())
+        cr_skip_test("not under this sanitizer");
+    memory_take_all();
+    struct shared_message *message = shared_message_create(100);
+    memory_give_back();
+    cr_assert_null(message);
+}
