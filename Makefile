@@ -235,7 +235,7 @@ test-makefile:
 ## diff FROM=N TO=N: what changes from one stage to another
 .PHONY: diff
 diff:
-	$(if $(and $(FROM),$(TO)),,$(error diff: say between which stages: make diff FROM=1 TO=2))\
+	$(if $(and $(FROM),$(TO)),,$(error diff: say between which stages: make diff FROM=1 TO=2))
 	@docs/stage_diff.sh $(call stage,$(FROM)) $(call stage,$(TO))
 
 ## docs: build the site of the course; installs Doxygen if it is missing
