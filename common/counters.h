@@ -21,6 +21,12 @@ enum counter {
     COUNTER_BYTES_OUT,
     COUNTER_WAKEUPS_ASKED,   /* calls of selector_wakeup() */
     COUNTER_WAKEUPS_WRITTEN, /* those that cost a system call */
+    COUNTER_TASKS_COMPLETED, /* by workers */
+    COUNTER_TASKS_ABORTED,   /* not accepted */
+    COUNTER_TASKS_BLOCKED,   /* for which the submitter had to wait */
+    COUNTER_TASKS_BY_CALLER, /* that the submitter ran itself */
+    COUNTER_TASKS_DISCARDED,
+    COUNTER_MOST_THREADS, /* workers at any one time */
     COUNTERS,
 };
 
@@ -43,7 +49,10 @@ static inline uint64_t counters_get(const struct counters *counters, enum counte
     return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
 }
 
-/** Writes `<program>: stats name=value name=value ...` to standard error, in one piece. */
+/**
+ * Writes `<program>: stats name=value name=value ...` to standard error, in one piece. What not
+ * every stage has is left out while it is zero.
+ */
 void counters_print(const struct counters *counters, const char *program);
 
 #endif

@@ -12,8 +12,10 @@ enum {
 };
 
 static const char too_long[] = "ERR line too long\n";
+static const char busy[] = "ERR server busy\n";
 
 const struct message server_too_long_text = {(const unsigned char *)too_long, sizeof(too_long) - 1};
+const struct message server_busy_text = {(const unsigned char *)busy, sizeof(busy) - 1};
 
 static bool read_address(const struct option *option, const char *text)
 {

@@ -70,6 +70,9 @@ enum {
 /** What a client whose line is too long is told before the close. */
 extern const struct message server_too_long_text;
 
+/** What a client is told when no worker takes its message. */
+extern const struct message server_busy_text;
+
 /** Adds the options that all stages have. port is the stage's default. */
 void server_options(struct options *options, struct server_settings *settings, const char *port);
 

@@ -21,9 +21,9 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
-    if (selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
-                          SELECT_READ, &reactor->on_signal) == 0 &&
-        acceptor_open(&reactor->acceptor, reactor) == 0)
+    if (acceptor_open(&reactor->acceptor, reactor) == 0 &&
+        selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
+                          SELECT_READ, &reactor->on_signal) == 0)
         return 0;
     reactor_close(reactor);
     return -1;

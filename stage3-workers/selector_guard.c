@@ -1,0 +1,50 @@
+#include "selector_guard.h"
+
+#include <string.h>
+
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool wakes)
+{
+    *guard = (struct selector_guard){.selector = selector, .wakes = wakes};
+    mutex_init(&guard->lock);
+}
+
+void selector_guard_destroy(struct selector_guard *guard)
+{
+    mutex_destroy(&guard->lock);
+}
+
+void selector_guard_barrier(struct selector_guard *guard)
+{
+    mutex_lock(&guard->lock);
+    mutex_unlock(&guard->lock);
+}
+
+void selector_guard_acquire(struct selector_guard *guard)
+{
+    mutex_lock(&guard->lock);
+    if (guard->wakes)
+        selector_wakeup(guard->selector);
+}
+
+void selector_guard_release(struct selector_guard *guard)
+{
+    mutex_unlock(&guard->lock);
+}
+
+static bool read_guard(const struct option *option, const char *text)
+{
+    bool *wakes = option->target;
+    *wakes = strcmp(text, "lock") == 0;
+    return *wakes || strcmp(text, "none") == 0;
+}
+
+struct option selector_guard_option(bool *wakes)
+{
+    return (struct option){.name = "--guard",
+                           .value = "KIND",
+                           .standard = "lock",
+                           .help = "lock; none shows how a worker waits without it",
+                           .takes = "one of lock, none",
+                           .read = read_guard,
+                           .target = wakes};
+}
