@@ -44,6 +44,32 @@ Test(output, case_11_client_never_reads)
     server_stop(&server);
 }
 
+/* What a server has taken in and not given out again, it holds. */
+Test(output, case_11_what_the_server_holds_is_bounded)
+{
+    enum { MAX_LINE = 10000, HIGH_MARK = 50000, SEGMENTS = 65536 };
+    struct server_process server = server_start(
+        "--send-buffer 16384 --max-line %d --output-high-mark %d", MAX_LINE, HIGH_MARK);
+    for (size_t content = 10; content <= MAX_LINE; content *= 10) {
+        size_t length;
+        char *line = line_of(content, "\n", &length);
+        int client = client_connect_with(&server, small_buffers);
+        long long before =
+            server_counter(&server, "bytes_in") - server_counter(&server, "bytes_out");
+        client_push(client, line, length, MOST_PUSHED, QUIET_MS);
+        long long held = server_counter(&server, "bytes_in") - server_counter(&server, "bytes_out");
+        held -= before;
+        cr_assert(held <= MAX_LINE + HIGH_MARK + MAX_LINE + SEGMENTS,
+                  "lines of %zu bytes to a client that never reads: bytes_in - bytes_out grew by "
+                  "%lld; expected at most --output-high-mark %d, two lines of %d, and a few "
+                  "segments",
+                  length, held, HIGH_MARK, MAX_LINE);
+        client_close(client);
+        free(line);
+    }
+    server_stop(&server);
+}
+
 /* The slides' output queue had no limit: such a client grew the server by 161 MiB in 4 s. */
 Test(output, erratum_05_memory_is_bounded)
 {

@@ -177,7 +177,8 @@ Test(timeouts, progress_timeout_spares_those_who_read)
 {
     struct server_process server =
         server_start("--progress-timeout 0.5 --send-buffer 4096 --output-high-mark 16384");
-    int client = client_connect(&server);
+    struct client_buffers ethernet = {.segment = CLIENT_ETHERNET_SEGMENT};
+    int client = client_connect_with(&server, ethernet);
     size_t length;
     char *lines = lines_numbered("read at once", 100000, &length);
     client_exchange(client, lines, length, lines, length);

@@ -176,7 +176,9 @@ static bool parse_ready_line(struct server_process *server)
 struct server_process server_start_at(const char *where, struct server_limits limits,
                                       const char *options, ...)
 {
-    char text[2048] = "--port 0 ";
+    char text[2048];
+    const char *always = getenv("SERVER_OPTIONS");
+    snprintf(text, sizeof text, "--port 0 %s ", always ? always : "");
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, options);

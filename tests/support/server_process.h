@@ -6,7 +6,8 @@
  * by (the last part of SERVER if not set).
  *
  * Rules:
- * - Options are one printf-style string, split at spaces. `--port 0` is put in front of them.
+ * - Options are one printf-style string, split at spaces. `--port 0` is put in front of them, and
+ *   SERVER_OPTIONS.
  * - Every server that was started is stopped by server_stop() at the end of the test body (a check
  * in a Criterion .fini cannot fail a test). It asserts exit status 0, so that what a sanitizer
  * finds at exit comes to light. A test that fails on the way leaves nothing behind: the child dies
