@@ -205,7 +205,7 @@ endif
 
 ## test: build and run all tests; installs Criterion if it is missing
 .PHONY: test
-test: all $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty)
+test: all test-build
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
 	    $(if $(SANITIZER),,$(run_faulty) $(run_makefile))
 
@@ -224,6 +224,16 @@ $(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
 .PHONY: test-faulty
 test-faulty: $(need_faulty)
 	@tests/run.sh $(run_faulty)
+
+## test-memcheck: run the tests of common/ under valgrind
+.PHONY: test-memcheck
+test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
+	@tests/need.sh valgrind 'command -v valgrind' valgrind
+	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $<')
+
+## test-build: build all tests and run none
+.PHONY: test-build
+test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty)
 
 ## test-makefile: test what this file promises
 .PHONY: test-makefile
