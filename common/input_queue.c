@@ -116,7 +116,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     if (received > 0) {
         fresh = append_used(queue, fresh, (size_t)received);
         queue->length += (uint32_t)received;
-        adapt_offer(queue, fresh == NULL);
+        adapt_offer(queue, fresh == NULL && segment_room(queue->tail) == 0);
     }
     buffer_factory_give_back(queue->factory, fresh);
     errno = error;
