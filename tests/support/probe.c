@@ -44,7 +44,7 @@ long probe_own_threads(pid_t pid)
 {
     long threads = status_value(pid, "Threads");
 #if defined(PROBE_THREAD_SANITIZER)
-    return threads > 0 ? threads - 1 : threads;
+    return threads > 1 ? threads - 1 : threads; /* it comes with the first thread that is made */
 #else
     return threads;
 #endif
