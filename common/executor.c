@@ -110,6 +110,19 @@ bool executor_submit(struct executor *executor, struct task *task)
     return accepted;
 }
 
+bool executor_insist(struct executor *executor, struct task *task)
+{
+    mutex_lock(&executor->lock);
+    bool accepted = start_thread(executor, task, 1);
+    if (!accepted && executor->stats.threads > 0) {
+        task_queue_insist(&executor->queue, task);
+        condition_signal(&executor->work);
+        accepted = true;
+    }
+    mutex_unlock(&executor->lock);
+    return accepted;
+}
+
 static bool abort_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     (void)task;

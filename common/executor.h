@@ -84,6 +84,12 @@ void executor_open(struct executor *executor, const struct executor_settings *se
 bool executor_submit(struct executor *executor, struct task *task);
 
 /**
+ * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the
+ * queue. False only if there is not a single thread and none can be started.
+ */
+bool executor_insist(struct executor *executor, struct task *task);
+
+/**
  * Takes no more tasks. Those that wait still run, or, if `now`, are dropped; those that run are not
  * disturbed. A submitter that is blocked returns.
  */

@@ -271,6 +271,21 @@ enum output_result output_queue_uncork(struct output_queue *queue)
     return result;
 }
 
+void output_queue_close(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    break_queue(queue, EPIPE);
+    mutex_unlock(&queue->lock);
+}
+
+enum output_result output_queue_look(struct output_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    enum output_result result = queue->broken ? OUTPUT_BROKEN : result_of(queue);
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
 size_t output_queue_length(struct output_queue *queue)
 {
     mutex_lock(&queue->lock);

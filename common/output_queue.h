@@ -88,6 +88,15 @@ void output_queue_cork(struct output_queue *queue);
 /** Ends the cork and drains. */
 enum output_result output_queue_uncork(struct output_queue *queue);
 
+/**
+ * Drops what waits; whatever is enqueued from now on is OUTPUT_BROKEN. Once this has returned the
+ * socket is not touched any more and may be closed, while others still hold on to the queue.
+ */
+void output_queue_close(struct output_queue *queue);
+
+/** What the queue looks like at this moment: flowing, waiting, choked or broken. */
+enum output_result output_queue_look(struct output_queue *queue);
+
 /** Bytes that wait at this moment. */
 size_t output_queue_length(struct output_queue *queue);
 

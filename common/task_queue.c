@@ -89,6 +89,12 @@ bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle)
     return true;
 }
 
+void task_queue_insist(struct task_queue *queue, struct task *task)
+{
+    task_list_append(&queue->others, task);
+    queue->length++;
+}
+
 struct task *task_queue_take(struct task_queue *queue)
 {
     struct task *task = queue->kind->take(queue);

@@ -71,6 +71,9 @@ void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kin
 /** Takes a task in; false if it is full. */
 bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle);
 
+/** Takes a task in, whatever the kind and the limit say. */
+void task_queue_insist(struct task_queue *queue, struct task *task);
+
 /** Gives out the task whose turn it is; NULL if none waits. */
 struct task *task_queue_take(struct task_queue *queue);
 
