@@ -149,6 +149,9 @@ $(OUT)/obj/tests/%.o: tests/%.c $(OUT)/flags | $(CRITERION)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -Itests $(addprefix -I,$(call tested_stage,$*)) @$(CRITERION) -c -o $@ $<
 
+# The provider for kqueue(2) is tested on Linux too, on top of an imitation with its own header.
+$(OUT)/obj/tests/common/kqueue_on_poll.o: private override CPPFLAGS += -Itests/common/fake_kqueue
+
 TEST_OBJECTS := $(call objects,tests/support) \
     $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
 LINK_TEST = $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) @$(CRITERION:.cflags=.libs) $(LDLIBS)

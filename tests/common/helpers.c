@@ -103,22 +103,37 @@ size_t fill_up(int fd)
     return filled;
 }
 
+int tcp_listen(struct sockaddr_in *address)
+{
+    socklen_t length = sizeof(*address);
+    *address = (struct sockaddr_in){.sin_family = AF_INET};
+    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)address, length), 0, "%s", strerror(errno));
+    cr_assert_eq(listen(fd, 16), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    return fd;
+}
+
+int tcp_connect(const struct sockaddr_in *address)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)address, sizeof(*address)), 0, "%s",
+                 strerror(errno));
+    set_non_blocking(fd);
+    return fd;
+}
+
 void tcp_pair_open(int ends[2])
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof(address);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int listening = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert_geq(listening, 0);
-    cr_assert_eq(bind(listening, (struct sockaddr *)&address, length), 0);
-    cr_assert_eq(listen(listening, 1), 0);
-    cr_assert_eq(getsockname(listening, (struct sockaddr *)&address, &length), 0);
-    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert_eq(connect(ends[0], (struct sockaddr *)&address, length), 0);
+    struct sockaddr_in address;
+    int listening = tcp_listen(&address);
+    ends[0] = tcp_connect(&address);
     ends[1] = accept(listening, NULL, NULL);
     cr_assert_geq(ends[1], 0);
     close(listening);
-    set_non_blocking(ends[0]);
     set_non_blocking(ends[1]);
 }
 

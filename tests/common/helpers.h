@@ -9,6 +9,7 @@
 #ifndef TESTS_COMMON_HELPERS_H
 #define TESTS_COMMON_HELPERS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,12 @@ size_t take_now(int fd, void *data, size_t size);
 
 /** Writes until the socket takes no more; how many bytes it took. */
 size_t fill_up(int fd);
+
+/** A TCP socket that listens on loopback; address becomes where. */
+int tcp_listen(struct sockaddr_in *address);
+
+/** A client that has connected there, non-blocking. */
+int tcp_connect(const struct sockaddr_in *address);
 
 /** Two ends of a TCP connection over loopback, both non-blocking. */
 void tcp_pair_open(int ends[2]);
