@@ -131,6 +131,9 @@
           "timeouts/case_14_half_a_line_then_silence timeouts/case_15_one_byte_at_a_time")         \
     FAULT(REQUEST_TIMEOUT_REARMED, "request-timeout-rearmed", "any byte puts it off",              \
           "timeouts/case_15_one_byte_at_a_time")                                                   \
+    FAULT(REQUEST_TIMEOUT_WHEN_IDLE, "request-timeout-when-idle",                                  \
+          "the request timeout runs while no line is unfinished, too",                             \
+          "timeouts/request_timeout_spares_quiet_clients")                                         \
     FAULT(NO_LIFETIME, "no-lifetime", "--lifetime does nothing", "timeouts/lifetime_ends")         \
     FAULT(NO_PROGRESS_TIMEOUT, "no-progress-timeout", "--progress-timeout does nothing",           \
           "timeouts/case_12_output_stays_over_the_mark")                                           \
@@ -164,15 +167,20 @@
           "startup/ready_line")                                                                    \
     FAULT(PORT_TAKEN_EXIT_0, "port-taken-exit-0", "exits with 0 when it cannot listen",            \
           "startup/port_is_taken")                                                                 \
+    FAULT(SHARES_ITS_PORT, "shares-its-port", "SO_REUSEPORT: a second server starts, too",         \
+          "startup/port_is_taken")                                                                 \
+    FAULT(NO_REUSEADDR, "no-reuseaddr", "cannot listen where a connection was just closed",        \
+          "startup/port_is_free_again_after_the_end")                                              \
     FAULT(ACCEPTS_BAD_PORT, "accepts-bad-port", "reads a port number with atoi",                   \
           "usage/bad_port")                                                                        \
-    FAULT(ACCEPTS_BAD_NUMBERS, "accepts-bad-numbers", "reads numbers with atoll",                  \
-          "usage/bad_numbers")                                                                     \
+    FAULT(ACCEPTS_BAD_VALUES, "accepts-bad-values", "checks no value but a port number",           \
+          "usage/bad_numbers usage/bad_seconds usage/bad_choices usage/bad_address")               \
     FAULT(EXIT_STATUS_1_ON_BAD_USAGE, "exit-status-1-on-bad-usage", "exits with 1 for bad usage",  \
           "usage/unknown_option usage/bad_port usage/missing_value")                               \
     FAULT(IGNORES_UNKNOWN_OPTIONS, "ignores-unknown-options", "takes no notice of them",           \
           "usage/unknown_option")                                                                  \
-    FAULT(NO_HELP, "no-help", "--help prints nothing", "usage/help_lists_every_option")
+    FAULT(NO_HELP, "no-help", "--help prints nothing", "usage/help_lists_every_option")             \
+    FAULT(NO_VERSION, "no-version", "--version is taken for --help", "usage/version")
 // clang-format on
 
 #define FAULT_IDENTIFIER(identifier, name, does, caught_by) identifier,
@@ -423,29 +431,29 @@ static void parse_value(const struct option *option, const char *text)
         break;
     case NUMBER:
         if (!parse_number(text, option->least, option->most, option->value) &&
-            !has(ACCEPTS_BAD_NUMBERS)) {
+            !has(ACCEPTS_BAD_VALUES)) {
             bad_usage("--%s: not a number from %zu to %zu: %s", name, option->least, option->most,
                       text);
         }
         break;
     case SECONDS:
-        if (!parse_seconds(text, option->value)) {
+        if (!parse_seconds(text, option->value) && !has(ACCEPTS_BAD_VALUES)) {
             bad_usage("--%s: not a number of seconds: %s", name, text);
         }
         break;
     case ADDRESS:
-        if (!parse_address(text)) {
+        if (!parse_address(text) && !has(ACCEPTS_BAD_VALUES)) {
             bad_usage("--%s: not an IP address: %s", name, text);
         }
         options.bind = text;
         break;
     case OVERLOAD:
-        if (!parse_overload(text)) {
+        if (!parse_overload(text) && !has(ACCEPTS_BAD_VALUES)) {
             bad_usage("--%s: not one of reject, wait, redirect=HOST:PORT: %s", name, text);
         }
         break;
     case LEVEL:
-        if (!parse_level(text)) {
+        if (!parse_level(text) && !has(ACCEPTS_BAD_VALUES)) {
             bad_usage("--%s: not one of error, warn, info, debug: %s", name, text);
         }
         break;
@@ -466,7 +474,7 @@ static void parse_flag(const struct option *option)
             print_help();
         }
         exit(0);
-    case VERSION: printf("%s 1\n", program); exit(0);
+    case VERSION: printf("%s\n", has(NO_VERSION) ? "usage" : "faulty-server 1"); exit(0);
     case LIST: list_faults(); exit(0);
     default: options.stats = true;
     }
@@ -955,7 +963,10 @@ static void start_listening(void)
     snprintf(shown, sizeof shown, is_six ? "[%s]:%zu" : "%s:%zu", options.bind, options.port);
 
     listener = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    if (!has(NO_REUSEADDR)) {
+        setsockopt(listener, SOL_SOCKET, has(SHARES_ITS_PORT) ? SO_REUSEPORT : SO_REUSEADDR,
+                   &(int){1}, sizeof(int));
+    }
     if (listener == -1 || bind(listener, address, is_six ? sizeof six : sizeof four) == -1 ||
         listen(listener, SOMAXCONN) == -1) {
         cannot_listen(shown);
@@ -1063,8 +1074,8 @@ static void expire(struct connection *c, double time)
     bool idle = over(options.idle, c->active, time) && !has(NO_IDLE_TIMEOUT) &&
                 !(has(IDLE_TIMEOUT_ONCE) && idled_once);
     idled_once = idled_once || idle;
-    bool request =
-        c->line_began > 0 && over(options.request, c->line_began, time) && !has(NO_REQUEST_TIMEOUT);
+    double began = has(REQUEST_TIMEOUT_WHEN_IDLE) ? c->active : c->line_began;
+    bool request = began > 0 && over(options.request, began, time) && !has(NO_REQUEST_TIMEOUT);
     bool lifetime = over(options.lifetime, c->accepted, time) && !has(NO_LIFETIME);
     bool progress = bytes_length(&c->out) > 0 && over(options.progress, c->progress_at, time) &&
                     !has(NO_PROGRESS_TIMEOUT);

@@ -90,7 +90,22 @@ bool probe_await_descriptors(pid_t pid, long most)
     return true;
 }
 
-double probe_cpu_seconds(pid_t pid)
+/** Seconds on a core and seconds waiting for one, of one thread; -1 if the system does not tell. */
+static double thread_busy_seconds(pid_t pid, const char *thread)
+{
+    char path[64];
+    unsigned long long ran = 0;
+    unsigned long long waited = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/schedstat", (int)pid, thread);
+    FILE *file = fopen(path, "re");
+    int fields = file ? fscanf(file, "%llu %llu", &ran, &waited) : 0;
+    if (file) {
+        fclose(file);
+    }
+    return fields == 2 ? (double)(ran + waited) / 1e9 : -1;
+}
+
+static double cpu_seconds(pid_t pid)
 {
     clockid_t clock;
     struct timespec used;
@@ -100,11 +115,33 @@ double probe_cpu_seconds(pid_t pid)
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
-double probe_cpu_during(pid_t pid, int milliseconds)
+static double busy_seconds(pid_t pid)
 {
-    double before = probe_cpu_seconds(pid);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *directory = opendir(path);
+    double sum = directory ? 0 : -1;
+    for (struct dirent *entry; sum >= 0 && (entry = readdir(directory)) != NULL;) {
+        double thread = entry->d_name[0] == '.' ? 0 : thread_busy_seconds(pid, entry->d_name);
+        sum = thread < 0 ? -1 : sum + thread;
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    return sum > 0 ? sum : cpu_seconds(pid);
+}
+
+double probe_busy_during(pid_t pid, int milliseconds)
+{
+    double before = busy_seconds(pid);
+    double begin = test_now();
     test_pause_ms(milliseconds);
-    return probe_cpu_seconds(pid) - before;
+    double after = busy_seconds(pid);
+    if (before < 0 || after < 0) {
+        return -1;
+    }
+    /* A thread that ended in between took its time with it. */
+    return after > before ? (after - before) / (test_now() - begin) : 0;
 }
 
 long probe_resident_kib(pid_t pid)

@@ -42,11 +42,12 @@ long probe_descriptors(pid_t pid);
 /** Waits until the process has at most this many descriptors; false if it has not in time. */
 bool probe_await_descriptors(pid_t pid, long most);
 
-/** CPU time used so far by all threads, in seconds. */
-double probe_cpu_seconds(pid_t pid);
-
-/** CPU seconds used while @p milliseconds pass. */
-double probe_cpu_during(pid_t pid, int milliseconds);
+/**
+ * The part of @p milliseconds in which the process ran or wanted to run, all its threads together:
+ * 0 for one that sleeps, 1 for one that spins, however busy the machine is. (Where the system does
+ * not tell how long a thread waited for a core, only the CPU time that it got.)
+ */
+double probe_busy_during(pid_t pid, int milliseconds);
 
 long probe_resident_kib(pid_t pid);
 long probe_virtual_kib(pid_t pid);
