@@ -45,6 +45,14 @@ void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SI
     }
 }
 
+void endpoint_of_peer(struct endpoint *endpoint, int fd)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    endpoint->length = sizeof(endpoint->address);
+    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0)
+        memset(endpoint, 0, sizeof(*endpoint));
+}
+
 /* Connections inherit all but the first of these. */
 static int set_options(int fd, int send_buffer)
 {
@@ -146,12 +154,11 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
     while (*fd < 0 && passes_over(errno));
     if (*fd >= 0)
         return ACCEPT_CONNECTION;
-    if (errno == EAGAIN || errno == EWOULDBLOCK)
+    int error = errno; /* the log may change it */
+    if (error == EAGAIN || error == EWOULDBLOCK)
         return ACCEPT_NOTHING;
-    log_limited(log, &listener->limit, LOG_LEVEL_WARN, "cannot accept: %s", strerror(errno));
-    if (errno == EMFILE || errno == ENFILE)
-        return shed(listener);
-    return ACCEPT_EXHAUSTED;
+    log_limited(log, &listener->limit, LOG_LEVEL_WARN, "cannot accept: %s", strerror(error));
+    return error == EMFILE || error == ENFILE ? shed(listener) : ACCEPT_EXHAUSTED;
 }
 
 void socket_turn_away(int fd, const char *text)
