@@ -1,0 +1,409 @@
+/*
+ * The command line: each reader, each way to write an option, and the exact texts of the errors.
+ */
+#include "common/options.h"
+#include "helpers.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(options, .timeout = 60);
+
+/* A table with one option of each kind. */
+static struct {
+    uint64_t port;
+    uint64_t count;
+    uint64_t anything;
+    int64_t timeout;
+    bool flag;
+    bool other_flag;
+    char colour[16];
+} got;
+
+static bool read_colour(const struct option *option, const char *text)
+{
+    if (strcmp(text, "red") != 0 && strcmp(text, "green") != 0)
+        return false;
+    snprintf(option->target, sizeof(got.colour), "%s", text);
+    return true;
+}
+
+static struct options the_options(void)
+{
+    static const struct option table[] = {
+        {.name = "--port",
+         .value = "N",
+         .standard = "7000",
+         .help = "where to listen",
+         .takes = "a port number",
+         .read = option_port,
+         .target = &got.port},
+        {.name = "--count",
+         .value = "MANY",
+         .standard = "10",
+         .help = "how many",
+         .read = option_number,
+         .target = &got.count,
+         .least = 5,
+         .most = 30},
+        {.name = "--anything",
+         .value = "N",
+         .standard = "0",
+         .help = "any number",
+         .read = option_number,
+         .target = &got.anything,
+         .most = UINT64_MAX},
+        {.name = "--timeout",
+         .value = "SEC",
+         .standard = "0.5",
+         .help = "how long",
+         .takes = "a number of seconds",
+         .read = option_seconds,
+         .target = &got.timeout},
+        {.name = "--colour",
+         .value = "NAME",
+         .standard = "green",
+         .help = "how it looks",
+         .takes = "one of red, green",
+         .read = read_colour,
+         .target = got.colour},
+        {.name = "--flag", .help = "yes or no", .target = &got.flag},
+        {.name = "--flags", .help = "another one", .target = &got.other_flag},
+    };
+    struct options options;
+    options_init(&options, "prog", "what it is");
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        options_add(&options, table[i]);
+    return options;
+}
+
+/* What a parse printed, and what it returned. */
+static struct {
+    int status;
+    char out[4096];
+    char err[4096];
+} parsed;
+
+/* Parses a command line of words that a single space separates; two in a row are an empty word. */
+static int parse(const char *command_line)
+{
+    static char words[1024];
+    char *argv[64] = {"prog"};
+    int argc = 1;
+    struct options options = the_options();
+    struct capture out;
+    struct capture err;
+    snprintf(words, sizeof(words), "%s", command_line);
+    char *rest = words;
+    while (*command_line != '\0' && (argv[argc] = strsep(&rest, " ")) != NULL)
+        argc++;
+    memset(&got, 0xff, sizeof(got));
+    capture_start(&out, STDOUT_FILENO);
+    capture_start(&err, STDERR_FILENO);
+    parsed.status = options_parse(&options, argc, argv);
+    capture_stop(&err, parsed.err, sizeof(parsed.err));
+    capture_stop(&out, parsed.out, sizeof(parsed.out));
+    return parsed.status;
+}
+
+static void accepts(const char *command_line)
+{
+    cr_assert_eq(parse(command_line), OPTIONS_SERVE, "%s: %s", command_line, parsed.err);
+    cr_assert_str_eq(parsed.out, "", "%s", command_line);
+    cr_assert_str_eq(parsed.err, "", "%s", command_line);
+}
+
+/* Bad usage: status 2 and exactly this one line. */
+static void refuses(const char *command_line, const char *text)
+{
+    char line[1024];
+    snprintf(line, sizeof(line), "%s\n", text);
+    cr_assert_eq(parse(command_line), 2, "%s: status %d", command_line, parsed.status);
+    cr_assert_str_eq(parsed.err, line, "%s: %s", command_line, parsed.err);
+    cr_assert_str_eq(parsed.out, "", "%s", command_line);
+}
+
+/* ---- the command line ---- */
+
+Test(options, what_is_not_given_has_its_default)
+{
+    accepts("");
+    cr_assert_eq(got.port, 7000);
+    cr_assert_eq(got.count, 10);
+    cr_assert_eq(got.anything, 0);
+    cr_assert_eq(got.timeout, 500);
+    cr_assert_str_eq(got.colour, "green");
+    cr_assert_eq(got.flag, false);
+    cr_assert_eq(got.other_flag, false);
+}
+
+Test(options, a_value_is_the_next_word_or_stands_behind_an_equals_sign)
+{
+    accepts("--port 1 --count=7 --colour red --timeout=2 --flag");
+    cr_assert_eq(got.port, 1);
+    cr_assert_eq(got.count, 7);
+    cr_assert_str_eq(got.colour, "red");
+    cr_assert_eq(got.timeout, 2000);
+    cr_assert(got.flag);
+    cr_assert_not(got.other_flag);
+}
+
+Test(options, the_last_of_several_wins)
+{
+    accepts("--port 1 --port=2 --port 3");
+    cr_assert_eq(got.port, 3);
+    accepts("--port=3 --count 5 --port 1");
+    cr_assert_eq(got.port, 1);
+    accepts("--flag --flag");
+    cr_assert(got.flag);
+}
+
+Test(options, a_name_is_taken_whole)
+{
+    accepts("--flags");
+    cr_assert(got.other_flag);
+    cr_assert_not(got.flag);
+    refuses("--fla", "prog: --fla: unknown option (see --help)");
+    refuses("--flagss", "prog: --flagss: unknown option (see --help)");
+    refuses("--por 1", "prog: --por: unknown option (see --help)");
+    refuses("--ports 1", "prog: --ports: unknown option (see --help)");
+    refuses("--PORT 1", "prog: --PORT: unknown option (see --help)");
+    refuses("--", "prog: --: unknown option (see --help)");
+}
+
+Test(options, an_unknown_option_is_named)
+{
+    refuses("--nonsense", "prog: --nonsense: unknown option (see --help)");
+    refuses("--port 1 --nonsense 2", "prog: --nonsense: unknown option (see --help)");
+}
+
+Test(options, an_argument_that_is_no_option_is_not_expected)
+{
+    refuses("x", "prog: x: unexpected argument (see --help)");
+    refuses("--flag x", "prog: x: unexpected argument (see --help)");
+    refuses("--port 1 2", "prog: 2: unexpected argument (see --help)");
+    refuses("-p 1", "prog: -p: unexpected argument (see --help)");
+    refuses("-", "prog: -: unexpected argument (see --help)");
+    refuses("--flag ", "prog: : unexpected argument (see --help)");
+}
+
+Test(options, a_missing_value_is_asked_for)
+{
+    refuses("--port", "prog: --port: needs a value: N");
+    refuses("--flag --timeout", "prog: --timeout: needs a value: SEC");
+    refuses("--colour=red --count", "prog: --count: needs a value: MANY");
+}
+
+Test(options, an_empty_value_is_bad)
+{
+    refuses("--port=", "prog: --port: not a port number: ");
+    refuses("--port ", "prog: --port: not a port number: ");
+    refuses("--count=", "prog: --count: not a number from 5 to 30: ");
+    refuses("--timeout=", "prog: --timeout: not a number of seconds: ");
+    refuses("--colour=", "prog: --colour: not one of red, green: ");
+}
+
+Test(options, a_flag_takes_no_value)
+{
+    refuses("--flag=yes", "prog: --flag: takes no value");
+    refuses("--flag=", "prog: --flag: takes no value");
+}
+
+Test(options, a_value_may_look_like_an_option_or_hold_an_equals_sign)
+{
+    refuses("--port --flag", "prog: --port: not a port number: --flag");
+    refuses("--colour=red=green", "prog: --colour: not one of red, green: red=green");
+    refuses("--colour =red", "prog: --colour: not one of red, green: =red");
+}
+
+Test(options, the_first_error_is_told_and_only_that)
+{
+    refuses("--port x --count y --nonsense", "prog: --port: not a port number: x");
+}
+
+Test(options, a_bad_value_is_bad_even_if_a_good_one_follows)
+{
+    refuses("--port x --port 1", "prog: --port: not a port number: x");
+}
+
+/* ---- numbers ---- */
+
+Test(options, a_port_is_a_number_from_0_to_65535)
+{
+    accepts("--port 0");
+    cr_assert_eq(got.port, 0);
+    accepts("--port 65535");
+    cr_assert_eq(got.port, 65535);
+    accepts("--port 007002");
+    cr_assert_eq(got.port, 7002);
+    refuses("--port 65536", "prog: --port: not a port number: 65536");
+    refuses("--port 70000", "prog: --port: not a port number: 70000");
+    refuses("--port notaport", "prog: --port: not a port number: notaport");
+    refuses("--port -1", "prog: --port: not a port number: -1");
+}
+
+Test(options, a_number_lies_between_its_limits)
+{
+    accepts("--count 5");
+    cr_assert_eq(got.count, 5);
+    accepts("--count 30");
+    cr_assert_eq(got.count, 30);
+    refuses("--count 4", "prog: --count: not a number from 5 to 30: 4");
+    refuses("--count 31", "prog: --count: not a number from 5 to 30: 31");
+    refuses("--count 40", "prog: --count: not a number from 5 to 30: 40");
+    refuses("--count 100", "prog: --count: not a number from 5 to 30: 100");
+    refuses("--count 0", "prog: --count: not a number from 5 to 30: 0");
+}
+
+Test(options, a_number_is_digits_and_nothing_else)
+{
+    static const char *const bad[] = {"+6",  "-6",   "\t6", "6\n", "6x", "x6",  "0x6",
+                                      "6.0", "6,0",  "6e0", "six", ".",  "--6", "6-",
+                                      "\v6", "\xb2", "1_0", "6\t", "'6'"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char command_line[64];
+        char text[128];
+        snprintf(command_line, sizeof(command_line), "--count=%s", bad[i]);
+        snprintf(text, sizeof(text), "prog: --count: not a number from 5 to 30: %s", bad[i]);
+        refuses(command_line, text);
+    }
+}
+
+Test(options, the_largest_number_fits_and_the_next_does_not)
+{
+    accepts("--anything 18446744073709551615");
+    cr_assert_eq(got.anything, UINT64_MAX);
+    accepts("--anything 0000000000000000000000000000018446744073709551615");
+    cr_assert_eq(got.anything, UINT64_MAX);
+    static const char *const past[] = {"18446744073709551616",  "18446744073709551620",
+                                       "18446744073709551625",  "99999999999999999999",
+                                       "184467440737095516150", "36893488147419103232"};
+    for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++) {
+        char command_line[64];
+        char text[128];
+        snprintf(command_line, sizeof(command_line), "--anything %s", past[i]);
+        snprintf(text, sizeof(text),
+                 "prog: --anything: not a number from 0 to 18446744073709551615: %s", past[i]);
+        refuses(command_line, text);
+    }
+    refuses("--port 18446744073709551615", "prog: --port: not a port number: 18446744073709551615");
+    refuses("--port 18446744073709551616", "prog: --port: not a port number: 18446744073709551616");
+    refuses("--count 18446744073709551626",
+            "prog: --count: not a number from 5 to 30: 18446744073709551626");
+}
+
+/* ---- seconds ---- */
+
+Test(options, seconds_may_have_decimals)
+{
+    static const struct {
+        const char *text;
+        int64_t milliseconds;
+    } good[] = {
+        {"0", 0},
+        {"1", 1000},
+        {"0.5", 500},
+        {"0.25", 250},
+        {"0.001", 1},
+        {"1.010", 1010},
+        {"12.3", 12300},
+        {"0.0", 0},
+        {"007.5", 7500},
+        {"60", 60000},
+        {"100000000", 100000000000},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char command_line[64];
+        snprintf(command_line, sizeof(command_line), "--timeout %s", good[i].text);
+        accepts(command_line);
+        cr_assert_eq(got.timeout, good[i].milliseconds, "%s: %lld ms", good[i].text,
+                     (long long)got.timeout);
+    }
+}
+
+Test(options, seconds_are_a_number)
+{
+    static const char *const bad[] = {"x",
+                                      "-1",
+                                      ".5",
+                                      "5.",
+                                      "1.2.3",
+                                      "1,5",
+                                      "1s",
+                                      "+1",
+                                      "1e3",
+                                      "100000001",
+                                      ".",
+                                      "1.x",
+                                      "inf",
+                                      "nan",
+                                      "0x1",
+                                      "1.-5",
+                                      "-0.5",
+                                      "1.+5",
+                                      "\t1",
+                                      "1.\t5",
+                                      "999999999",
+                                      "99999999999999999999",
+                                      "18446744073709552"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char command_line[64];
+        char text[128];
+        snprintf(command_line, sizeof(command_line), "--timeout=%s", bad[i]);
+        snprintf(text, sizeof(text), "prog: --timeout: not a number of seconds: %s", bad[i]);
+        refuses(command_line, text);
+    }
+}
+
+/* ---- help and version ---- */
+
+Test(options, help_lists_every_option_with_its_default)
+{
+    static const char *const rows[][3] = {
+        {"  --port N ", "where to listen", "[7000]"},
+        {"  --count MANY ", "how many", "[10]"},
+        {"  --anything N ", "any number", "[0]"},
+        {"  --timeout SEC ", "how long", "[0.5]"},
+        {"  --colour NAME ", "how it looks", "[green]"},
+        {"  --flag ", "yes or no", ""},
+        {"  --flags ", "another one", ""},
+        {"  --help ", "", ""},
+        {"  --version ", "", ""},
+    };
+    cr_assert_eq(parse("--help"), 0);
+    cr_assert_str_eq(parsed.err, "");
+    cr_assert_eq(strncmp(parsed.out, "usage: prog [options]\n", 22), 0, "%s", parsed.out);
+    cr_assert_not_null(strstr(parsed.out, "what it is"));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char line[256];
+        const char *row = strstr(parsed.out, rows[i][0]);
+        cr_assert_not_null(row, "no \"%s\" in:\n%s", rows[i][0], parsed.out);
+        snprintf(line, sizeof(line), "%.*s", (int)strcspn(row, "\n"), row);
+        cr_assert_not_null(strstr(line, rows[i][1]), "%s", line);
+        cr_assert_not_null(strstr(line, rows[i][2]), "%s", line);
+        cr_assert(rows[i][2][0] != '\0' || strchr(line, '[') == NULL, "no default: %s", line);
+    }
+}
+
+Test(options, version_prints_the_programs_name_and_version)
+{
+    cr_assert_eq(parse("--version"), 0);
+    cr_assert_eq(strncmp(parsed.out, "prog ", 5), 0, "%s", parsed.out);
+    cr_assert_eq(strchr(parsed.out, '\n'), parsed.out + strlen(parsed.out) - 1);
+    cr_assert_str_eq(parsed.err, "");
+}
+
+Test(options, help_and_version_win_over_errors_behind_them)
+{
+    cr_assert_eq(parse("--help --nonsense"), 0);
+    cr_assert_eq(parse("--port 1 --help --port x"), 0);
+    cr_assert_eq(parse("--version x"), 0);
+    cr_assert_eq(parse("--help --version"), 0);
+    cr_assert_eq(strncmp(parsed.out, "usage", 5), 0, "the first of the two");
+    refuses("--nonsense --help", "prog: --nonsense: unknown option (see --help)");
+    refuses("--port x --version", "prog: --port: not a port number: x");
+    refuses("--port --help", "prog: --port: not a port number: --help");
+}

@@ -1,0 +1,577 @@
+/*
+ * Sockets: addresses, listening, accepting, and what happens without a free descriptor.
+ */
+#include "common/sockets.h"
+#include "faults.h"
+#include "helpers.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+TestSuite(sockets, .timeout = 60);
+
+static const struct log quiet = {.program = "prog", .level = LOG_LEVEL_ERROR};
+
+/* ---- addresses ---- */
+
+static void expect_text(const char *address, unsigned port, const char *expected)
+{
+    struct endpoint endpoint;
+    char text[ENDPOINT_TEXT_SIZE];
+    cr_assert(endpoint_parse(&endpoint, address, port), "%s", address);
+    endpoint_format(&endpoint, text);
+    cr_assert_str_eq(text, expected);
+}
+
+Test(sockets, an_address_is_ipv4_or_ipv6)
+{
+    expect_text("127.0.0.1", 7002, "127.0.0.1:7002");
+    expect_text("0.0.0.0", 0, "0.0.0.0:0");
+    expect_text("255.255.255.255", 65535, "255.255.255.255:65535");
+    expect_text("::1", 7002, "[::1]:7002");
+    expect_text("::", 0, "[::]:0");
+    expect_text("0:0:0:0:0:0:0:1", 1, "[::1]:1");
+    expect_text("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255", 65535,
+                "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535");
+    expect_text("::ffff:127.0.0.1", 65535, "[::ffff:127.0.0.1]:65535");
+}
+
+Test(sockets, anything_else_is_no_address)
+{
+    static const char *const bad[] = {"",           "localhost",  "127.0.0",    "127.0.0.256",
+                                      "1.2.3.4.5",  " 127.0.0.1", "127.0.0.1 ", "127.0.0.1:80",
+                                      "[::1]",      ":::1",       "12345::",    "::1::2",
+                                      "0x7f.0.0.1", "2130706433", "*"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct endpoint endpoint;
+        cr_assert_not(endpoint_parse(&endpoint, bad[i], 80), "\"%s\"", bad[i]);
+    }
+}
+
+/* ---- listening ---- */
+
+static struct endpoint loopback(unsigned port)
+{
+    struct endpoint endpoint;
+    cr_assert(endpoint_parse(&endpoint, "127.0.0.1", port));
+    return endpoint;
+}
+
+static struct listener listening(void)
+{
+    struct listener listener;
+    struct endpoint endpoint = loopback(0);
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "%s", strerror(errno));
+    return listener;
+}
+
+static struct sockaddr_in where(const struct listener *listener)
+{
+    struct sockaddr_in address;
+    memcpy(&address, &listener->endpoint.address, sizeof(address));
+    return address;
+}
+
+static int connect_to(const struct listener *listener)
+{
+    struct sockaddr_in address = where(listener);
+    return tcp_connect(&address);
+}
+
+static unsigned port_of(const struct listener *listener)
+{
+    return ntohs(where(listener).sin_port);
+}
+
+/* Whether something is readable in time: bytes, an end, or a connection to accept. */
+static bool comes(int fd)
+{
+    return test_await(fd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
+}
+
+Test(sockets, port_0_becomes_the_port_it_is)
+{
+    char text[ENDPOINT_TEXT_SIZE];
+    char expected[64];
+    struct listener listener = listening();
+    cr_assert_gt(port_of(&listener), 0);
+    endpoint_format(&listener.endpoint, text);
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u", port_of(&listener));
+    cr_assert_str_eq(text, expected);
+    close(connect_to(&listener));
+    listener_close(&listener);
+}
+
+Test(sockets, listens_on_ipv6)
+{
+    struct endpoint endpoint;
+    struct listener listener;
+    int fd;
+    cr_assert(endpoint_parse(&endpoint, "::1", 0));
+    if (listener_open(&listener, &endpoint, 0) != 0) {
+        cr_assert(errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT, "%s", strerror(errno));
+        cr_skip_test("no IPv6 here");
+    }
+    int client = socket(AF_INET6, SOCK_STREAM, 0);
+    cr_assert_eq(connect(client, (const struct sockaddr *)&listener.endpoint.address,
+                         listener.endpoint.length),
+                 0);
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    close(fd);
+    close(client);
+    listener_close(&listener);
+}
+
+Test(sockets, a_listener_never_waits_and_is_not_inherited)
+{
+    int fd;
+    struct listener listener = listening();
+    cr_assert(fcntl(listener.fd, F_GETFL) & O_NONBLOCK);
+    cr_assert(fcntl(listener.fd, F_GETFD) & FD_CLOEXEC);
+    cr_assert(fcntl(listener.reserve, F_GETFD) & FD_CLOEXEC);
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING);
+    listener_close(&listener);
+}
+
+Test(sockets, a_port_in_use_is_an_error_that_leaves_nothing_open)
+{
+    struct listener first = listening();
+    struct listener second;
+    struct endpoint same = loopback(port_of(&first));
+    long before = probe_descriptors(getpid());
+    cr_assert_eq(listener_open(&second, &same, 0), -1);
+    cr_assert_eq(errno, EADDRINUSE, "%s", strerror(errno));
+    cr_assert_eq(probe_descriptors(getpid()), before);
+    listener_close(&first);
+}
+
+Test(sockets, an_address_of_another_machine_is_an_error)
+{
+    struct endpoint endpoint;
+    struct listener listener;
+    cr_assert(endpoint_parse(&endpoint, "192.0.2.1", 0)); /* kept for documentation: nobody's */
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), -1);
+    cr_assert_eq(errno, EADDRNOTAVAIL, "%s", strerror(errno));
+}
+
+/* A server that is started again must not wait for the connections of its last life. */
+Test(sockets, a_port_with_old_connections_can_be_listened_on_again)
+{
+    int fd;
+    char byte;
+    struct listener listener = listening();
+    struct endpoint same = loopback(port_of(&listener));
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    close(fd); /* the side that closes first keeps the port for a while */
+    cr_assert(comes(client));
+    cr_assert_eq(read(client, &byte, 1), 0);
+    close(client);
+    listener_close(&listener);
+    cr_assert_eq(listener_open(&listener, &same, 0), 0, "%s", strerror(errno));
+    listener_close(&listener);
+}
+
+Test(sockets, closing_twice_is_closing_once)
+{
+    long before = probe_descriptors(getpid());
+    struct listener listener = listening();
+    cr_assert_eq(probe_descriptors(getpid()), before + 2);
+    listener_close(&listener);
+    cr_assert_eq(probe_descriptors(getpid()), before);
+    cr_assert_eq(listener.fd, -1);
+    listener_close(&listener);
+    cr_assert_eq(probe_descriptors(getpid()), before);
+}
+
+Test(sockets, who_connects_after_the_close_is_refused)
+{
+    struct listener listener = listening();
+    struct sockaddr_in address = where(&listener);
+    listener_close(&listener);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(client, (struct sockaddr *)&address, sizeof(address)), -1);
+    cr_assert_eq(errno, ECONNREFUSED);
+    close(client);
+}
+
+/* ---- accepting ---- */
+
+static int option_of(int fd, int level, int name)
+{
+    int value = 0;
+    socklen_t length = sizeof(value);
+    cr_assert_eq(getsockopt(fd, level, name, &value, &length), 0);
+    return value;
+}
+
+Test(sockets, a_connection_is_as_it_was_asked_for)
+{
+    static const int flags[] = {0, SOCK_NONBLOCK};
+    struct listener listener = listening();
+    for (int i = 0; i < 2; i++) {
+        int fd;
+        int client = connect_to(&listener);
+        cr_assert(comes(listener.fd));
+        cr_assert_eq(listener_accept(&listener, flags[i], &quiet, &fd), ACCEPT_CONNECTION);
+        cr_assert_eq((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0, flags[i] == SOCK_NONBLOCK);
+        cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        cr_assert_neq(option_of(fd, IPPROTO_TCP, TCP_NODELAY), 0, "replies leave at once");
+        close(fd);
+        close(client);
+    }
+    listener_close(&listener);
+}
+
+static int accepted_send_buffer(int send_buffer)
+{
+    int fd;
+    struct listener listener;
+    struct endpoint endpoint = loopback(0);
+    cr_assert_eq(listener_open(&listener, &endpoint, send_buffer), 0);
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    int size = option_of(fd, SOL_SOCKET, SO_SNDBUF);
+    close(fd);
+    close(client);
+    listener_close(&listener);
+    return size;
+}
+
+Test(sockets, the_size_of_the_send_buffer_is_inherited)
+{
+    int chosen = accepted_send_buffer(16384);
+    cr_assert(chosen >= 16384 && chosen <= 4 * 16384, "%d", chosen);
+    cr_assert_gt(accepted_send_buffer(0), 4 * 16384, "the system's choice");
+}
+
+Test(sockets, all_who_wait_are_accepted_one_by_one)
+{
+    int clients[5];
+    int fds[5];
+    int none;
+    struct listener listener = listening();
+    for (int i = 0; i < 5; i++)
+        clients[i] = connect_to(&listener);
+    for (int i = 0; i < 5; i++) {
+        cr_assert(comes(listener.fd));
+        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fds[i]), ACCEPT_CONNECTION);
+    }
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &none), ACCEPT_NOTHING);
+    for (int i = 0; i < 5; i++) {
+        close(clients[i]);
+        close(fds[i]);
+    }
+    listener_close(&listener);
+}
+
+static int accept_calls;
+static const int *accept_errors; /* what the next calls fail with, ended by 0 */
+
+static int fail_to_accept(int fd, int flags)
+{
+    accept_calls++;
+    if (*accept_errors == 0)
+        return real_accept4(fd, flags);
+    errno = *accept_errors++;
+    return -1;
+}
+
+Test(sockets, case_09_peers_that_gave_up_are_passed_over)
+{
+    static const int errors[] = {ECONNABORTED, EPROTO,      EINTR,        ECONNABORTED, EINTR,
+                                 ENETDOWN,     ENETUNREACH, EHOSTUNREACH, EPERM,        0};
+    int fd;
+    struct listener listener = listening();
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    accept_errors = errors;
+    faults.accept4 = fail_to_accept;
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    cr_assert_eq(accept_calls, 10);
+    close(fd);
+    accept_errors = errors;
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING);
+    close(client);
+    listener_close(&listener);
+}
+
+Test(sockets, case_20_a_system_without_means_is_asked_again_later)
+{
+    static const int kinds[] = {ENOBUFS, ENOMEM, EINVAL};
+    struct listener listener = listening();
+    faults.accept4 = fail_to_accept;
+    for (int i = 0; i < 3; i++) {
+        int fd;
+        int errors[] = {kinds[i], 0};
+        accept_errors = errors;
+        accept_calls = 0;
+        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+        cr_assert_eq(accept_calls, 1, "it does not spin");
+    }
+    cr_assert_geq(listener.reserve, 0);
+    listener_close(&listener);
+}
+
+/* ---- without a descriptor ---- */
+
+/* From now on no descriptor can be had but by closing one. */
+static void take_all_descriptors(void)
+{
+    struct rlimit limit;
+    int lowest_free = dup(STDERR_FILENO);
+    cr_assert_geq(lowest_free, 0);
+    close(lowest_free);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)lowest_free;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void give_descriptors_back(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* There may be gaps below the highest open descriptor: closes them with copies. */
+static int fill_gaps(int *fillers)
+{
+    int count = 0;
+    while (count < 64 && (fillers[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    return count;
+}
+
+static void expect_busy(int client)
+{
+    char text[64];
+    cr_assert(comes(client), "the client waits in silence");
+    size_t length = take_now(client, text, sizeof(text));
+    cr_assert_eq(length, 16, "%zu bytes", length);
+    cr_assert_eq(memcmp(text, "ERR server busy\n", 16), 0);
+    cr_assert(comes(client));
+    cr_assert_eq(read(client, text, 1), 0, "then it ends, and not by a reset");
+}
+
+Test(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_answer_and_a_close)
+{
+    int fd;
+    int fillers[64];
+    struct listener listener = listening();
+    int clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    take_all_descriptors();
+    int count = fill_gaps(fillers);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED, "client %d", i);
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING,
+                 "nobody is left who could make the loop spin");
+    cr_assert_geq(listener.reserve, 0, "the reserve is there again");
+    give_descriptors_back();
+    while (count > 0)
+        close(fillers[--count]);
+    for (int i = 0; i < 3; i++) {
+        expect_busy(clients[i]);
+        close(clients[i]);
+    }
+    int late = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    close(fd);
+    close(late);
+    listener_close(&listener);
+}
+
+/* The log may be a pipe that nobody reads any more. That must not change what becomes of clients.
+ */
+Test(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
+{
+    static const int errors[] = {EMFILE, 0};
+    static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
+    int fd;
+    int ends[2];
+    struct listener listener = listening();
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    signal(SIGPIPE, SIG_IGN);
+    cr_assert_eq(pipe(ends), 0);
+    int usual = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    pair_close(ends);
+    accept_errors = errors;
+    faults.accept4 = fail_to_accept;
+    enum accept_result result = listener_accept(&listener, 0, &warning, &fd);
+    dup2(usual, STDERR_FILENO);
+    close(usual);
+    cr_assert_eq(result, ACCEPT_SHED, "%d", (int)result);
+    expect_busy(client);
+    close(client);
+    listener_close(&listener);
+}
+
+/* Somebody else was faster and took the descriptor that the reserve had been. */
+Test(sockets, without_even_the_reserve_it_is_tried_again_later)
+{
+    int fd;
+    int fillers[64];
+    struct listener listener = listening();
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    close(listener.reserve);
+    listener.reserve = -1;
+    take_all_descriptors();
+    int count = fill_gaps(fillers);
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+    cr_assert_eq(listener.reserve, -1);
+    close(fillers[--count]);
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION, "%s",
+                 strerror(errno));
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fillers[count]), ACCEPT_EXHAUSTED);
+    close(fd);
+    give_descriptors_back();
+    while (count > 0)
+        close(fillers[--count]);
+    close(client);
+    listener_close(&listener);
+}
+
+Test(sockets, a_lost_reserve_is_opened_again_as_soon_as_that_is_possible)
+{
+    static const int errors[] = {EMFILE, 0};
+    int fd;
+    struct listener listener = listening();
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    close(listener.reserve);
+    listener.reserve = -1;
+    accept_errors = errors;
+    faults.accept4 = fail_to_accept;
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED);
+    cr_assert_geq(listener.reserve, 0);
+    expect_busy(client);
+    close(client);
+    listener_close(&listener);
+}
+
+Test(sockets, the_log_of_failed_accepts_is_limited)
+{
+    static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
+    static const int errors[] = {ENOMEM, 0};
+    char text[4096];
+    struct capture capture;
+    struct listener listener = listening();
+    faults.accept4 = fail_to_accept;
+    capture_start(&capture, STDERR_FILENO);
+    for (int i = 0; i < 100; i++) {
+        int fd;
+        accept_errors = errors;
+        listener_accept(&listener, 0, &warning, &fd);
+        atomic_store(&listener.limit.next_ms, INT64_MAX); /* the second that never ends */
+    }
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_not_null(strstr(text, "cannot accept: Cannot allocate memory"), "%s", text);
+    cr_assert_eq(strchr(text, '\n'), text + strlen(text) - 1, "more than one line: %s", text);
+    cr_assert_eq(atomic_load(&listener.limit.left_out), 99);
+    listener_close(&listener);
+}
+
+/* ---- turning away ---- */
+
+Test(sockets, who_is_turned_away_can_read_why)
+{
+    int ends[2];
+    char text[64];
+    tcp_pair_open(ends);
+    put(ends[1], "hello, I am talking already\n", 28);
+    cr_assert(comes(ends[0]));
+    socket_turn_away(ends[0], "ERR server busy, try 127.0.0.1:1\n");
+    cr_assert(comes(ends[1]));
+    size_t length = take_now(ends[1], text, sizeof(text));
+    cr_assert_eq(length, 33);
+    cr_assert_eq(memcmp(text, "ERR server busy, try 127.0.0.1:1\n", 33), 0);
+    cr_assert(comes(ends[1]));
+    cr_assert_eq(read(ends[1], text, 1), 0, "unread bytes would have made this a reset");
+    cr_assert_eq(fcntl(ends[0], F_GETFD), -1, "it is closed");
+    close(ends[1]);
+}
+
+/* No SIGPIPE here, even before signals_open(): a signal would end the test. */
+Test(sockets, turning_away_a_peer_that_is_gone_is_no_signal)
+{
+    int ends[2];
+    tcp_pair_open(ends);
+    close_with_reset(ends[1]);
+    cr_assert(comes(ends[0]));
+    socket_turn_away(ends[0], "ERR server busy\n");
+    cr_assert_eq(fcntl(ends[0], F_GETFD), -1);
+}
+
+Test(sockets, turning_away_never_waits)
+{
+    int ends[2];
+    pair_open_small(ends);
+    fill_up(ends[0]);
+    cr_assert_eq(fcntl(ends[0], F_SETFL, 0), 0, "a blocking socket, as stage 1 has them");
+    socket_turn_away(ends[0], "ERR server busy\n"); /* the suite's time limit is the judge */
+    close(ends[1]);
+}
+
+Test(sockets, discarding_drops_what_is_there_and_tells_the_end)
+{
+    int ends[2];
+    static char data[100000];
+    pair_open(ends);
+    cr_assert(socket_discard(ends[0]), "nothing there yet");
+    put(ends[1], data, 10000);
+    cr_assert(socket_discard(ends[0]));
+    cr_assert_eq(take_now(ends[0], data, 1), 0, "all of it was dropped");
+    put(ends[1], data, sizeof(data));
+    shutdown(ends[1], SHUT_WR);
+    int calls = 1;
+    while (socket_discard(ends[0]) && calls < 100)
+        calls++;
+    cr_assert(calls > 1 && calls < 10, "a little at a time, and then the end: %d calls", calls);
+    cr_assert_not(socket_discard(ends[0]));
+    pair_close(ends);
+}
+
+Test(sockets, discarding_never_waits_and_tells_a_reset_from_nothing)
+{
+    int ends[2];
+    tcp_pair_open(ends);
+    cr_assert_eq(fcntl(ends[0], F_SETFL, 0), 0);
+    cr_assert(socket_discard(ends[0]), "a blocking socket does not block here");
+    close_with_reset(ends[1]);
+    cr_assert(comes(ends[0]));
+    cr_assert_not(socket_discard(ends[0]));
+    close(ends[0]);
+}
+
+Test(sockets, writable_is_what_takes_a_write_or_fails_it)
+{
+    int ends[2];
+    tcp_pair_open(ends);
+    cr_assert(socket_is_writable(ends[0]));
+    fill_up(ends[0]);
+    cr_assert_not(socket_is_writable(ends[0]));
+    close_with_reset(ends[1]);
+    cr_assert(test_await(ends[0], POLLHUP, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(socket_is_writable(ends[0]));
+    close(ends[0]);
+}
