@@ -8,6 +8,7 @@
 #   build/libcommon.a             what no stage changes
 #   build/tests/conformance ...   the tests
 #   build/obj/                    objects, in folders like those of their sources
+#   build/obj-points/             the same with test points, for the tests of stages
 #   build/address/ ...            the same once more for each SANITIZER
 #   build/site/                   the documents
 #
@@ -83,7 +84,12 @@ SELECTORS_posix := selector_providers_posix
 ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)), \
     $(SELECTORS_linux) $(SELECTORS_bsd) $(SELECTORS_posix))
 
+# $(call with_points,OBJECTS) are the same with the points at which a test can hold a thread
+# (common/test_point.h). Only the suites of stages link them; servers never do.
+with_points = $(patsubst $(OUT)/obj/%,$(OUT)/obj-points/%,$1)
+
 LIBRARY := $(OUT)/libcommon.a
+LIBRARY_WITH_POINTS := $(OUT)/libcommon-points.a
 LIBRARY_OBJECTS := $(filter-out $(ELSEWHERE:%=$(OUT)/obj/common/%.o), \
     $(call objects,common) $(call objects,common/apps))
 
@@ -99,7 +105,9 @@ $(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(LIBRARY) % Makefile
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDLIBS)
 
-$(LIBRARY): $(LIBRARY_OBJECTS) common $(wildcard common/apps) Makefile
+$(LIBRARY): $(LIBRARY_OBJECTS)
+$(LIBRARY_WITH_POINTS): $(call with_points,$(LIBRARY_OBJECTS))
+$(LIBRARY) $(LIBRARY_WITH_POINTS): common $(wildcard common/apps) Makefile
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
@@ -107,6 +115,11 @@ $(OUT)/obj/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $<
+
+$(OUT)/obj-points/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(COMPILE) -DTEST_POINTS -c -o $@ $<
 
 # Changes only when the commands do, so that `make CC=clang` after `make` mixes nothing.
 $(OUT)/flags: FORCE
@@ -118,7 +131,7 @@ $(OUT)/flags: FORCE
 FORCE:
 
 # Headers, as the compiler saw them.
--include $(wildcard $(OUT)/obj/*/*.d $(OUT)/obj/*/*/*.d)
+-include $(wildcard $(OUT)/obj*/*/*.d $(OUT)/obj*/*/*/*.d)
 
 ## run [STAGE=N] [ARGS="..."]: run the server of a stage, of the last one if none is named
 .PHONY: run
@@ -142,7 +155,7 @@ $(CRITERION):
 # A stage's own tests may include its headers by their bare names, as the stage does, and call all
 # of its functions but main(): Criterion brings one, and with another one no test would run.
 tested_stage = $(call stage,$(patsubst stage%,%,$(firstword $(subst /, ,$1))))
-tested_objects = $(filter-out %/main.o,$(call objects,$(call tested_stage,$1)))
+tested_objects = $(call with_points,$(filter-out %/main.o,$(call objects,$(call tested_stage,$1))))
 
 $(OUT)/obj/tests/%.o: tests/%.c $(OUT)/flags | $(CRITERION)
 	@mkdir -p $(@D)
@@ -154,7 +167,7 @@ $(OUT)/obj/tests/common/kqueue_on_poll.o: private override CPPFLAGS += -Itests/c
 
 TEST_OBJECTS := $(call objects,tests/support) \
     $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
-LINK_TEST = $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) @$(CRITERION:.cflags=.libs) $(LDLIBS)
+LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) $(LDLIBS)
 
 SUITES       := $(foreach s,common conformance,$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
@@ -166,7 +179,7 @@ $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OB
 	$(Q)$(LINK_TEST)
 
 $(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
-    $$(call tested_objects,$$*) $(LIBRARY) tests/% $(wildcard tests/support) Makefile
+    $$(call tested_objects,$$*) $(LIBRARY_WITH_POINTS) tests/% $(wildcard tests/support) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_TEST)

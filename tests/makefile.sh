@@ -327,6 +327,11 @@ if pkg-config --exists criterion 2>/dev/null; then
     run make test-common test-stage2
     check 'the tests of common/ and of a stage run' \
         '[ $status -eq 0 ] && says "^1 passed, 0 failed$" && says "^2 passed, 0 failed$"'
+    run make BUILD=points V=1 all test-build
+    check 'the tests of a stage have test points, and servers have none' \
+        '[ "$(count "TEST_POINTS.* stage2-second/handler.c$")" -eq 1 ] &&
+         [ "$(count " stage2-second/handler.c$")" -eq 2 ] &&
+         says " points/libcommon-points.a " && ! says "TEST_POINTS.*/main.c"'
     # Under the sanitizer both leave quietly with the memory they hold.
     cat >tests/support/leak.c <<'END'
 #include "support/leak.h"
