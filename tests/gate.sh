@@ -17,6 +17,9 @@
 # where that is possible: on kernels that randomise many bits, sanitized programs do not start
 # reliably otherwise. timeout keeps the tests in the foreground because Criterion makes a process
 # group of its own, which Ctrl-C would miss.
+#
+# A test whose own .timeout is shorter than its suite's leaks in Criterion's runner, which is
+# reported like any other leak under SANITIZER=address. Give it a suite of its own instead.
 set -u
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/gate.XXXXXX") || exit 2
