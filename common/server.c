@@ -22,6 +22,19 @@ static bool read_address(const struct option *option, const char *text)
     return endpoint_parse(option->target, text, 0);
 }
 
+/* HOST:PORT, where the host is any visible characters; it is told to clients as one line. */
+static bool is_place(const char *text)
+{
+    uint64_t number;
+    const struct option port = {.target = &number};
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text || strlen(text) > 255 || !option_port(&port, colon + 1))
+        return false;
+    while (*text > ' ' && *text != '\x7f')
+        text++;
+    return *text == '\0';
+}
+
 static bool read_overload(const struct option *option, const char *text)
 {
     static const char redirect[] = "redirect=";
@@ -32,8 +45,7 @@ static bool read_overload(const struct option *option, const char *text)
         settings->overload = OVERLOAD_REJECT;
     } else if (strcmp(text, "wait") == 0) {
         settings->overload = OVERLOAD_WAIT;
-    } else if (strncmp(text, redirect, sizeof(redirect) - 1) == 0 && strlen(place) > 2 &&
-               strlen(place) < 256 && strchr(place, ':') != NULL && strchr(place, '\n') == NULL) {
+    } else if (strncmp(text, redirect, sizeof(redirect) - 1) == 0 && is_place(place)) {
         settings->overload = OVERLOAD_REDIRECT;
         snprintf(settings->turn_away, sizeof(settings->turn_away), "ERR server busy, try %s\n",
                  place);
