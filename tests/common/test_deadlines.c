@@ -185,6 +185,17 @@ Test(deadlines, taking_all_that_waits_is_progress_however_little_it_is)
     assert_passes(&deadlines, &all, BORN + 1300, DEADLINE_PROGRESS);
 }
 
+Test(deadlines, a_peer_that_is_not_to_blame_gets_its_time_anew)
+{
+    struct deadlines deadlines = started();
+    deadlines_output(&deadlines, BORN + 100, 0, true);
+    deadlines_output(&deadlines, BORN + 300, DEADLINES_QUANTUM - 1, true);
+    deadlines_restart_progress(&deadlines, BORN + 400);
+    assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
+    deadlines_output(&deadlines, BORN + 500, DEADLINES_QUANTUM, true);
+    assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
+}
+
 Test(deadlines, the_next_moment_is_the_earliest_of_all)
 {
     struct deadlines deadlines = started();

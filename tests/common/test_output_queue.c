@@ -598,6 +598,49 @@ Test(output_queue, case_08_a_reset_with_output_pending_breaks_it)
     close(ends[0]);
 }
 
+Test(output_queue, a_closed_queue_drops_what_waits_and_leaves_the_socket_alone)
+{
+    struct bench bench;
+    struct shared_message *message = shared("shared");
+    bench_open(&bench, roomy);
+    enqueue_bytes(&bench, 10000);
+    output_queue_enqueue_shared(&bench.queue, message);
+    int calls = pretended.calls;
+    output_queue_close(&bench.queue);
+    expect_state(&bench, 0, 0);
+    cr_assert_eq(references(message), 1);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_BROKEN);
+    expect_stays_broken(&bench);
+    output_queue_close(&bench.queue);
+    cr_assert_eq(pretended.calls, calls);
+    shared_message_release(message);
+    bench_close(&bench);
+}
+
+Test(output_queue, a_look_tells_the_state_and_writes_nothing)
+{
+    struct bench bench;
+    bench_open(&bench, tight);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_FLOWING);
+    enqueue_bytes(&bench, 100);
+    int calls = pretended.calls;
+    pretended.room = SIZE_MAX;
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_WAITING);
+    enqueue_bytes(&bench, 1);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_CHOKED);
+    cr_assert_eq(pretended.calls, calls);
+    expect_state(&bench, 101, 1);
+    pretended.room = 0;
+    drain_bytes(&bench, 60);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_CHOKED);
+    drain_bytes(&bench, 1);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_WAITING);
+    pretended.error = EPIPE;
+    drain(&bench);
+    cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_BROKEN);
+    bench_close(&bench);
+}
+
 /* ---- shared messages ---- */
 
 Test(output_queue, a_shared_message_that_is_taken_at_once_is_not_kept)

@@ -1,0 +1,426 @@
+/*
+ * What every server has: its options with the defaults that users rely on, opening, the ready line,
+ * closing.
+ */
+#include "common/server.h"
+#include "helpers.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+TestSuite(server, .timeout = 60);
+
+static struct server_settings settings;
+
+static struct {
+    char out[16384];
+    char err[4096];
+} printed;
+
+/* Reads a command line, of words that a space separates, into the settings. */
+static int parse(const char *command_line)
+{
+    static char words[1024];
+    char *argv[64] = {"stage9-test"};
+    int argc = 1;
+    struct options options;
+    struct capture out;
+    struct capture err;
+    snprintf(words, sizeof(words), "%s", command_line);
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    options_init(&options, "stage9-test", "a server");
+    server_options(&options, &settings, "7009");
+    capture_start(&out, STDOUT_FILENO);
+    capture_start(&err, STDERR_FILENO);
+    int status = options_parse(&options, argc, argv);
+    capture_stop(&err, printed.err, sizeof(printed.err));
+    capture_stop(&out, printed.out, sizeof(printed.out));
+    return status;
+}
+
+static void accepts(const char *command_line)
+{
+    cr_assert_eq(parse(command_line), OPTIONS_SERVE, "%s", printed.err);
+}
+
+static void refuses(const char *command_line, const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "stage9-test: %s\n", text);
+    cr_assert_eq(parse(command_line), 2, "%s", command_line);
+    cr_assert_str_eq(printed.err, line, "%s", printed.err);
+}
+
+/* ---- options ---- */
+
+Test(server, has_the_defaults_that_its_users_rely_on)
+{
+    char place[ENDPOINT_TEXT_SIZE];
+    accepts("");
+    endpoint_format(&settings.bind, place);
+    cr_assert_str_eq(place, "127.0.0.1:0");
+    cr_assert_eq(settings.port, 7009);
+    cr_assert_eq(settings.max_line, 65536);
+    cr_assert_eq(settings.max_connections, 0);
+    cr_assert_eq(settings.overload, OVERLOAD_REJECT);
+    cr_assert_str_eq(settings.turn_away, "ERR server busy\n");
+    cr_assert_not(deadline_limits_any(&settings.deadlines));
+    cr_assert_eq(settings.drain_timeout, 5000);
+    cr_assert_eq(settings.output_high_mark, 65536);
+    cr_assert_eq(settings.output_low_mark, 16384);
+    cr_assert_eq(settings.output_cap, 1048576);
+    cr_assert_eq(settings.send_buffer, 0);
+    cr_assert_eq(settings.work_us, 0);
+    cr_assert_eq(settings.block_ms, 0);
+    cr_assert_eq(settings.cost_every, 1);
+    cr_assert_eq(settings.log_level, LOG_LEVEL_WARN);
+    cr_assert_not(settings.stats);
+}
+
+Test(server, each_option_sets_what_it_says)
+{
+    char place[ENDPOINT_TEXT_SIZE];
+    accepts("--bind ::1 --port 1 --max-line 2 --max-connections 3 --idle-timeout 4 "
+            "--request-timeout 5 --lifetime 6 --progress-timeout 7 --drain-timeout 0.5 "
+            "--output-high-mark 9 --output-low-mark 10 --output-cap 11 --send-buffer 12 "
+            "--work-us 13 --block-ms 14 --cost-every 15 --stats --log debug");
+    endpoint_format(&settings.bind, place);
+    cr_assert_str_eq(place, "[::1]:0");
+    cr_assert_eq(settings.port, 1);
+    cr_assert_eq(settings.max_line, 2);
+    cr_assert_eq(settings.max_connections, 3);
+    cr_assert_eq(settings.deadlines.idle, 4000);
+    cr_assert_eq(settings.deadlines.request, 5000);
+    cr_assert_eq(settings.deadlines.lifetime, 6000);
+    cr_assert_eq(settings.deadlines.progress, 7000);
+    cr_assert_eq(settings.drain_timeout, 500);
+    cr_assert_eq(settings.output_high_mark, 9);
+    cr_assert_eq(settings.output_low_mark, 10);
+    cr_assert_eq(settings.output_cap, 11);
+    cr_assert_eq(settings.send_buffer, 12);
+    cr_assert_eq(settings.work_us, 13);
+    cr_assert_eq(settings.block_ms, 14);
+    cr_assert_eq(settings.cost_every, 15);
+    cr_assert_eq(settings.log_level, LOG_LEVEL_DEBUG);
+    cr_assert(settings.stats);
+}
+
+Test(server, help_lists_all_options)
+{
+    static const char *const names[] = {"--bind ADDR",        "--port N",
+                                        "--max-line BYTES",   "--max-connections N",
+                                        "--overload HOW",     "--idle-timeout SEC",
+                                        "--request-timeout",  "--lifetime SEC",
+                                        "--progress-timeout", "--drain-timeout",
+                                        "--output-high-mark", "--output-low-mark",
+                                        "--output-cap BYTES", "--send-buffer",
+                                        "--work-us N",        "--block-ms N",
+                                        "--cost-every N",     "--stats",
+                                        "--log LEVEL",        "--help",
+                                        "--version"};
+    cr_assert_eq(parse("--help"), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        cr_assert_not_null(strstr(printed.out, names[i]), "no %s in:\n%s", names[i], printed.out);
+    cr_assert_not_null(strstr(printed.out, "[7009]"), "the stage's own port");
+}
+
+Test(server, bad_values_are_refused_with_the_texts_that_were_promised)
+{
+    refuses("--port 70000", "--port: not a port number: 70000");
+    refuses("--max-line x", "--max-line: not a number from 1 to 1073741824: x");
+    refuses("--max-line 0", "--max-line: not a number from 1 to 1073741824: 0");
+    refuses("--max-line 1073741825", "--max-line: not a number from 1 to 1073741824: 1073741825");
+    refuses("--idle-timeout x", "--idle-timeout: not a number of seconds: x");
+    refuses("--overload x", "--overload: not one of reject, wait, redirect=HOST:PORT: x");
+    refuses("--log x", "--log: not one of error, warn, info, debug: x");
+    refuses("--log warning", "--log: not one of error, warn, info, debug: warning");
+    refuses("--bind x", "--bind: not an IP address: x");
+    refuses("--bind localhost", "--bind: not an IP address: localhost");
+    refuses("--cost-every 0", "--cost-every: not a number from 1 to 1000000000: 0");
+    refuses("--port", "--port: needs a value: N");
+    refuses("--stats=1", "--stats: takes no value");
+    refuses("--nonsense", "--nonsense: unknown option (see --help)");
+    refuses("x", "x: unexpected argument (see --help)");
+}
+
+Test(server, every_log_level_has_a_name)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++) {
+        char command_line[32];
+        snprintf(command_line, sizeof(command_line), "--log %s", names[i]);
+        accepts(command_line);
+        cr_assert_eq((int)settings.log_level, i, "%s", names[i]);
+    }
+}
+
+Test(server, overload_says_what_a_client_is_told)
+{
+    accepts("--overload wait");
+    cr_assert_eq(settings.overload, OVERLOAD_WAIT);
+    accepts("--overload redirect=example.org:7002");
+    cr_assert_eq(settings.overload, OVERLOAD_REDIRECT);
+    cr_assert_str_eq(settings.turn_away, "ERR server busy, try example.org:7002\n");
+    accepts("--overload=redirect=[::1]:7002");
+    cr_assert_str_eq(settings.turn_away, "ERR server busy, try [::1]:7002\n");
+    accepts("--overload redirect=a:1 --overload reject");
+    cr_assert_eq(settings.overload, OVERLOAD_REJECT);
+    cr_assert_str_eq(settings.turn_away, "ERR server busy\n");
+}
+
+Test(server, a_redirect_goes_to_a_host_and_a_port)
+{
+    static const char *const bad[] = {
+        "redirect",          "redirect=",        "redirect=host",
+        "redirect=:80",      "redirect=host:",   "redirect=:",
+        "redirect=host:x",   "redirect=host:-1", "redirect=host:70000",
+        "redirect=host:80x", "rejected",         "waiting",
+        "redirect=ho\rst:80"};
+    char text[512];
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char command_line[64];
+        snprintf(command_line, sizeof(command_line), "--overload=%s", bad[i]);
+        snprintf(text, sizeof(text), "--overload: not one of reject, wait, redirect=HOST:PORT: %s",
+                 bad[i]);
+        refuses(command_line, text);
+    }
+}
+
+Test(server, a_redirect_that_is_accepted_is_told_whole)
+{
+    char host[400];
+    char command_line[512];
+    for (size_t length = 1; length < sizeof(host); length += 7) {
+        memset(host, 'h', length);
+        host[length] = '\0';
+        snprintf(command_line, sizeof(command_line), "--overload=redirect=%s:80", host);
+        if (parse(command_line) == OPTIONS_SERVE) {
+            char expected[512];
+            snprintf(expected, sizeof(expected), "ERR server busy, try %s:80\n", host);
+            cr_assert_str_eq(settings.turn_away, expected, "a host of %zu letters", length);
+        } else {
+            cr_assert_gt(length, 200, "a host of %zu letters is refused", length);
+        }
+    }
+}
+
+/* ---- opening, announcing, closing ---- */
+
+static struct server server;
+
+static void open_server(const char *command_line)
+{
+    accepts(command_line);
+    memset(&server, 0, sizeof(server));
+    server.settings = settings;
+    cr_assert_eq(server_open(&server, "stage9-test"), 0);
+}
+
+static void announce(char *text, size_t size)
+{
+    struct capture capture;
+    capture_start(&capture, STDOUT_FILENO);
+    server_announce(&server, "echo");
+    capture_stop(&capture, text, size);
+}
+
+static unsigned port_of_server(void)
+{
+    return ntohs(((const struct sockaddr_in *)&server.listener.endpoint.address)->sin_port);
+}
+
+Test(server, says_where_it_listens_in_one_line)
+{
+    char text[256];
+    char expected[256];
+    open_server("--port 0");
+    announce(text, sizeof(text));
+    snprintf(expected, sizeof(expected), "stage9-test: echo on 127.0.0.1:%u\n", port_of_server());
+    cr_assert_str_eq(text, expected);
+    server_close(&server);
+}
+
+Test(server, says_where_it_listens_on_ipv6)
+{
+    char text[256];
+    int probe = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    if (probe < 0 || bind(probe, (struct sockaddr *)&address, sizeof(address)) != 0)
+        cr_skip_test("no IPv6 here");
+    close(probe);
+    open_server("--port 0 --bind ::1");
+    announce(text, sizeof(text));
+    cr_assert_eq(strncmp(text, "stage9-test: echo on [::1]:", 27), 0, "%s", text);
+    cr_assert_null(strstr(text, ":0\n"), "%s", text);
+    server_close(&server);
+}
+
+/* The ready line is read through a pipe, where a line that is not flushed stays behind. */
+Test(server, flushes_the_ready_line)
+{
+    int ends[2];
+    char text[256];
+    open_server("--port 0");
+    fflush(stdout);
+    cr_assert_eq(pipe(ends), 0);
+    int usual = dup(STDOUT_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    server_announce(&server, "echo");
+    dup2(usual, STDOUT_FILENO);
+    close(usual);
+    close(ends[1]);
+    ssize_t length = read(ends[0], text, sizeof(text));
+    cr_assert_gt(length, 0);
+    cr_assert_eq(text[length - 1], '\n');
+    close(ends[0]);
+    server_close(&server);
+}
+
+Test(server, that_cannot_listen_says_where_and_why_and_holds_nothing)
+{
+    char text[256];
+    char expected[256];
+    char command_line[64];
+    struct server second;
+    struct capture capture;
+    open_server("--port 0");
+    long before = probe_descriptors(getpid());
+    snprintf(command_line, sizeof(command_line), "--port %u", port_of_server());
+    accepts(command_line);
+    second.settings = settings;
+    capture_start(&capture, STDERR_FILENO);
+    int result = server_open(&second, "stage9-test");
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(result, -1);
+    snprintf(expected, sizeof(expected),
+             "stage9-test: cannot listen on 127.0.0.1:%u: Address already in use\n",
+             port_of_server());
+    cr_assert_str_eq(text, expected);
+    cr_assert_eq(probe_descriptors(getpid()), before);
+    server_close(&server);
+}
+
+Test(server, closing_gives_all_back)
+{
+    long before = probe_descriptors(getpid());
+    open_server("--port 0");
+    struct endpoint endpoint = server.listener.endpoint;
+    server_close(&server);
+    cr_assert_eq(probe_descriptors(getpid()), before);
+    struct listener listener;
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "the port is free: %s",
+                 strerror(errno));
+    listener_close(&listener);
+}
+
+Test(server, prints_its_counters_at_the_end_if_asked_to)
+{
+    for (int stats = 0; stats < 2; stats++) {
+        char text[4096];
+        struct capture capture;
+        open_server(stats ? "--port 0 --stats" : "--port 0");
+        counters_add(&server.counters, COUNTER_ACCEPTED, 12);
+        capture_start(&capture, STDERR_FILENO);
+        server_close(&server);
+        capture_stop(&capture, text, sizeof(text));
+        if (stats)
+            cr_assert_not_null(strstr(text, "stage9-test: stats accepted=12 "), "%s", text);
+        else
+            cr_assert_str_eq(text, "");
+    }
+}
+
+Test(server, hands_its_settings_on)
+{
+    open_server("--port 0 --work-us 7 --block-ms 8 --cost-every 9 --log error "
+                "--output-low-mark 1 --output-high-mark 2 --output-cap 3");
+    cr_assert_eq(server.service.work_us, 7);
+    cr_assert_eq(server.service.block_ms, 8);
+    cr_assert_eq(server.service.cost_every, 9);
+    cr_assert_eq(server.log.level, LOG_LEVEL_ERROR);
+    cr_assert_str_eq(server.log.program, "stage9-test");
+    cr_assert_eq(server.output_limits.low_mark, 1);
+    cr_assert_eq(server.output_limits.high_mark, 2);
+    cr_assert_eq(server.output_limits.cap, 3);
+    server_close(&server);
+}
+
+Test(server, puts_the_output_limits_in_order)
+{
+    open_server("--port 0 --output-low-mark 500 --output-high-mark 200 --output-cap 100");
+    cr_assert_eq(server.output_limits.low_mark, 500);
+    cr_assert_eq(server.output_limits.high_mark, 500);
+    cr_assert_eq(server.output_limits.cap, 500);
+    server_close(&server);
+}
+
+Test(server, ignores_sigpipe)
+{
+    struct sigaction action;
+    open_server("--port 0");
+    sigaction(SIGPIPE, NULL, &action);
+    cr_assert_eq(action.sa_handler, SIG_IGN);
+    server_close(&server);
+}
+
+/* ---- how many connections ---- */
+
+/* How many descriptors can be had. */
+static size_t free_descriptors(void)
+{
+    int fds[1024];
+    size_t count = 0;
+    while (count < 1024 && (fds[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+    return count;
+}
+
+Test(server, takes_as_many_connections_as_the_descriptor_limit_allows)
+{
+    char text[256];
+    struct rlimit limit = {.rlim_cur = 50, .rlim_max = 100};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    open_server("--port 0");
+    announce(text, sizeof(text));
+    getrlimit(RLIMIT_NOFILE, &limit);
+    cr_assert_eq(limit.rlim_cur, 100, "as many as it may have");
+    size_t most = (size_t)server.settings.max_connections;
+    cr_assert_geq(most, 60, "%zu connections", most);
+    cr_assert_geq(free_descriptors(), most + 1, "%zu connections, and one to be turned away", most);
+    server_close(&server);
+}
+
+Test(server, takes_as_many_connections_as_it_was_told_to)
+{
+    char text[256];
+    open_server("--port 0 --max-connections 7");
+    announce(text, sizeof(text));
+    cr_assert_eq(server.settings.max_connections, 7);
+    server_close(&server);
+}
+
+Test(server, takes_one_connection_at_least)
+{
+    char text[256];
+    struct rlimit limit;
+    open_server("--port 0");
+    announce(text, sizeof(text));
+    int lowest_free = dup(STDERR_FILENO);
+    close(lowest_free);
+    limit.rlim_cur = limit.rlim_max = (rlim_t)lowest_free + 1;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    server.settings.max_connections = 0;
+    int usual = dup(STDOUT_FILENO); /* the last descriptor there is */
+    server_announce(&server, "echo");
+    close(usual);
+    cr_assert_eq(server.settings.max_connections, 1);
+    server_close(&server);
+}
