@@ -173,6 +173,21 @@ Test(shutdown, case_39_second_signal_ends_at_once)
     check_second_signal(SIGINT);
 }
 
+/* Connected by the system, not yet accepted: the end of listening is the end for them. */
+Test(shutdown, clients_that_wait_for_a_place_are_let_go)
+{
+    struct server_process server = server_start("--max-connections 1 --overload wait");
+    int first = client_connect(&server);
+    client_echo(first, "I have the place\n");
+    int second = client_connect(&server);
+    client_send_text(second, "I wait\n");
+    server_stop(&server);
+    client_expect_gone(second);
+    client_expect_end(first);
+    client_close(first);
+    client_close(second);
+}
+
 Test(shutdown, drain_timeout_of_0_waits_for_nobody)
 {
     struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 0");

@@ -95,6 +95,19 @@ Test(timeouts, request_timeout_spares_quiet_clients)
     server_stop(&server);
 }
 
+Test(timeouts, zero_is_off)
+{
+    struct server_process server = server_start("--idle-timeout 0 --request-timeout 0 --lifetime 0 "
+                                                "--progress-timeout 0");
+    int client = client_connect(&server);
+    client_send_text(client, "half a line, ");
+    client_expect_silence(client, 700);
+    client_send_text(client, "and half\n");
+    client_expect_text(client, "half a line, and half\n");
+    client_close(client);
+    server_stop(&server);
+}
+
 Test(timeouts, lifetime_ends)
 {
     struct server_process server = server_start("--lifetime 0.7");

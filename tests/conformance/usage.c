@@ -126,12 +126,14 @@ Test(usage, bad_choices)
     expect_refused("--overload x", "--overload: not one of reject, wait, redirect=HOST:PORT: x");
     expect_refused("--overload redirect=",
                    "--overload: not one of reject, wait, redirect=HOST:PORT: redirect=");
+    expect_refused("--overload=", "--overload: not one of reject, wait, redirect=HOST:PORT: ");
     expect_refused("--log loud", "--log: not one of error, warn, info, debug: loud");
     expect_refused("--log=", "--log: not one of error, warn, info, debug: ");
 }
 
 Test(usage, bad_address)
 {
+    expect_refused("--bind=", "--bind: not an IP address: ");
     expect_refused("--bind x", "--bind: not an IP address: x");
     expect_refused("--bind 127.0.0.256", "--bind: not an IP address: 127.0.0.256");
     expect_refused("--bind 127.0.0.1:80", "--bind: not an IP address: 127.0.0.1:80");

@@ -158,6 +158,10 @@
           "shutdown/case_39_second_signal_ends_at_once")                                           \
     FAULT(DIES_ON_EINTR, "dies-on-eintr", "takes an interrupted call for an error",                \
           "stats/sigusr1_prints_counters stats/case_37_signals_by_the_thousand")                   \
+    FAULT(COSTS_NOTHING, "costs-nothing", "no message costs anything", "costs/block_ms costs/work_us "\
+          "costs/one_message_in_n_pays")                                                           \
+    FAULT(EVERY_MESSAGE_PAYS, "every-message-pays", "--cost-every does nothing",                   \
+          "costs/one_message_in_n_pays")                                                           \
     FAULT(NO_STATS_AT_EXIT, "no-stats-at-exit", "--stats prints nothing",                          \
           "stats/counters_at_exit")                                                                \
     FAULT(WRONG_STATS, "wrong-stats", "counts every message twice",                                \
@@ -638,7 +642,8 @@ static void write_output(struct connection *c)
 
 static void pay_cost(void)
 {
-    if (stats.messages % options.cost_every != 0) {
+    bool pays = stats.messages % options.cost_every == 0 || has(EVERY_MESSAGE_PAYS);
+    if (!pays || has(COSTS_NOTHING)) {
         return;
     }
     if (options.block_ms > 0) {
