@@ -60,8 +60,10 @@ static void *worker(void *argument)
         task = next_task(executor);
     }
     executor->stats.threads--;
-    if (executor->stats.threads == 0)
+    if (executor->stats.threads == 0) {
         condition_broadcast(&executor->gone);
+        condition_broadcast(&executor->room); /* who is blocked has nobody left to wait for */
+    }
     mutex_unlock(&executor->lock);
     return NULL;
 }
@@ -89,17 +91,26 @@ static bool offer(struct executor *executor, struct task *task) REQUIRES(&execut
     return true;
 }
 
-static bool accept(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+/* Finds a thread or a place in the queue for the task; with no thread at all, a place is no use. */
+static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     const struct executor_settings *settings = &executor->settings;
-    if (executor->closing)
-        return false;
     if (start_thread(executor, task, settings->core > 0 ? settings->core : 1))
         return true;
     if (executor->stats.threads == 0)
+        return false;
+    return offer(executor, task) || start_thread(executor, task, settings->most);
+}
+
+static bool accept(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    if (executor->closing)
+        return false;
+    if (place(executor, task))
+        return true;
+    if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* nobody would ever run it */
-    return offer(executor, task) || start_thread(executor, task, settings->most) ||
-           settings->policy->saturated(executor, task);
+    return executor->settings.policy->saturated(executor, task);
 }
 
 bool executor_submit(struct executor *executor, struct task *task)
@@ -130,14 +141,17 @@ static bool abort_task(struct executor *executor, struct task *task) REQUIRES(&e
     return false;
 }
 
+/* While it waits, all threads may end that are not of the core: then its turn is to start one. */
 static bool block_submitter(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     executor->stats.blocked++;
-    while (!executor->closing) {
+    while (!executor->closing && executor->stats.threads > 0) {
         condition_wait(&executor->room, &executor->lock);
-        if (!executor->closing && offer(executor, task))
+        if (!executor->closing && place(executor, task))
             return true;
     }
+    if (!executor->closing)
+        abort_task(executor, task);
     return false;
 }
 
