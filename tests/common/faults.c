@@ -4,6 +4,7 @@
 #include "faults.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stddef.h>
 
 struct faults faults;
@@ -12,6 +13,8 @@ struct faults faults;
 ssize_t replaced_readv(int fd, const struct iovec *iov, int count) __asm__("readv");
 ssize_t replaced_writev(int fd, const struct iovec *iov, int count) __asm__("writev");
 int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("accept4");
+int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                            void *(*run)(void *), void *argument) __asm__("pthread_create");
 
 /* A sanitizer has a version of its own in front of the C library's, and wants to be asked. */
 #define DECLARE_INTERCEPTOR(name, type, ...)                                                       \
@@ -21,9 +24,12 @@ int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("ac
 DECLARE_INTERCEPTOR(readv, ssize_t, int, const struct iovec *, int);
 DECLARE_INTERCEPTOR(writev, ssize_t, int, const struct iovec *, int);
 DECLARE_INTERCEPTOR(accept4, int, int, void *, void *, int);
+DECLARE_INTERCEPTOR(pthread_create, int, pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                    void *);
 
 typedef ssize_t vector_call(int fd, const struct iovec *iov, int count);
 typedef int accept_call(int fd, void *address, void *length, int flags);
+typedef int create_call(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 /* ISO C has no cast from a data pointer to a function; POSIX says that this one works. */
 static void find(const char *name, void *function)
@@ -74,4 +80,20 @@ int replaced_accept4(int fd, void *address, void *length, int flags)
 {
     return faults.accept4 != NULL ? faults.accept4(fd, flags)
                                   : real_accept4_at(fd, address, length, flags);
+}
+
+static int real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                               void *(*run)(void *), void *argument)
+{
+    create_call *call = interceptor_pthread_create;
+    if (call == NULL)
+        find("pthread_create", &call);
+    return call(thread, attributes, run, argument);
+}
+
+int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                            void *(*run)(void *), void *argument)
+{
+    int error = faults.thread != NULL ? faults.thread() : 0;
+    return error != 0 ? error : real_pthread_create(thread, attributes, run, argument);
 }

@@ -16,6 +16,7 @@ struct faults {
     ssize_t (*readv)(int fd, const struct iovec *iov, int count);
     ssize_t (*writev)(int fd, const struct iovec *iov, int count);
     int (*accept4)(int fd, int flags);
+    int (*thread)(void); /* pthread_create: 0 leaves it to the system, else it is its result */
 };
 
 extern struct faults faults;

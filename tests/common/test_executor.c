@@ -1,0 +1,1024 @@
+/*
+ * The pool of workers: when it starts threads and ends them, what each saturation policy does with
+ * a task too many, and that every accepted task is run or dropped, once.
+ *
+ * Jobs stop at a gate until the test lets them go on, so that a test says how many workers are
+ * busy. Nothing depends on a pause being long enough.
+ */
+#include "common/clock.h"
+#include "common/executor.h"
+#include "common/thread.h"
+#include "faults.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(executor, .timeout = 60);
+
+enum {
+    LONG = 60000, /* ms, for a keep-alive time that does not end in a test */
+};
+
+/* Asks again and again, to the deadline; fails with a message if it does not become true. */
+#define AWAIT_OR(condition, ...)                                                                   \
+    do {                                                                                           \
+        double await_end = test_now() + test_deadline_ms() / 1000.0;                               \
+        while (!(condition) && test_left_ms(await_end) > 0)                                        \
+            test_pause_ms(1);                                                                      \
+        cr_assert(condition, __VA_ARGS__);                                                         \
+    } while (0)
+
+#define AWAIT(condition) AWAIT_OR(condition, "waited for: %s", #condition)
+
+/* ---- jobs ---- */
+
+/* Where jobs wait until the test lets one of them after the other go on. */
+struct gate {
+    struct mutex lock;
+    struct condition changed;
+    int inside;
+    int let;
+};
+
+struct job {
+    struct task task;
+    struct executor *executor;
+    struct gate *gate; /* NULL: does not wait */
+    atomic_int runs;
+    atomic_int drops;
+    atomic_int thread; /* that ran or dropped it */
+    int turn;          /* of all that ran, the how manieth; from 0 */
+};
+
+static atomic_int turns;
+
+static void gate_init(struct gate *gate)
+{
+    *gate = (struct gate){0};
+    mutex_init(&gate->lock);
+    condition_init(&gate->changed);
+}
+
+static void gate_pass(struct gate *gate)
+{
+    int64_t end = clock_ms() + 3 * test_deadline_ms();
+    bool in_time = true;
+    mutex_lock(&gate->lock);
+    gate->inside++;
+    condition_broadcast(&gate->changed);
+    while (gate->let == 0 && in_time)
+        in_time = condition_wait_until(&gate->changed, &gate->lock, end);
+    gate->let--;
+    gate->inside--;
+    mutex_unlock(&gate->lock);
+}
+
+/* So many jobs stand at the gate. */
+static void gate_await(struct gate *gate, int inside)
+{
+    int64_t end = clock_ms() + test_deadline_ms();
+    bool in_time = true;
+    mutex_lock(&gate->lock);
+    while (gate->inside != inside && in_time)
+        in_time = condition_wait_until(&gate->changed, &gate->lock, end);
+    int now = gate->inside;
+    mutex_unlock(&gate->lock);
+    cr_assert_eq(now, inside, "%d jobs run, and not %d", now, inside);
+}
+
+static void gate_let(struct gate *gate, int count)
+{
+    mutex_lock(&gate->lock);
+    gate->let += count;
+    condition_broadcast(&gate->changed);
+    mutex_unlock(&gate->lock);
+}
+
+/* Asking for the counters would never return if a lock were held here. */
+static void visit(struct job *job)
+{
+    executor_stats(job->executor);
+    atomic_store(&job->thread, gettid());
+}
+
+static void job_run(struct task *task)
+{
+    struct job *job = (struct job *)task;
+    visit(job);
+    job->turn = atomic_fetch_add(&turns, 1);
+    if (job->gate != NULL)
+        gate_pass(job->gate);
+    atomic_fetch_add(&job->runs, 1);
+}
+
+static void job_dropped(struct task *task)
+{
+    struct job *job = (struct job *)task;
+    visit(job);
+    atomic_fetch_add(&job->drops, 1);
+}
+
+static void jobs_init(struct job *jobs, size_t count, struct executor *executor, struct gate *gate)
+{
+    for (size_t i = 0; i < count; i++)
+        jobs[i] = (struct job){
+            .task = {.run = job_run, .dropped = job_dropped}, .executor = executor, .gate = gate};
+}
+
+static void expect_fate(const struct job *job, int runs, int drops)
+{
+    cr_assert_eq(atomic_load(&job->runs), runs, "it ran %d times, and not %d",
+                 atomic_load(&job->runs), runs);
+    cr_assert_eq(atomic_load(&job->drops), drops, "it was dropped %d times, and not %d",
+                 atomic_load(&job->drops), drops);
+}
+
+/* ---- executors ---- */
+
+static struct executor_settings settings_of(size_t core, size_t most,
+                                            const struct task_queue_kind *kind, size_t limit,
+                                            const struct saturation_policy *policy)
+{
+    return (struct executor_settings){.core = core,
+                                      .most = most,
+                                      .keep_alive = LONG,
+                                      .queue_kind = kind,
+                                      .queue_limit = limit,
+                                      .policy = policy};
+}
+
+static void open_with(struct executor *executor, size_t core, size_t most,
+                      const struct task_queue_kind *kind, size_t limit,
+                      const struct saturation_policy *policy)
+{
+    struct executor_settings settings = settings_of(core, most, kind, limit, policy);
+    executor_open(executor, &settings);
+}
+
+static int64_t deadline(void)
+{
+    return clock_ms() + test_deadline_ms();
+}
+
+/* An orderly end. */
+static void finish(struct executor *executor)
+{
+    executor_shutdown(executor, false);
+    cr_assert(executor_await(executor, deadline()), "%zu threads do not end",
+              executor_stats(executor).threads);
+    executor_close(executor);
+}
+
+static void submit_all(struct executor *executor, struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_assert(executor_submit(executor, &jobs[i].task), "job %zu", i);
+}
+
+static void expect_load(struct executor *executor, size_t threads, size_t waiting)
+{
+    struct executor_stats stats = executor_stats(executor);
+    cr_assert(stats.threads == threads && stats.waiting == waiting,
+              "expected %zu threads and %zu tasks that wait; there are %zu and %zu", threads,
+              waiting, stats.threads, stats.waiting);
+}
+
+/* ---- threads ---- */
+
+Test(executor, has_no_thread_before_it_has_a_task)
+{
+    long before = probe_own_threads(getpid());
+    struct executor executor;
+    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    expect_load(&executor, 0, 0);
+    cr_assert_eq(probe_own_threads(getpid()), before);
+    finish(&executor);
+}
+
+Test(executor, runs_a_task_in_a_thread_of_its_own)
+{
+    struct executor executor;
+    struct job job;
+    open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(&job, 1, &executor, NULL);
+    cr_assert(executor_submit(&executor, &job.task));
+    AWAIT(executor_stats(&executor).completed == 1);
+    expect_fate(&job, 1, 0);
+    cr_assert_neq(atomic_load(&job.thread), gettid());
+    finish(&executor);
+    expect_fate(&job, 1, 0);
+}
+
+/* As in Java's pool: a new thread for each of the first tasks, though others may have nothing to
+ * do; after that a thread that has nothing to do. */
+Test(executor, starts_core_threads_first)
+{
+    enum { CORE = 3 };
+    struct executor executor;
+    struct job jobs[CORE + 1];
+    open_with(&executor, CORE, 10, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, CORE + 1, &executor, NULL);
+    for (size_t i = 0; i < CORE; i++) {
+        cr_assert(executor_submit(&executor, &jobs[i].task));
+        expect_load(&executor, i + 1, 0);
+        AWAIT(executor_stats(&executor).idle == i + 1);
+    }
+    cr_assert(executor_submit(&executor, &jobs[CORE].task));
+    AWAIT(executor_stats(&executor).completed == CORE + 1);
+    expect_load(&executor, CORE, 0);
+    finish(&executor);
+}
+
+Test(executor, with_an_unbounded_queue_there_are_never_more_than_core)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[20];
+    gate_init(&gate);
+    open_with(&executor, 2, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 20, &executor, &gate);
+    submit_all(&executor, jobs, 20);
+    expect_load(&executor, 2, 18);
+    gate_let(&gate, 20);
+    finish(&executor);
+    cr_assert_eq(executor.stats.most_threads, 2);
+    cr_assert_eq(executor.stats.completed, 20);
+}
+
+Test(executor, with_a_bounded_queue_threads_grow_when_it_is_full)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[6];
+    gate_init(&gate);
+    open_with(&executor, 1, 3, &task_queue_bounded, 2, &saturation_abort);
+    jobs_init(jobs, 6, &executor, &gate);
+    static const size_t threads[] = {1, 1, 1, 2, 3};
+    static const size_t waiting[] = {0, 1, 2, 2, 2};
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert(executor_submit(&executor, &jobs[i].task), "job %zu", i);
+        expect_load(&executor, threads[i], waiting[i]);
+    }
+    cr_assert_not(executor_submit(&executor, &jobs[5].task));
+    gate_await(&gate, 3);
+    gate_let(&gate, 5);
+    finish(&executor);
+    cr_assert_eq(executor.stats.most_threads, 3);
+    cr_assert_eq(executor.stats.completed, 5);
+}
+
+/* The fourth and fifth job, for which threads were started, overtake the two that wait. */
+Test(executor, what_waits_in_a_bounded_queue_is_taken_in_order)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[6];
+    gate_init(&gate);
+    open_with(&executor, 1, 1, &task_queue_bounded, 5, &saturation_abort);
+    jobs_init(jobs, 6, &executor, &gate);
+    submit_all(&executor, jobs, 6);
+    gate_let(&gate, 6);
+    finish(&executor);
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(jobs[i].turn, i, "job %d had turn %d", i, jobs[i].turn);
+}
+
+Test(executor, with_a_direct_queue_threads_grow_when_none_is_idle)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[5];
+    gate_init(&gate);
+    open_with(&executor, 1, 3, &task_queue_direct, 0, &saturation_abort);
+    jobs_init(jobs, 5, &executor, &gate);
+    submit_all(&executor, jobs, 3);
+    expect_load(&executor, 3, 0);
+    cr_assert_not(executor_submit(&executor, &jobs[3].task));
+    gate_let(&gate, 1);
+    AWAIT(executor_stats(&executor).idle == 1);
+    cr_assert(executor_submit(&executor, &jobs[3].task), "one thread is idle");
+    cr_assert_not(executor_submit(&executor, &jobs[4].task), "and has its task");
+    gate_await(&gate, 3);
+    gate_let(&gate, 3);
+    finish(&executor);
+    cr_assert_eq(executor.stats.most_threads, 3);
+}
+
+Test(executor, with_a_priority_queue_urgent_tasks_go_first)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[21];
+    gate_init(&gate);
+    open_with(&executor, 1, 1, &task_queue_priority, 0, &saturation_abort);
+    jobs_init(jobs, 21, &executor, &gate);
+    for (int i = 11; i < 21; i++)
+        jobs[i].task.urgent = true;
+    submit_all(&executor, jobs, 21); /* the first has the worker, ten wait, then ten urgent ones */
+    gate_let(&gate, 21);
+    finish(&executor);
+    static const int order[] = {0,  11, 12, 13, 14, 15, 16, 17, 1, 18, 19,
+                                20, 2,  3,  4,  5,  6,  7,  8,  9, 10};
+    for (int i = 0; i < 21; i++)
+        cr_assert_eq(jobs[order[i]].turn, i, "job %d had turn %d, and not %d", order[i],
+                     jobs[order[i]].turn, i);
+}
+
+/* ---- keep-alive ---- */
+
+/* Grows to `most` threads and lets them all become idle; the moment at which the first could. */
+static int64_t grow(struct executor *executor, struct job *jobs, struct gate *gate, size_t most)
+{
+    jobs_init(jobs, most, executor, gate);
+    submit_all(executor, jobs, most);
+    cr_assert_eq(executor_stats(executor).threads, most);
+    int64_t begin = clock_ms();
+    gate_let(gate, (int)most);
+    return begin;
+}
+
+Test(executor, threads_above_core_end_after_keep_alive)
+{
+    enum { CORE = 1, MOST = 4, KEEP_ALIVE = 100 };
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[MOST];
+    struct executor_settings settings =
+        settings_of(CORE, MOST, &task_queue_direct, 0, &saturation_abort);
+    long before = probe_own_threads(getpid());
+    settings.keep_alive = KEEP_ALIVE;
+    gate_init(&gate);
+    executor_open(&executor, &settings);
+    for (int round = 0; round < 2; round++) {
+        int64_t begin = grow(&executor, jobs, &gate, MOST);
+        AWAIT_OR(executor_stats(&executor).threads == CORE, "%zu threads, and not %d",
+                 executor_stats(&executor).threads, CORE);
+        cr_assert_geq(clock_ms() - begin, KEEP_ALIVE, "that was too early");
+        AWAIT(executor_stats(&executor).idle == CORE);
+    }
+    cr_assert(probe_await_own_threads(getpid(), before + CORE));
+    finish(&executor);
+}
+
+Test(executor, threads_up_to_core_stay)
+{
+    enum { CORE = 3 };
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[CORE + 1];
+    struct executor_settings settings =
+        settings_of(CORE, CORE + 1, &task_queue_direct, 0, &saturation_abort);
+    settings.keep_alive = 0;
+    gate_init(&gate);
+    executor_open(&executor, &settings);
+    grow(&executor, jobs, &gate, CORE + 1);
+    AWAIT(executor_stats(&executor).threads == CORE && executor_stats(&executor).idle == CORE);
+    jobs_init(jobs, CORE, &executor, &gate);
+    submit_all(&executor, jobs, CORE);
+    expect_load(&executor, CORE, executor_stats(&executor).waiting);
+    gate_let(&gate, CORE);
+    finish(&executor);
+}
+
+/* A thread that gets a task in time does not end, though it had been idle for a while. */
+Test(executor, without_core_threads_all_end_and_come_again)
+{
+    struct executor executor;
+    struct job job;
+    struct executor_settings settings =
+        settings_of(0, 2, &task_queue_unbounded, 0, &saturation_abort);
+    settings.keep_alive = 20;
+    executor_open(&executor, &settings);
+    for (int round = 0; round < 3; round++) {
+        jobs_init(&job, 1, &executor, NULL);
+        cr_assert(executor_submit(&executor, &job.task));
+        AWAIT_OR(executor_stats(&executor).threads == 0, "round %d: the thread stays", round);
+        expect_fate(&job, 1, 0);
+    }
+    cr_assert_eq(executor_stats(&executor).most_threads, 1);
+    finish(&executor);
+}
+
+/* ---- saturation ---- */
+
+/* One worker with a job, a queue of one with another: full. */
+struct saturated {
+    struct gate gate;
+    struct executor executor;
+    struct job busy;
+    struct job oldest;
+    struct job one_more;
+};
+
+static void saturate(struct saturated *all, const struct saturation_policy *policy)
+{
+    gate_init(&all->gate);
+    open_with(&all->executor, 1, 1, &task_queue_bounded, 1, policy);
+    jobs_init(&all->busy, 1, &all->executor, &all->gate);
+    jobs_init(&all->oldest, 1, &all->executor, NULL);
+    jobs_init(&all->one_more, 1, &all->executor, NULL);
+    cr_assert(executor_submit(&all->executor, &all->busy.task));
+    gate_await(&all->gate, 1);
+    cr_assert(executor_submit(&all->executor, &all->oldest.task));
+    expect_load(&all->executor, 1, 1);
+}
+
+static void let_and_finish(struct saturated *all)
+{
+    gate_let(&all->gate, 1);
+    finish(&all->executor);
+}
+
+Test(executor, abort_tells_the_submitter)
+{
+    struct saturated all;
+    saturate(&all, &saturation_abort);
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task), "it may try again");
+    cr_assert_eq(executor_stats(&all.executor).aborted, 2);
+    let_and_finish(&all);
+    expect_fate(&all.oldest, 1, 0);
+    expect_fate(&all.one_more, 0, 0);
+}
+
+Test(executor, caller_runs_runs_it_in_the_submitter)
+{
+    struct saturated all;
+    saturate(&all, &saturation_caller_runs);
+    cr_assert(executor_submit(&all.executor, &all.one_more.task));
+    expect_fate(&all.one_more, 1, 0);
+    cr_assert_eq(atomic_load(&all.one_more.thread), gettid());
+    cr_assert_eq(executor_stats(&all.executor).run_by_caller, 1);
+    cr_assert_eq(executor_stats(&all.executor).completed, 0, "that counts the workers'");
+    let_and_finish(&all);
+    expect_fate(&all.oldest, 1, 0);
+    expect_fate(&all.one_more, 1, 0);
+}
+
+Test(executor, discard_drops_it)
+{
+    struct saturated all;
+    saturate(&all, &saturation_discard);
+    cr_assert(executor_submit(&all.executor, &all.one_more.task));
+    expect_fate(&all.one_more, 0, 1);
+    cr_assert_eq(executor_stats(&all.executor).discarded, 1);
+    let_and_finish(&all);
+    expect_fate(&all.oldest, 1, 0);
+    expect_fate(&all.one_more, 0, 1);
+}
+
+Test(executor, discard_oldest_drops_what_waits_longest)
+{
+    struct saturated all;
+    saturate(&all, &saturation_discard_oldest);
+    cr_assert(executor_submit(&all.executor, &all.one_more.task));
+    expect_fate(&all.oldest, 0, 1);
+    cr_assert_eq(executor_stats(&all.executor).discarded, 1);
+    expect_load(&all.executor, 1, 1);
+    let_and_finish(&all);
+    expect_fate(&all.busy, 1, 0);
+    expect_fate(&all.oldest, 0, 1);
+    expect_fate(&all.one_more, 1, 0);
+}
+
+Test(executor, discard_oldest_keeps_the_order_of_the_others)
+{
+    enum { LIMIT = 4, JOBS = 9 };
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[JOBS];
+    gate_init(&gate);
+    open_with(&executor, 1, 1, &task_queue_bounded, LIMIT, &saturation_discard_oldest);
+    jobs_init(jobs, JOBS, &executor, NULL);
+    jobs[0].gate = &gate;
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    gate_await(&gate, 1);
+    submit_all(&executor, jobs + 1, JOBS - 1);
+    gate_let(&gate, 1);
+    finish(&executor);
+    for (int i = 1; i < JOBS - LIMIT; i++)
+        expect_fate(&jobs[i], 0, 1);
+    for (int i = JOBS - LIMIT; i < JOBS; i++) {
+        expect_fate(&jobs[i], 1, 0);
+        cr_assert_eq(jobs[i].turn, i - (JOBS - LIMIT) + 1);
+    }
+}
+
+/* A direct queue holds nothing: of what is not running, the new task is itself the oldest. */
+Test(executor, discard_oldest_with_nothing_waiting_drops_the_new_one)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[2];
+    gate_init(&gate);
+    open_with(&executor, 1, 1, &task_queue_direct, 0, &saturation_discard_oldest);
+    jobs_init(jobs, 2, &executor, &gate);
+    submit_all(&executor, jobs, 2);
+    expect_fate(&jobs[1], 0, 1);
+    gate_let(&gate, 1);
+    finish(&executor);
+    expect_fate(&jobs[0], 1, 0);
+}
+
+/* A thread that submits one job, and what came of it. */
+struct submission {
+    struct executor *executor;
+    struct job *job;
+    pthread_t thread;
+    atomic_int result; /* -1 while it is in the call */
+};
+
+static void *submit_one(void *argument)
+{
+    struct submission *submission = argument;
+    bool accepted = executor_submit(submission->executor, &submission->job->task);
+    atomic_store(&submission->result, accepted);
+    return NULL;
+}
+
+static void submit_in_thread(struct submission *submission, struct executor *executor,
+                             struct job *job)
+{
+    *submission = (struct submission){.executor = executor, .job = job, .result = -1};
+    cr_assert_eq(pthread_create(&submission->thread, NULL, submit_one, submission), 0);
+}
+
+static void expect_result(struct submission *submission, bool accepted)
+{
+    AWAIT_OR(atomic_load(&submission->result) != -1, "the submitter is still blocked");
+    pthread_join(submission->thread, NULL);
+    cr_assert_eq(atomic_load(&submission->result), accepted);
+}
+
+Test(executor, block_has_the_submitter_wait_for_room)
+{
+    struct saturated all;
+    struct submission submission;
+    saturate(&all, &saturation_block);
+    submit_in_thread(&submission, &all.executor, &all.one_more);
+    AWAIT(executor_stats(&all.executor).blocked == 1);
+    cr_assert_eq(atomic_load(&submission.result), -1);
+    expect_load(&all.executor, 1, 1);
+    gate_let(&all.gate, 1);
+    expect_result(&submission, true);
+    finish(&all.executor);
+    expect_fate(&all.oldest, 1, 0);
+    expect_fate(&all.one_more, 1, 0);
+    cr_assert_eq(all.executor.stats.blocked, 1);
+}
+
+Test(executor, block_lets_all_who_wait_in_one_after_the_other)
+{
+    enum { SUBMITTERS = 8 };
+    static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
+    for (int kind = 0; kind < 2; kind++) {
+        struct gate gate;
+        struct executor executor;
+        struct job busy;
+        struct job jobs[SUBMITTERS];
+        struct submission submissions[SUBMITTERS];
+        gate_init(&gate);
+        open_with(&executor, 1, 1, kinds[kind], 1, &saturation_block);
+        jobs_init(&busy, 1, &executor, &gate);
+        jobs_init(jobs, SUBMITTERS, &executor, &gate);
+        cr_assert(executor_submit(&executor, &busy.task));
+        for (int i = 0; i < SUBMITTERS; i++)
+            submit_in_thread(&submissions[i], &executor, &jobs[i]);
+        AWAIT(executor_stats(&executor).blocked + executor_stats(&executor).waiting >= SUBMITTERS);
+        for (int i = 0; i < SUBMITTERS + 1; i++) {
+            gate_await(&gate, 1);
+            gate_let(&gate, 1);
+        }
+        for (int i = 0; i < SUBMITTERS; i++)
+            expect_result(&submissions[i], true);
+        finish(&executor);
+        for (int i = 0; i < SUBMITTERS; i++)
+            expect_fate(&jobs[i], 1, 0);
+    }
+}
+
+/*
+ * Without core threads the last one may end just when a submitter was told that there is room:
+ * then it is the submitter's turn to start one.
+ */
+Test(executor, block_never_waits_for_a_thread_that_has_ended)
+{
+    enum { SUBMITTERS = 4, ROUNDS = 300 };
+    static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
+    for (int kind = 0; kind < 2; kind++) {
+        struct executor executor;
+        struct job jobs[SUBMITTERS];
+        struct submission submissions[SUBMITTERS];
+        struct executor_settings settings = settings_of(0, 1, kinds[kind], 1, &saturation_block);
+        settings.keep_alive = 0;
+        executor_open(&executor, &settings);
+        for (int round = 0; round < ROUNDS; round++) {
+            jobs_init(jobs, SUBMITTERS, &executor, NULL);
+            for (int i = 0; i < SUBMITTERS; i++)
+                submit_in_thread(&submissions[i], &executor, &jobs[i]);
+            for (int i = 0; i < SUBMITTERS; i++)
+                expect_result(&submissions[i], true);
+            for (int i = 0; i < SUBMITTERS; i++)
+                AWAIT_OR(atomic_load(&jobs[i].runs) == 1, "%s, round %d: accepted and never run",
+                         kinds[kind]->name, round);
+        }
+        finish(&executor);
+    }
+}
+
+/* What never is full never asks its policy. */
+Test(executor, with_an_unbounded_queue_no_policy_is_asked)
+{
+    static const struct saturation_policy *const policies[] = {
+        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
+        &saturation_discard_oldest};
+    static const struct task_queue_kind *const kinds[] = {&task_queue_unbounded,
+                                                          &task_queue_priority};
+    for (int i = 0; i < 10; i++) {
+        struct gate gate;
+        struct executor executor;
+        struct job jobs[50];
+        gate_init(&gate);
+        open_with(&executor, 1, 2, kinds[i % 2], 0, policies[i / 2]);
+        jobs_init(jobs, 50, &executor, &gate);
+        submit_all(&executor, jobs, 50);
+        gate_let(&gate, 50);
+        finish(&executor);
+        for (int j = 0; j < 50; j++)
+            expect_fate(&jobs[j], 1, 0);
+        cr_assert_eq(executor.stats.completed, 50, "%s", policies[i / 2]->name);
+    }
+}
+
+Test(executor, policies_have_the_names_that_users_type)
+{
+    cr_assert_str_eq(saturation_abort.name, "abort");
+    cr_assert_str_eq(saturation_block.name, "block");
+    cr_assert_str_eq(saturation_caller_runs.name, "caller-runs");
+    cr_assert_str_eq(saturation_discard.name, "discard");
+    cr_assert_str_eq(saturation_discard_oldest.name, "discard-oldest");
+}
+
+/* ---- no thread to be had ---- */
+
+static int no_thread(void)
+{
+    return EAGAIN;
+}
+
+/* Whatever the policy: a task that waits for a first thread could wait for ever. */
+Test(executor, without_a_single_thread_nothing_is_accepted)
+{
+    static const struct saturation_policy *const policies[] = {
+        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
+        &saturation_discard_oldest};
+    for (int i = 0; i < 5; i++) {
+        struct executor executor;
+        struct job job;
+        open_with(&executor, 2, 4, &task_queue_unbounded, 0, policies[i]);
+        jobs_init(&job, 1, &executor, NULL);
+        faults.thread = no_thread;
+        cr_assert_not(executor_submit(&executor, &job.task), "%s", policies[i]->name);
+        faults.thread = NULL;
+        expect_fate(&job, 0, 0);
+        expect_load(&executor, 0, 0);
+        cr_assert_eq(executor_stats(&executor).aborted, 1);
+
+        cr_assert(executor_submit(&executor, &job.task), "%s: now there are", policies[i]->name);
+        AWAIT(executor_stats(&executor).completed == 1);
+        finish(&executor);
+        expect_fate(&job, 1, 0);
+    }
+}
+
+Test(executor, one_thread_does_without_the_others)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[5];
+    gate_init(&gate);
+    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 5, &executor, &gate);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    faults.thread = no_thread;
+    submit_all(&executor, jobs + 1, 3);
+    expect_load(&executor, 1, 3);
+    faults.thread = NULL;
+    cr_assert(executor_submit(&executor, &jobs[4].task));
+    expect_load(&executor, 2, 3);
+    gate_let(&gate, 5);
+    finish(&executor);
+    for (int i = 0; i < 5; i++)
+        expect_fate(&jobs[i], 1, 0);
+}
+
+Test(executor, what_cannot_grow_is_saturated)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[3];
+    gate_init(&gate);
+    open_with(&executor, 1, 4, &task_queue_bounded, 1, &saturation_discard);
+    jobs_init(jobs, 3, &executor, &gate);
+    submit_all(&executor, jobs, 2);
+    faults.thread = no_thread;
+    cr_assert(executor_submit(&executor, &jobs[2].task));
+    faults.thread = NULL;
+    expect_fate(&jobs[2], 0, 1);
+    gate_let(&gate, 2);
+    finish(&executor);
+}
+
+/* ---- what must not be lost ---- */
+
+Test(executor, insisting_passes_every_limit_and_policy)
+{
+    struct saturated all;
+    struct job jobs[10];
+    saturate(&all, &saturation_discard);
+    jobs_init(jobs, 10, &all.executor, NULL);
+    for (int i = 0; i < 10; i++)
+        cr_assert(executor_insist(&all.executor, &jobs[i].task));
+    expect_load(&all.executor, 1, 11);
+    let_and_finish(&all);
+    for (int i = 0; i < 10; i++)
+        expect_fate(&jobs[i], 1, 0);
+}
+
+Test(executor, insisting_starts_the_first_thread)
+{
+    struct executor executor;
+    struct job job;
+    open_with(&executor, 3, 3, &task_queue_direct, 0, &saturation_abort);
+    jobs_init(&job, 1, &executor, NULL);
+    faults.thread = no_thread;
+    cr_assert_not(executor_insist(&executor, &job.task));
+    faults.thread = NULL;
+    cr_assert(executor_insist(&executor, &job.task));
+    AWAIT(executor_stats(&executor).completed == 1);
+    finish(&executor);
+    expect_fate(&job, 1, 0);
+}
+
+Test(executor, insisting_wakes_an_idle_thread)
+{
+    struct executor executor;
+    struct job job;
+    open_with(&executor, 1, 1, &task_queue_bounded, 1, &saturation_abort);
+    for (int i = 1; i < 4; i++) {
+        jobs_init(&job, 1, &executor, NULL);
+        cr_assert(executor_insist(&executor, &job.task));
+        AWAIT(executor_stats(&executor).completed == (uint64_t)i);
+        AWAIT(executor_stats(&executor).idle == 1);
+    }
+    finish(&executor);
+}
+
+/* ---- shutdown ---- */
+
+Test(executor, an_orderly_shutdown_runs_what_waits)
+{
+    struct saturated all;
+    saturate(&all, &saturation_abort);
+    executor_shutdown(&all.executor, false);
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
+    cr_assert_not(executor_await(&all.executor, clock_ms() + 1), "a job runs");
+    gate_let(&all.gate, 1);
+    cr_assert(executor_await(&all.executor, deadline()));
+    expect_fate(&all.busy, 1, 0);
+    expect_fate(&all.oldest, 1, 0);
+    expect_fate(&all.one_more, 0, 0);
+    cr_assert_eq(executor_stats(&all.executor).aborted, 0, "refused, but not by the policy");
+    executor_close(&all.executor);
+}
+
+Test(executor, an_immediate_shutdown_drops_what_waits)
+{
+    struct saturated all;
+    saturate(&all, &saturation_abort);
+    executor_shutdown(&all.executor, true);
+    expect_fate(&all.oldest, 0, 1);
+    expect_fate(&all.busy, 0, 0);
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
+    cr_assert_not(executor_await(&all.executor, clock_ms() + 1), "a job runs, undisturbed");
+    gate_let(&all.gate, 1);
+    cr_assert(executor_await(&all.executor, deadline()));
+    expect_fate(&all.busy, 1, 0);
+    expect_fate(&all.oldest, 0, 1);
+    executor_close(&all.executor);
+}
+
+Test(executor, an_orderly_shutdown_can_become_an_immediate_one)
+{
+    struct saturated all;
+    saturate(&all, &saturation_abort);
+    executor_shutdown(&all.executor, false);
+    expect_fate(&all.oldest, 0, 0);
+    executor_shutdown(&all.executor, true);
+    expect_fate(&all.oldest, 0, 1);
+    executor_shutdown(&all.executor, true);
+    let_and_finish(&all);
+    expect_fate(&all.oldest, 0, 1);
+}
+
+Test(executor, shutdown_ends_idle_threads)
+{
+    enum { CORE = 4 };
+    struct executor executor;
+    struct job jobs[CORE];
+    long before = probe_own_threads(getpid());
+    open_with(&executor, CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, CORE, &executor, NULL);
+    submit_all(&executor, jobs, CORE);
+    AWAIT(executor_stats(&executor).idle == CORE);
+    finish(&executor);
+    cr_assert(probe_await_own_threads(getpid(), before), "there are still %ld threads",
+              probe_own_threads(getpid()));
+}
+
+Test(executor, shutdown_without_a_thread_is_complete_at_once)
+{
+    struct executor executor;
+    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    executor_shutdown(&executor, true);
+    cr_assert(executor_await(&executor, clock_ms()));
+    executor_close(&executor);
+}
+
+Test(executor, shutdown_releases_a_blocked_submitter)
+{
+    for (int now = 0; now < 2; now++) {
+        struct saturated all;
+        struct job jobs[3];
+        struct submission submissions[3];
+        saturate(&all, &saturation_block);
+        jobs_init(jobs, 3, &all.executor, NULL);
+        for (int i = 0; i < 3; i++)
+            submit_in_thread(&submissions[i], &all.executor, &jobs[i]);
+        AWAIT(executor_stats(&all.executor).blocked == 3);
+        executor_shutdown(&all.executor, now);
+        for (int i = 0; i < 3; i++) {
+            expect_result(&submissions[i], false);
+            expect_fate(&jobs[i], 0, 0);
+        }
+        let_and_finish(&all);
+        expect_fate(&all.oldest, !now, now);
+    }
+}
+
+/* ---- once, and only once ---- */
+
+/* A task that submits itself again, until it has run often enough. */
+struct returning {
+    struct job job;
+    int rounds;
+    atomic_bool refused;
+};
+
+static void run_and_return(struct task *task)
+{
+    struct returning *returning = (struct returning *)task;
+    bool again = atomic_fetch_add(&returning->job.runs, 1) + 1 < returning->rounds;
+    if (again && !executor_submit(returning->job.executor, task))
+        atomic_store(&returning->refused, true);
+}
+
+Test(executor, a_task_may_submit_itself_again)
+{
+    enum { TASKS = 4, ROUNDS = 5000 };
+    struct executor executor;
+    struct returning returning[TASKS];
+    open_with(&executor, 2, 2, &task_queue_unbounded, 0, &saturation_abort);
+    for (int i = 0; i < TASKS; i++) {
+        returning[i] = (struct returning){.rounds = ROUNDS};
+        jobs_init(&returning[i].job, 1, &executor, NULL);
+        returning[i].job.task.run = run_and_return;
+        cr_assert(executor_submit(&executor, &returning[i].job.task));
+    }
+    AWAIT(executor_stats(&executor).completed == TASKS * ROUNDS);
+    finish(&executor);
+    for (int i = 0; i < TASKS; i++) {
+        cr_assert_not(atomic_load(&returning[i].refused));
+        expect_fate(&returning[i].job, ROUNDS, 0);
+    }
+}
+
+enum {
+    SUBMITTERS = 8,
+    EACH = 400,
+};
+
+/* A thread that submits jobs as fast as it can. */
+struct producer {
+    struct executor *executor;
+    struct job *jobs;
+    bool accepted[EACH];
+    atomic_int submitted;
+    atomic_bool done;
+    pthread_t thread;
+};
+
+static void *produce(void *argument)
+{
+    struct producer *producer = argument;
+    for (int i = 0; i < EACH; i++) {
+        producer->accepted[i] = executor_submit(producer->executor, &producer->jobs[i].task);
+        atomic_fetch_add(&producer->submitted, 1);
+    }
+    atomic_store(&producer->done, true);
+    return NULL;
+}
+
+/* Eight of them; if shutdown_at is not negative, an immediate shutdown after so many jobs. */
+static void produce_with(const struct executor_settings *settings, int shutdown_at)
+{
+    static struct job jobs[SUBMITTERS][EACH];
+    static struct producer producers[SUBMITTERS];
+    struct executor executor;
+    executor_open(&executor, settings);
+    for (int i = 0; i < SUBMITTERS; i++) {
+        jobs_init(jobs[i], EACH, &executor, NULL);
+        for (int j = 0; j < EACH; j++)
+            jobs[i][j].task.urgent = (i + j) % 3 == 0;
+        producers[i] = (struct producer){.executor = &executor, .jobs = jobs[i]};
+        cr_assert_eq(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    if (shutdown_at >= 0) {
+        AWAIT(atomic_load(&producers[0].submitted) >= shutdown_at);
+        executor_shutdown(&executor, true);
+    }
+    for (int i = 0; i < SUBMITTERS; i++) {
+        AWAIT_OR(atomic_load(&producers[i].done), "%s, %s: a submitter does not return",
+                 settings->queue_kind->name, settings->policy->name);
+        pthread_join(producers[i].thread, NULL);
+    }
+    finish(&executor);
+
+    uint64_t accepted = 0;
+    for (int i = 0; i < SUBMITTERS; i++) {
+        for (int j = 0; j < EACH; j++) {
+            int fates = atomic_load(&jobs[i][j].runs) + atomic_load(&jobs[i][j].drops);
+            accepted += producers[i].accepted[j];
+            cr_assert_eq(fates, producers[i].accepted[j],
+                         "%s, %s: a job that was %s was run %d times and dropped %d times",
+                         settings->queue_kind->name, settings->policy->name,
+                         producers[i].accepted[j] ? "accepted" : "refused",
+                         atomic_load(&jobs[i][j].runs), atomic_load(&jobs[i][j].drops));
+        }
+    }
+    const struct executor_stats *stats = &executor.stats;
+    cr_assert_eq(stats->completed + stats->run_by_caller + stats->discarded, accepted);
+    if (shutdown_at < 0)
+        cr_assert_eq(accepted + stats->aborted, SUBMITTERS * EACH);
+    cr_assert_leq(stats->most_threads, settings->most);
+}
+
+/* With each kind of queue; keep-alive 0, so that threads come and go. */
+static void produce_under(const struct saturation_policy *policy, int shutdown_at)
+{
+    static const struct task_queue_kind *const kinds[] = {
+        &task_queue_direct, &task_queue_bounded, &task_queue_unbounded, &task_queue_priority};
+    for (int i = 0; i < 4; i++) {
+        struct executor_settings settings = settings_of(1, 3, kinds[i], 3, policy);
+        settings.keep_alive = 0;
+        produce_with(&settings, shutdown_at);
+    }
+}
+
+Test(executor, each_task_once_under_abort)
+{
+    produce_under(&saturation_abort, -1);
+}
+
+Test(executor, each_task_once_under_block)
+{
+    produce_under(&saturation_block, -1);
+}
+
+Test(executor, each_task_once_under_caller_runs)
+{
+    produce_under(&saturation_caller_runs, -1);
+}
+
+Test(executor, each_task_once_under_discard)
+{
+    produce_under(&saturation_discard, -1);
+}
+
+Test(executor, each_task_once_under_discard_oldest)
+{
+    produce_under(&saturation_discard_oldest, -1);
+}
+
+Test(executor, each_task_once_though_it_is_shut_down)
+{
+    static const struct saturation_policy *const policies[] = {
+        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
+        &saturation_discard_oldest};
+    for (int i = 0; i < 5; i++)
+        produce_under(policies[i], EACH / 4);
+}
