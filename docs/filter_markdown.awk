@@ -9,7 +9,8 @@
 #
 # and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
 # queues--some-heading if it has no {#name} of its own. Doxygen eats one percent sign in inline
-# code; it gets two. Fenced code stays as it is.
+# code, so it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced code
+# stays as it is.
 
 # The name of the site that a path belongs to, with a slash; the chapters are the top.
 function site(path)
@@ -108,15 +109,27 @@ function with_links(text,    done, before, target)
     return done text
 }
 
-# The line with its inline code, every second piece between backquotes, safe from Doxygen.
-function with_code(text,    piece, pieces, i, result)
+# Prose with two hyphens in front of a word escaped.
+function with_hyphens(text,    done)
+{
+    while (match(text, /(^|[ (])--[a-z]/)) {
+        RSTART += index(substr(text, RSTART, 2), "-") - 1
+        done = done substr(text, 1, RSTART - 1) "\\-"
+        text = substr(text, RSTART + 1)
+    }
+    return done text
+}
+
+# The line with its prose and its inline code, every second piece between backquotes, kept as is.
+function as_written(text,    piece, pieces, i, result)
 {
     pieces = split(text, piece, "`")
-    result = piece[1]
-    for (i = 2; i <= pieces; i++) {
+    for (i = 1; i <= pieces; i++) {
         if (i % 2 == 0)
             gsub(/%/, "%%", piece[i])
-        result = result "`" piece[i]
+        else
+            piece[i] = with_hyphens(piece[i])
+        result = result (i > 1 ? "`" : "") piece[i]
     }
     return result
 }
@@ -141,4 +154,4 @@ fenced || /^ *```/ { print; next }
         $0 = $0 " {#" page(source) "}"
 }
 
-{ print with_code(with_links($0)) }
+{ print as_written(with_links($0)) }

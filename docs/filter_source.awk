@@ -5,7 +5,7 @@
 # - a comment behind a field or an enumerator becomes the field's.
 #
 # Snippet markers, /* [name] */, and headings, /* ---- text, stay as they are. So does the number of
-# lines, since Doxygen links to them.
+# lines, since Doxygen links to them. In comments --option keeps its two hyphens.
 
 { line[NR] = $0 }
 
@@ -23,8 +23,24 @@ function describes_something(i,    below)
     return below != "" && below !~ /^# *(include|if|ifdef|ifndef|elif|else|endif|undef)/
 }
 
+# Doxygen makes a dash of two hyphens that nothing escapes.
+function with_hyphens(text,    done)
+{
+    while (match(text, /[ (]--[a-z]/)) {
+        done = done substr(text, 1, RSTART) "\\"
+        text = substr(text, RSTART + 1)
+    }
+    return done text
+}
+
 END {
     for (i = 1; i <= NR; i++) {
+        if (line[i] ~ /\/\*/)
+            comment = 1
+        if (comment)
+            line[i] = with_hyphens(line[i])
+        if (line[i] ~ /\*\//)
+            comment = 0
         if (i == 1 && line[i] == "/*")
             line[i] = "/** \\file"
         else if (line[i] ~ /^\/\*( [^[-]|$)/ && describes_something(i))

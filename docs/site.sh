@@ -3,7 +3,8 @@
 #
 #   usage: docs/site.sh FOLDER STAGE...      (`make docs` calls this, from the top)
 #
-#   FOLDER/index.html                        README.md and the chapters, docs/*.md
+#   FOLDER/index.html                        README.md, or docs/index.md if there is one
+#   FOLDER/*.html                            the chapters, docs/*.md
 #   FOLDER/common/, FOLDER/stage1-blocking/  the code; a stage's main page is its README.md
 #   FOLDER/files/                            copies of the other files that the texts link to
 #
@@ -81,7 +82,7 @@ done
 main=$(existing docs/index.md README.md)
 main=${main%% *}
 layout '' "$@"
-run 'Scalable servers, stage by stage' . "$main" "$(existing README.md docs)" <<END
+run 'Scalable servers, stage by stage' . "$main" "$main $(existing docs)" <<END
 TAGFILES               = $work/common.tag=common
 FILE_PATTERNS          = *.md
 END
