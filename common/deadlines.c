@@ -89,6 +89,16 @@ bool deadline_limits_any(const struct deadline_limits *limits)
            limits->progress != 0;
 }
 
+int64_t deadline_limits_shortest(const struct deadline_limits *limits)
+{
+    const int64_t all[] = {limits->idle, limits->request, limits->lifetime, limits->progress};
+    int64_t shortest = INT64_MAX;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i] != 0)
+            shortest = earlier(shortest, all[i]);
+    return shortest;
+}
+
 const char *deadline_name(enum deadline deadline)
 {
     return names[deadline];

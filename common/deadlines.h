@@ -73,6 +73,9 @@ int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_
 /** Whether any limit is set. */
 bool deadline_limits_any(const struct deadline_limits *limits);
 
+/** The shortest limit that is set; INT64_MAX if none is. */
+int64_t deadline_limits_shortest(const struct deadline_limits *limits);
+
 /** "idle timeout" and so on, for the log. */
 const char *deadline_name(enum deadline deadline);
 

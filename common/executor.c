@@ -234,3 +234,14 @@ struct executor_stats executor_stats(struct executor *executor)
     mutex_unlock(&executor->lock);
     return stats;
 }
+
+void executor_count(struct executor *executor, struct counters *counters)
+{
+    struct executor_stats stats = executor_stats(executor);
+    counters_set(counters, COUNTER_TASKS_COMPLETED, stats.completed);
+    counters_set(counters, COUNTER_TASKS_ABORTED, stats.aborted);
+    counters_set(counters, COUNTER_TASKS_BLOCKED, stats.blocked);
+    counters_set(counters, COUNTER_TASKS_BY_CALLER, stats.run_by_caller);
+    counters_set(counters, COUNTER_TASKS_DISCARDED, stats.discarded);
+    counters_set(counters, COUNTER_MOST_THREADS, stats.most_threads);
+}

@@ -21,6 +21,7 @@
 #ifndef COMMON_EXECUTOR_H
 #define COMMON_EXECUTOR_H
 
+#include "counters.h"
 #include "lock.h"
 #include "task_queue.h"
 
@@ -100,6 +101,9 @@ bool executor_await(struct executor *executor, int64_t deadline_ms);
 
 /** Frees what is left after a complete shutdown. */
 void executor_close(struct executor *executor);
+
+/** Brings the server's counters of tasks and workers up to date. */
+void executor_count(struct executor *executor, struct counters *counters);
 
 /** A look at the counters. */
 struct executor_stats executor_stats(struct executor *executor);

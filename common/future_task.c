@@ -81,6 +81,15 @@ bool future_task_is_over(struct future_task *future)
     return over;
 }
 
+bool future_task_was_cancelled(struct future_task *future)
+{
+    struct future_monitor *monitor = future->monitor;
+    mutex_lock(&monitor->lock);
+    bool cancelled = future->state == FUTURE_CANCELLED;
+    mutex_unlock(&monitor->lock);
+    return cancelled;
+}
+
 int future_task_get(struct future_task *future, int64_t deadline_ms)
 {
     struct future_monitor *monitor = future->monitor;

@@ -61,6 +61,9 @@ bool future_task_cancel(struct future_task *future);
 /** Whether it is over, done or cancelled. Any thread. */
 bool future_task_is_over(struct future_task *future);
 
+/** Whether it is over without having run. Any thread. */
+bool future_task_was_cancelled(struct future_task *future);
+
 /**
  * Waits until it is over, to deadline_ms at the most. What its call returned, ECANCELED, or
  * ETIMEDOUT. Any thread but the one that runs it.

@@ -59,14 +59,21 @@ static int bad_value(const struct options *options, const struct option *option,
 }
 
 /* The option that an argument names, up to its end or to the equals sign. */
-static const struct option *find(const struct options *options, const char *argument, size_t length)
+static struct option *find(struct options *options, const char *argument, size_t length)
 {
     for (size_t i = 0; i < options->count; i++) {
-        const struct option *option = &options->table[i];
+        struct option *option = &options->table[i];
         if (strlen(option->name) == length && memcmp(option->name, argument, length) == 0)
             return option;
     }
     return NULL;
+}
+
+void options_set_standard(struct options *options, const char *name, const char *standard)
+{
+    struct option *option = find(options, name, strlen(name));
+    assert(option != NULL);
+    option->standard = standard;
 }
 
 /* Reads the option at argv[*i] and moves *i past it. */

@@ -52,6 +52,9 @@ void options_init(struct options *options, const char *program, const char *summ
 /** Adds a row. */
 void options_add(struct options *options, struct option option);
 
+/** Gives an option that was added another default. */
+void options_set_standard(struct options *options, const char *name, const char *standard);
+
 /**
  * Sets all defaults, then reads the command line. --help and --version print to standard output and
  * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2.

@@ -167,9 +167,32 @@ static void add_lesson_options(struct options *options, struct server_settings *
 void server_options(struct options *options, struct server_settings *settings, const char *port)
 {
     memset(settings, 0, sizeof(*settings));
+    settings->urgent_port = -1;
     add_connection_options(options, settings, port);
     add_limit_options(options, settings);
     add_lesson_options(options, settings);
+}
+
+static bool read_urgent_port(const struct option *option, const char *text)
+{
+    uint64_t port;
+    struct option number = {.target = &port};
+    bool none = strcmp(text, "none") == 0;
+    if (!none && !option_port(&number, text))
+        return false;
+    *(int64_t *)option->target = none ? -1 : (int64_t)port;
+    return true;
+}
+
+void server_urgent_option(struct options *options, struct server_settings *settings)
+{
+    options_add(options, (struct option){.name = "--priority-port",
+                                         .value = "N",
+                                         .standard = "none",
+                                         .help = "a second port, for --queue priority to favour",
+                                         .takes = "a port number or none",
+                                         .read = read_urgent_port,
+                                         .target = &settings->urgent_port});
 }
 
 /* As many descriptors as we may have; the limit that is in force then. */
@@ -200,7 +223,7 @@ static struct endpoint with_port(const struct endpoint *bind, uint64_t port)
     return endpoint;
 }
 
-int server_listen(const struct server *server, struct listener *listener, uint64_t port)
+static int open_listener(const struct server *server, struct listener *listener, uint64_t port)
 {
     struct endpoint endpoint = with_port(&server->settings.bind, port);
     if (listener_open(listener, &endpoint, (int)server->settings.send_buffer) == 0)
@@ -246,15 +269,35 @@ static void destroy_parts(struct server *server)
     buffer_factory_destroy(&server->buffers);
 }
 
+static void close_listeners(struct server *server)
+{
+    listener_close(&server->listener);
+    listener_close(&server->urgent_listener);
+}
+
+static int open_listeners(struct server *server)
+{
+    const struct server_settings *settings = &server->settings;
+    server->urgent_listener = (struct listener){.fd = -1, .reserve = -1};
+    if (open_listener(server, &server->listener, settings->port) != 0)
+        return -1;
+    if (settings->urgent_port < 0 ||
+        open_listener(server, &server->urgent_listener, (uint64_t)settings->urgent_port) == 0)
+        return 0;
+    close_listeners(server);
+    return -1;
+}
+
 int server_open(struct server *server, const char *name)
 {
     server->name = name;
     raise_descriptor_limit();
-    if (server_listen(server, &server->listener, server->settings.port) != 0)
+    if (open_listeners(server) != 0)
         return -1;
     if (signals_open(&server->signals) != 0) {
-        listener_close(&server->listener);
-        return cannot(server, "catch signals");
+        cannot(server, "catch signals");
+        close_listeners(server);
+        return -1;
     }
     init_parts(server);
     return 0;
@@ -282,6 +325,10 @@ void server_announce(struct server *server, const char *service)
     char place[ENDPOINT_TEXT_SIZE];
     endpoint_format(&server->listener.endpoint, place);
     printf("%s: %s on %s\n", server->name, service, place);
+    if (server->urgent_listener.fd >= 0) {
+        endpoint_format(&server->urgent_listener.endpoint, place);
+        printf("%s: urgent %s on %s\n", server->name, service, place);
+    }
     fflush(stdout);
 }
 
@@ -289,7 +336,7 @@ void server_close(struct server *server)
 {
     if (server->settings.stats)
         counters_print(&server->counters, server->name);
-    listener_close(&server->listener);
+    close_listeners(server);
     signals_close(&server->signals);
     destroy_parts(server);
 }

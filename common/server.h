@@ -30,6 +30,7 @@ enum overload {
 struct server_settings {
     struct endpoint bind; /* without the port */
     uint64_t port;
+    int64_t urgent_port; /* -1: there is only one port */
     uint64_t max_line;
     uint64_t max_connections;
     enum overload overload;
@@ -51,6 +52,7 @@ struct server {
     const char *name;
     struct server_settings settings;
     struct listener listener;
+    struct listener urgent_listener; /* whose clients go first in a priority queue; fd -1: none */
     struct signals signals;
     struct log log;
     struct counters counters;
@@ -76,13 +78,13 @@ extern const struct message server_busy_text;
 /** Adds the options that all stages have. port is the stage's default. */
 void server_options(struct options *options, struct server_settings *settings, const char *port);
 
+/** Adds --priority-port, for servers whose executor can favour some clients over others. */
+void server_urgent_option(struct options *options, struct server_settings *settings);
+
 /**
  * Makes the server listen, as its settings say. 0; or -1, and the reason stands on standard error.
  */
 int server_open(struct server *server, const char *name);
-
-/** Opens one more listener, on another port. As server_open(). */
-int server_listen(const struct server *server, struct listener *listener, uint64_t port);
 
 /**
  * Tells on standard output what is served where. Called once, when all that the server needs is

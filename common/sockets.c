@@ -45,6 +45,14 @@ void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SI
     }
 }
 
+void endpoint_of_peer(struct endpoint *endpoint, int fd)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    endpoint->length = sizeof(endpoint->address);
+    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0)
+        memset(endpoint, 0, sizeof(*endpoint));
+}
+
 /* Connections inherit all but the first of these. */
 static int set_options(int fd, int send_buffer)
 {

@@ -35,6 +35,9 @@ bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned por
 /** `127.0.0.1:7002` or `[::1]:7002`. */
 void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
 
+/** Who is at the other end of a connected socket; all zero if that is not known any more. */
+void endpoint_of_peer(struct endpoint *endpoint, int fd);
+
 struct listener {
     int fd;                   /* non-blocking: an accept never waits */
     int reserve;              /* open for nothing but to be given up when no other is left, or -1 */

@@ -17,6 +17,8 @@ int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct lis
                                   .reactor = reactor,
                                   .listener = listener,
                                   .urgent = urgent};
+    if (listener->fd < 0)
+        return 0;
     return selector_register(&reactor->selector, &acceptor->key, listener->fd, SELECT_READ,
                              &acceptor->runnable);
 }

@@ -22,7 +22,7 @@ struct acceptor {
         resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
 };
 
-/** Registers the listener. 0, or -1 with errno. */
+/** Registers the listener, if there is one. 0, or -1 with errno. */
 int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener,
                   bool urgent);
 

@@ -26,16 +26,12 @@ int reactor_open(struct reactor *reactor, struct server *server,
         return -1;
     selector_guard_init(&reactor->guard, &reactor->selector, guard_wakes);
     if (acceptor_open(&reactor->acceptor, reactor, &server->listener, false) == 0 &&
+        acceptor_open(&reactor->urgent_acceptor, reactor, &server->urgent_listener, true) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
                           SELECT_READ, &reactor->on_signal) == 0)
         return 0;
     reactor_close(reactor);
     return -1;
-}
-
-int reactor_accept_urgent(struct reactor *reactor, struct listener *listener)
-{
-    return acceptor_open(&reactor->urgent_acceptor, reactor, listener, true);
 }
 
 void reactor_close(struct reactor *reactor)
@@ -97,15 +93,9 @@ static void reactor_stop(struct reactor *reactor)
 static void reactor_count(struct reactor *reactor)
 {
     struct counters *counters = &reactor->server->counters;
-    struct executor_stats stats = executor_stats(reactor->executor);
     counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
     counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
-    counters_set(counters, COUNTER_TASKS_COMPLETED, stats.completed);
-    counters_set(counters, COUNTER_TASKS_ABORTED, stats.aborted);
-    counters_set(counters, COUNTER_TASKS_BLOCKED, stats.blocked);
-    counters_set(counters, COUNTER_TASKS_BY_CALLER, stats.run_by_caller);
-    counters_set(counters, COUNTER_TASKS_DISCARDED, stats.discarded);
-    counters_set(counters, COUNTER_MOST_THREADS, stats.most_threads);
+    executor_count(reactor->executor, counters);
 }
 
 /* A signal is an event like any other. */

@@ -49,9 +49,6 @@ int reactor_open(struct reactor *reactor, struct server *server,
                  const struct selector_provider *provider, struct executor *executor,
                  bool guard_wakes);
 
-/** Has it accept from a second listener, whose clients' tasks are urgent. 0, or -1 with errno. */
-int reactor_accept_urgent(struct reactor *reactor, struct listener *listener);
-
 /** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */
 void reactor_run(struct reactor *reactor);
 

@@ -1,0 +1,26 @@
+/*
+ * The acceptor takes in new connections and registers each with the dispatcher; that is all it does
+ * (Hitchens: "accepting new sockets is done elsewhere"; Roth's Acceptor). It runs in the main
+ * thread, which hears the signals too.
+ */
+#ifndef STAGE4_ACCEPTOR_H
+#define STAGE4_ACCEPTOR_H
+
+#include "dispatcher.h"
+
+struct acceptor {
+    struct server *server;
+    struct dispatcher *dispatcher;
+    struct admission *admission;
+    struct input_handler_factory *factory;
+    int64_t
+        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+};
+
+void acceptor_init(struct acceptor *acceptor, struct dispatcher *dispatcher,
+                   struct input_handler_factory *factory);
+
+/** Accepts connections until a signal asks the server to stop; then closes the listeners. */
+void acceptor_run(struct acceptor *acceptor);
+
+#endif

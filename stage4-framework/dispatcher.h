@@ -1,0 +1,80 @@
+/*
+ * The dispatcher: one thread that waits for events and has each handler run by a worker (Hitchens,
+ * "Core Dispatcher Loop" and "Dispatcher Interface").
+ *
+ * Interface:
+ * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
+ *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
+ * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
+ * - No application code runs in this thread, with two exceptions that its user chooses by the
+ *   saturation policy: caller-runs, and the refusal of a message (input_handler.h).
+ */
+#ifndef STAGE4_DISPATCHER_H
+#define STAGE4_DISPATCHER_H
+
+#include "common/admission.h"
+#include "common/executor.h"
+#include "common/input_handler.h"
+#include "common/selector.h"
+#include "common/server.h"
+#include "handler_adapter.h"
+#include "selector_guard.h"
+#include "status_change_queue.h"
+
+struct dispatcher {
+    struct server *server;
+    struct executor *executor;
+    struct admission *admission;
+    struct selector selector;
+    struct selector_guard guard;
+    struct status_change_queue changes;
+    struct future_monitor monitor; /* of the runs' futures */
+    atomic_bool stop_asked;
+    atomic_size_t registered; /* adapters, from registration to unregistration */
+
+    /* The dispatcher's thread's own. */
+    struct handler_adapter *adapters; /* those that have begun to run; doubly linked */
+    int64_t now;                      /* when the last select returned, ms */
+    int64_t next_sweep;               /* when to look at the deadlines again */
+    int64_t drain_until;              /* when connections are cut off; 0: not stopping */
+    bool cut_off;
+};
+
+enum {
+    /** Deadlines are not looked at more often than this; ms. */
+    DISPATCHER_TICK_MS = 250,
+};
+
+/** 0, or -1 with errno; nothing is held then. */
+int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
+                    struct admission *admission, const struct selector_provider *provider,
+                    bool guard_stands);
+
+/** After dispatcher_dispatch() has returned. */
+void dispatcher_close(struct dispatcher *dispatcher);
+
+/** Waits and dispatches, until it is stopped and the last connection has ended. */
+void dispatcher_dispatch(struct dispatcher *dispatcher);
+
+/**
+ * Begins to serve a connection with a handler. The dispatcher owns both from then on: `stopped` is
+ * the last that the handler hears. False if that is not possible; fd stays the caller's, and the
+ * handler has heard `stopped` too.
+ */
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
+                                 struct input_handler *handler);
+
+/** Ends a connection at once. Any thread that may use the facade. */
+void dispatcher_unregister_channel(struct channel_facade *facade);
+
+/** Has a worker run an adapter that is prepared to run; it may be gone when this returns. */
+void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter);
+
+/** Brings those counters up to date that others keep. Any thread. */
+void dispatcher_count(struct dispatcher *dispatcher);
+
+/** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+ */
+void dispatcher_stop(struct dispatcher *dispatcher);
+
+#endif
