@@ -1,0 +1,478 @@
+/*
+ * Futures: run once, with a result or an error; cancelled before the start or not at all; done is
+ * the last thing that happens to one.
+ */
+#include "common/clock.h"
+#include "common/executor.h"
+#include "common/future_task.h"
+#include "common/thread.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+TestSuite(future_task, .timeout = 60);
+
+/* A future, and what became of it. */
+struct errand {
+    struct future_task future;
+    int outcome; /* what its call returns */
+    atomic_int calls;
+    atomic_int dones;
+    atomic_int thread;     /* that called done */
+    atomic_bool was_over;  /* as seen by done */
+    atomic_bool is_inside; /* the call waits to be let go on */
+    atomic_bool let;
+    bool waits; /* whether it does so at all */
+};
+
+/* All futures of a test share a monitor; one worker runs them, in order. */
+struct office {
+    struct future_monitor monitor;
+    struct executor executor;
+};
+
+static int64_t deadline(void)
+{
+    return clock_ms() + test_deadline_ms();
+}
+
+static bool await_flag(atomic_bool *flag)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!atomic_load(flag) && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    return atomic_load(flag);
+}
+
+static void expect_calls(struct errand *errand, int calls, int dones)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (atomic_load(&errand->dones) < dones && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    cr_assert_eq(atomic_load(&errand->calls), calls, "called %d times", errand->calls);
+    cr_assert_eq(atomic_load(&errand->dones), dones, "done %d times", errand->dones);
+}
+
+static int errand_call(struct future_task *future)
+{
+    struct errand *errand = (struct errand *)future;
+    atomic_fetch_add(&errand->calls, 1);
+    if (errand->waits) {
+        atomic_store(&errand->is_inside, true);
+        await_flag(&errand->let);
+    }
+    return errand->outcome;
+}
+
+static void errand_done(struct future_task *future)
+{
+    struct errand *errand = (struct errand *)future;
+    atomic_store(&errand->thread, gettid());
+    atomic_store(&errand->was_over, future_task_is_over(future));
+    atomic_fetch_add(&errand->dones, 1);
+}
+
+static void errand_init(struct errand *errand, struct office *office, int outcome)
+{
+    *errand = (struct errand){.outcome = outcome};
+    future_task_init(&errand->future, &office->monitor, errand_call, errand_done);
+}
+
+static void office_open_with(struct office *office, const struct task_queue_kind *kind,
+                             const struct saturation_policy *policy)
+{
+    struct executor_settings settings = {.core = 1,
+                                         .most = 1,
+                                         .keep_alive = 60000,
+                                         .queue_kind = kind,
+                                         .queue_limit = 1,
+                                         .policy = policy};
+    future_monitor_init(&office->monitor);
+    executor_open(&office->executor, &settings);
+}
+
+static void office_open(struct office *office)
+{
+    office_open_with(office, &task_queue_unbounded, &saturation_abort);
+}
+
+/* All that was submitted is over, and the worker has ended. */
+static void office_empty(struct office *office)
+{
+    executor_shutdown(&office->executor, false);
+    cr_assert(executor_await(&office->executor, deadline()));
+}
+
+static void office_close(struct office *office)
+{
+    office_empty(office);
+    executor_close(&office->executor);
+    future_monitor_destroy(&office->monitor);
+}
+
+static void submit(struct office *office, struct errand *errand)
+{
+    cr_assert(executor_submit(&office->executor, &errand->future.task));
+}
+
+/* The worker is inside the call, and stays there until the test says so. */
+static void keep_busy(struct office *office, struct errand *errand)
+{
+    errand_init(errand, office, 0);
+    errand->waits = true;
+    submit(office, errand);
+    cr_assert(await_flag(&errand->is_inside), "the worker does not come");
+}
+
+static void let_go_on(struct errand *errand)
+{
+    atomic_store(&errand->let, true);
+}
+
+/* ---- running ---- */
+
+Test(future_task, is_pending_until_it_has_run)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    errand_init(&errand, &office, 0);
+    cr_assert_not(future_task_is_over(&errand.future));
+    cr_assert_eq(future_task_get(&errand.future, clock_ms()), ETIMEDOUT);
+    expect_calls(&errand, 0, 0);
+    submit(&office, &errand);
+    cr_assert_eq(future_task_get(&errand.future, deadline()), 0);
+    cr_assert(future_task_is_over(&errand.future));
+    expect_calls(&errand, 1, 1);
+    office_close(&office);
+    expect_calls(&errand, 1, 1);
+}
+
+Test(future_task, hands_out_what_its_call_returned)
+{
+    static const int outcomes[] = {0, EIO, ECANCELED, -7, 123456};
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        errand_init(&errand, &office, outcomes[i]);
+        submit(&office, &errand);
+        for (int again = 0; again < 2; again++)
+            cr_assert_eq(future_task_get(&errand.future, deadline()), outcomes[i]);
+        cr_assert_eq(future_task_get(&errand.future, 0), outcomes[i], "no need to wait");
+        expect_calls(&errand, 1, 1);
+    }
+    office_close(&office);
+}
+
+Test(future_task, needs_no_done_hook)
+{
+    struct office office;
+    struct errand run;
+    struct errand cancelled;
+    office_open(&office);
+    errand_init(&run, &office, 5);
+    errand_init(&cancelled, &office, 6);
+    run.future.done = cancelled.future.done = NULL;
+    cr_assert(future_task_cancel(&cancelled.future));
+    submit(&office, &cancelled);
+    submit(&office, &run);
+    cr_assert_eq(future_task_get(&run.future, deadline()), 5);
+    office_close(&office);
+    expect_calls(&cancelled, 0, 0);
+}
+
+Test(future_task, one_that_is_over_can_be_made_pending_again)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    errand_init(&errand, &office, 1);
+    for (int round = 1; round < 4; round++) {
+        future_task_init(&errand.future, &office.monitor, errand_call, errand_done);
+        cr_assert_not(future_task_is_over(&errand.future));
+        submit(&office, &errand);
+        cr_assert_eq(future_task_get(&errand.future, deadline()), 1);
+        expect_calls(&errand, round, round);
+    }
+    office_close(&office);
+}
+
+/* ---- waiting ---- */
+
+Test(future_task, get_waits_to_its_deadline)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &errand);
+    int64_t until = clock_ms() + 20;
+    cr_assert_eq(future_task_get(&errand.future, until), ETIMEDOUT);
+    cr_assert_geq(clock_ms(), until, "that was too early");
+    cr_assert_not(future_task_is_over(&errand.future));
+    let_go_on(&errand);
+    cr_assert_eq(future_task_get(&errand.future, deadline()), 0);
+    office_close(&office);
+}
+
+/* A thread that waits for one of the futures that share a monitor. */
+struct waiting {
+    struct errand *errand;
+    pthread_t thread;
+    int got;
+};
+
+static void *wait_for_it(void *argument)
+{
+    struct waiting *waiting = argument;
+    waiting->got = future_task_get(&waiting->errand->future, deadline());
+    return NULL;
+}
+
+/* Each gets the outcome of its own, though every change wakes all of them. */
+Test(future_task, any_number_of_threads_may_wait)
+{
+    enum { ERRANDS = 8, WAITING = 16 };
+    struct office office;
+    struct errand busy;
+    struct errand errands[ERRANDS];
+    struct waiting waiting[WAITING];
+    office_open(&office);
+    keep_busy(&office, &busy);
+    for (int i = 0; i < ERRANDS; i++) {
+        errand_init(&errands[i], &office, 100 + i);
+        submit(&office, &errands[i]);
+    }
+    for (int i = 0; i < WAITING; i++) {
+        waiting[i] = (struct waiting){.errand = &errands[i % ERRANDS]};
+        cr_assert_eq(pthread_create(&waiting[i].thread, NULL, wait_for_it, &waiting[i]), 0);
+    }
+    let_go_on(&busy);
+    for (int i = 0; i < WAITING; i++) {
+        pthread_join(waiting[i].thread, NULL);
+        cr_assert_eq(waiting[i].got, 100 + i % ERRANDS);
+    }
+    office_close(&office);
+}
+
+/* ---- cancelling ---- */
+
+Test(future_task, cancelled_before_the_start_it_never_runs)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 0);
+    submit(&office, &errand);
+    cr_assert(future_task_cancel(&errand.future));
+    cr_assert(future_task_is_over(&errand.future));
+    cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
+    cr_assert_not(future_task_cancel(&errand.future), "it is over already");
+    expect_calls(&errand, 0, 0); /* its executor still has it */
+
+    let_go_on(&busy);
+    expect_calls(&errand, 0, 1);
+    cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
+    office_close(&office);
+    expect_calls(&errand, 0, 1);
+}
+
+Test(future_task, cancelled_before_it_is_submitted_it_never_runs)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    errand_init(&errand, &office, 0);
+    cr_assert(future_task_cancel(&errand.future));
+    submit(&office, &errand);
+    office_empty(&office);
+    expect_calls(&errand, 0, 1);
+    cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
+    office_close(&office);
+}
+
+Test(future_task, once_it_runs_it_is_too_late_to_cancel)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &errand);
+    errand.outcome = 9;
+    cr_assert_not(future_task_cancel(&errand.future));
+    cr_assert_not(future_task_is_over(&errand.future));
+    let_go_on(&errand);
+    cr_assert_eq(future_task_get(&errand.future, deadline()), 9);
+    cr_assert_not(future_task_cancel(&errand.future), "it is over");
+    cr_assert_eq(future_task_get(&errand.future, 0), 9);
+    expect_calls(&errand, 1, 1);
+    office_close(&office);
+}
+
+Test(future_task, cancelling_releases_who_waits)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 0);
+    submit(&office, &errand);
+    struct waiting waiting = {.errand = &errand};
+    cr_assert_eq(pthread_create(&waiting.thread, NULL, wait_for_it, &waiting), 0);
+    cr_assert(future_task_cancel(&errand.future));
+    pthread_join(waiting.thread, NULL);
+    cr_assert_eq(waiting.got, ECANCELED);
+    let_go_on(&busy);
+    office_close(&office);
+}
+
+/* Against a worker that starts them at the same time: either it runs or it was cancelled. */
+Test(future_task, cancelling_and_starting_have_one_winner)
+{
+    enum { ERRANDS = 3000 };
+    static struct errand errands[ERRANDS];
+    static bool cancelled[ERRANDS];
+    struct office office;
+    office_open(&office);
+    for (int i = 0; i < ERRANDS; i++)
+        errand_init(&errands[i], &office, 1);
+    for (int i = 0; i < ERRANDS; i++) {
+        submit(&office, &errands[i]);
+        if (i % 2 == 0)
+            cancelled[i] = future_task_cancel(&errands[i].future);
+    }
+    office_empty(&office);
+    for (int i = 0; i < ERRANDS; i++) {
+        int got = future_task_get(&errands[i].future, 0);
+        cr_assert_eq(got, cancelled[i] ? ECANCELED : 1, "errand %d", i);
+        expect_calls(&errands[i], cancelled[i] ? 0 : 1, 1);
+    }
+    office_close(&office);
+}
+
+/* ---- done ---- */
+
+Test(future_task, done_is_called_in_the_worker_when_it_is_over)
+{
+    struct office office;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &errand);
+    expect_calls(&errand, 1, 0);
+    let_go_on(&errand);
+    expect_calls(&errand, 1, 1);
+    cr_assert(atomic_load(&errand.was_over));
+    cr_assert_neq(atomic_load(&errand.thread), gettid());
+    office_close(&office);
+}
+
+static atomic_int freed;
+
+static void free_owner(struct future_task *future)
+{
+    free(future);
+    atomic_fetch_add(&freed, 1);
+}
+
+/* Run, cancelled or dropped: nobody touches it afterwards, or else a sanitizer would tell. */
+Test(future_task, done_may_free_it)
+{
+    enum { ERRANDS = 300 };
+    struct office office;
+    struct errand busy;
+    office_open(&office);
+    for (int round = 0; round < 2; round++) {
+        keep_busy(&office, &busy);
+        for (int i = 0; i < ERRANDS; i++) {
+            struct errand *errand = malloc(sizeof(*errand));
+            cr_assert_not_null(errand);
+            errand_init(errand, &office, 0);
+            errand->future.done = free_owner;
+            if (i % 3 == 0)
+                future_task_cancel(&errand->future);
+            submit(&office, errand);
+        }
+        if (round == 1)
+            executor_shutdown(&office.executor, true);
+        let_go_on(&busy);
+        expect_calls(&busy, 1, 1);
+    }
+    office_close(&office);
+    cr_assert_eq(atomic_load(&freed), 2 * ERRANDS);
+}
+
+/* ---- dropped by its executor ---- */
+
+Test(future_task, dropped_by_a_shutdown_it_is_cancelled)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 0);
+    submit(&office, &errand);
+    executor_shutdown(&office.executor, true);
+    cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
+    expect_calls(&errand, 0, 1);
+    cr_assert(atomic_load(&errand.was_over));
+    cr_assert_eq(atomic_load(&errand.thread), gettid(), "in the thread that dropped it");
+    let_go_on(&busy);
+    cr_assert_eq(future_task_get(&busy.future, deadline()), 0, "what ran was not disturbed");
+    office_close(&office);
+}
+
+Test(future_task, dropped_by_a_policy_it_is_cancelled)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open_with(&office, &task_queue_direct, &saturation_discard);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 0);
+    submit(&office, &errand);
+    cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
+    expect_calls(&errand, 0, 1);
+    let_go_on(&busy);
+    office_close(&office);
+}
+
+/* It was cancelled before, and is dropped now: done is called once, all the same. */
+Test(future_task, cancelled_and_dropped_it_is_done_once)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open(&office);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 0);
+    submit(&office, &errand);
+    cr_assert(future_task_cancel(&errand.future));
+    executor_shutdown(&office.executor, true);
+    expect_calls(&errand, 0, 1);
+    let_go_on(&busy);
+    office_close(&office);
+    expect_calls(&errand, 0, 1);
+}
+
+Test(future_task, under_caller_runs_it_runs_in_the_submitter)
+{
+    struct office office;
+    struct errand busy;
+    struct errand errand;
+    office_open_with(&office, &task_queue_direct, &saturation_caller_runs);
+    keep_busy(&office, &busy);
+    errand_init(&errand, &office, 3);
+    submit(&office, &errand);
+    cr_assert_eq(future_task_get(&errand.future, 0), 3);
+    expect_calls(&errand, 1, 1);
+    cr_assert_eq(atomic_load(&errand.thread), gettid());
+    let_go_on(&busy);
+    office_close(&office);
+}
