@@ -103,6 +103,14 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
     return result;
 }
 
+/* The event that the key was selected for is not to be delivered any more. */
+static void deselect(struct selector *selector, struct selection_key *key) REQUIRES(&selector->lock)
+{
+    if (key->selected != 0)
+        selector->selected[key->selected - 1] = NULL;
+    key->selected = 0;
+}
+
 void selector_cancel(struct selection_key *key)
 {
     struct selector *selector = key->selector;
@@ -111,8 +119,7 @@ void selector_cancel(struct selection_key *key)
     mutex_lock(&selector->lock);
     watch(selector, key, SELECT_NOTHING);
     remove_from_key_set(selector, key);
-    if (key->selected != 0)
-        selector->selected[key->selected - 1] = NULL;
+    deselect(selector, key);
     key->selector = NULL;
     mutex_unlock(&selector->lock);
 }
@@ -123,6 +130,8 @@ int selector_interest(struct selection_key *key, unsigned interest)
     int result = 0;
     mutex_lock(&selector->lock);
     key->interest = (uint8_t)interest;
+    if ((key->ready & interest) == 0)
+        deselect(selector, key);
     if ((interest & ~(unsigned)key->watched) != 0)
         result = watch(selector, key, interest);
     if (result != 0)

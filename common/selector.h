@@ -18,6 +18,8 @@
  *   first, close afterwards.
  * - An event of a cancelled key is never delivered, even if it was selected already, and even if a
  *   new connection has got the same descriptor number since (erratum 11, case 24).
+ *   Neither is one that nobody is interested in any more when its turn comes: a handler that was
+ *   given to a worker earlier in the same round is not run again by its own event.
  * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
  *   that the next read or write finds out.
@@ -102,7 +104,8 @@ int selector_interest(struct selection_key *key, unsigned interest);
  */
 size_t selector_select(struct selector *selector, int timeout_ms);
 
-/** The i-th selected key, or NULL if it was cancelled since. The selecting thread only. */
+/** The i-th selected key, or NULL if it was cancelled or lost interest since. The selecting thread
+ * only. */
 struct selection_key *selector_selected(struct selector *selector, size_t i);
 
 /**
