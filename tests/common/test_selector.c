@@ -877,11 +877,13 @@ SELECTOR_TEST(every_single_wakeup_counts)
 
 /* ---- crankiness ---- */
 
+enum what { REGISTER, CANCEL, INTEREST, COUNT };
+
 /* Something that another thread does while the selector sleeps, and that has to wait for it. */
 struct change {
     struct bench *bench;
     struct selection_key *key;
-    enum { REGISTER, CANCEL, INTEREST, COUNT } what;
+    enum what what;
     atomic_bool begun;
     atomic_bool done;
 };
@@ -915,12 +917,11 @@ static bool is_done_early(struct change *change)
  * The lesson of the guard: a change from another thread waits for as long as the selector sleeps,
  * and a wakeup lets it through.
  */
-static void waits_for_wakeup(struct bench *bench, struct selection_key *key, int what)
+static void waits_for_wakeup(struct bench *bench, struct selection_key *key, enum what what)
 {
-    struct change change = {.bench = bench, .key = key};
+    struct change change = {.bench = bench, .key = key, .what = what};
     struct sleeper sleeper;
     pthread_t thread;
-    change.what = what;
     sleeper_start(bench, &sleeper);
     check(pthread_create(&thread, NULL, make_change, &change) == 0);
     bool early = is_done_early(&change);
@@ -928,7 +929,7 @@ static void waits_for_wakeup(struct bench *bench, struct selection_key *key, int
     selector_wakeup(&bench->selector);
     pthread_join(sleeper.thread, NULL);
     pthread_join(thread, NULL);
-    cr_assert(!early, "%s: change %d did not wait", bench->selector.provider->name, what);
+    cr_assert(!early, "%s: change %d did not wait", bench->selector.provider->name, (int)what);
     check(!awake);
     check(atomic_load(&change.done));
 }
