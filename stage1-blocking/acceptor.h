@@ -2,8 +2,8 @@
  * The acceptor takes in new connections and gives each to a thread (Lea, "Classic ServerSocket
  * loop"; Roth's Acceptor). It runs in the main thread.
  */
-#ifndef STAGE1_ACCEPTOR_H
-#define STAGE1_ACCEPTOR_H
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
 
 #include "handler_threads.h"
 

@@ -8,8 +8,8 @@
  * - A handler owns its socket, its queues and its times. While handler_run() runs, its thread alone
  *   touches them; only shutdown(2) is called on the socket by another.
  */
-#ifndef STAGE1_HANDLER_H
-#define STAGE1_HANDLER_H
+#ifndef HANDLER_H
+#define HANDLER_H
 
 #include "common/server.h"
 

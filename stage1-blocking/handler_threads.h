@@ -11,8 +11,8 @@
  * - A handler is in the list of all from serve to its end, and its socket is open as long as it is
  *   in there.
  */
-#ifndef STAGE1_HANDLER_THREADS_H
-#define STAGE1_HANDLER_THREADS_H
+#ifndef HANDLER_THREADS_H
+#define HANDLER_THREADS_H
 
 #include "handler.h"
 

@@ -9,18 +9,20 @@ enum {
 
 static void acceptor_run(struct runnable *self);
 
-int acceptor_open(struct acceptor *acceptor, struct reactor *reactor)
+int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener)
 {
-    *acceptor = (struct acceptor){
-        .runnable.run = acceptor_run, .server = reactor->server, .reactor = reactor};
-    return selector_register(&reactor->selector, &acceptor->key, reactor->server->listener.fd,
-                             SELECT_READ, &acceptor->runnable);
+    *acceptor = (struct acceptor){.runnable.run = acceptor_run,
+                                  .server = reactor->server,
+                                  .reactor = reactor,
+                                  .listener = listener};
+    return selector_register(&reactor->selector, &acceptor->key, listener->fd, SELECT_READ,
+                             &acceptor->runnable);
 }
 
 void acceptor_close(struct acceptor *acceptor)
 {
     selector_cancel(&acceptor->key);
-    listener_close(&acceptor->server->listener);
+    listener_close(acceptor->listener);
 }
 
 static bool acceptor_has_place(const struct acceptor *acceptor)
@@ -57,7 +59,7 @@ static bool acceptor_accept(struct acceptor *acceptor)
 {
     struct server *server = acceptor->server;
     int fd;
-    switch (listener_accept(&server->listener, SOCK_NONBLOCK, &server->log, &fd)) {
+    switch (listener_accept(acceptor->listener, SOCK_NONBLOCK, &server->log, &fd)) {
     case ACCEPT_CONNECTION: acceptor_admit(acceptor, fd); return true;
     case ACCEPT_SHED: counters_add(&server->counters, COUNTER_REJECTED, 1); return true;
     case ACCEPT_EXHAUSTED:

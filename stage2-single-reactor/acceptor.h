@@ -2,8 +2,8 @@
  * The acceptor takes in new connections and gives each a handler (Lea, "Reactor 3: Acceptor"). It
  * is attached to the listener's key: a client that knocks is an event like any other.
  */
-#ifndef STAGE2_ACCEPTOR_H
-#define STAGE2_ACCEPTOR_H
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
 
 #include "common/selector.h"
 #include "common/server.h"
@@ -15,13 +15,14 @@ struct acceptor {
     struct runnable runnable; /* attached to the key */
     struct server *server;
     struct reactor *reactor;
+    struct listener *listener;
     struct selection_key key;
     int64_t
         resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
 };
 
 /** Registers the listener. 0, or -1 with errno. */
-int acceptor_open(struct acceptor *acceptor, struct reactor *reactor);
+int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener);
 
 /** Stops listening. May be called twice. */
 void acceptor_close(struct acceptor *acceptor);

@@ -16,8 +16,8 @@
  * - A handler owns its socket, its key and its queues.
  * - handler_close() frees it. Whatever may close must be the last that a function does.
  */
-#ifndef STAGE2_HANDLER_H
-#define STAGE2_HANDLER_H
+#ifndef HANDLER_H
+#define HANDLER_H
 
 #include "reactor.h"
 

@@ -21,7 +21,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
-    if (acceptor_open(&reactor->acceptor, reactor) == 0 &&
+    if (acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
                           SELECT_READ, &reactor->on_signal) == 0)
         return 0;

@@ -7,8 +7,8 @@
  *   and nothing may block: while a handler runs, every other client waits.
  * - What is attached to a key is a struct runnable.
  */
-#ifndef STAGE2_REACTOR_H
-#define STAGE2_REACTOR_H
+#ifndef REACTOR_H
+#define REACTOR_H
 
 #include "acceptor.h"
 #include "common/selector.h"

@@ -2,8 +2,8 @@
  * What is attached to a key: something to run when the key's event has come (Lea attaches Java's
  * Runnable). It is the first member of what it belongs to, which so can be found again.
  */
-#ifndef STAGE2_RUNNABLE_H
-#define STAGE2_RUNNABLE_H
+#ifndef RUNNABLE_H
+#define RUNNABLE_H
 
 /** What an event runs. Rebinding it is how a handler changes its state. */
 struct runnable {

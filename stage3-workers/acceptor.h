@@ -2,8 +2,8 @@
  * The acceptor takes in new connections and gives each a handler (Lea, "Reactor 3: Acceptor"). It
  * is attached to the listener's key: a client that knocks is an event like any other.
  */
-#ifndef STAGE3_ACCEPTOR_H
-#define STAGE3_ACCEPTOR_H
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
 
 #include "common/selector.h"
 #include "common/server.h"

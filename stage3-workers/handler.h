@@ -23,8 +23,8 @@
  * - handler_close() frees it. Whatever may close, or submits, must be the last that a function
  * does.
  */
-#ifndef STAGE3_HANDLER_H
-#define STAGE3_HANDLER_H
+#ifndef HANDLER_H
+#define HANDLER_H
 
 #include "reactor.h"
 

@@ -8,8 +8,8 @@
  * - Functions are the reactor's thread's, unless they say who else may call them.
  * - What is attached to a key is a struct runnable.
  */
-#ifndef STAGE3_REACTOR_H
-#define STAGE3_REACTOR_H
+#ifndef REACTOR_H
+#define REACTOR_H
 
 #include "acceptor.h"
 #include "common/executor.h"

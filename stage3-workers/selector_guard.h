@@ -16,8 +16,8 @@
  * - It is held for a moment only, and never around anything that blocks.
  * - It also guards what workers hand back to the reactor (see reactor.h).
  */
-#ifndef STAGE3_SELECTOR_GUARD_H
-#define STAGE3_SELECTOR_GUARD_H
+#ifndef SELECTOR_GUARD_H
+#define SELECTOR_GUARD_H
 
 #include "common/options.h"
 #include "common/selector.h"

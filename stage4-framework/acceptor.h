@@ -3,8 +3,8 @@
  * (Hitchens: "accepting new sockets is done elsewhere"; Roth's Acceptor). It runs in the main
  * thread, which hears the signals too.
  */
-#ifndef STAGE4_ACCEPTOR_H
-#define STAGE4_ACCEPTOR_H
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
 
 #include "dispatcher.h"
 

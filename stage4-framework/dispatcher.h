@@ -9,8 +9,8 @@
  * - No application code runs in this thread, with two exceptions that its user chooses by the
  *   saturation policy: caller-runs, and the refusal of a message (input_handler.h).
  */
-#ifndef STAGE4_DISPATCHER_H
-#define STAGE4_DISPATCHER_H
+#ifndef DISPATCHER_H
+#define DISPATCHER_H
 
 #include "common/admission.h"
 #include "common/executor.h"

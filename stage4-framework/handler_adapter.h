@@ -15,8 +15,8 @@
  * - A reference keeps the memory. The dispatcher holds one as long as the adapter is registered;
  *   applications may hold more through the facade.
  */
-#ifndef STAGE4_HANDLER_ADAPTER_H
-#define STAGE4_HANDLER_ADAPTER_H
+#ifndef HANDLER_ADAPTER_H
+#define HANDLER_ADAPTER_H
 
 #include "common/deadlines.h"
 #include "common/input_handler.h"

@@ -9,8 +9,8 @@
  * - In `done` the adapter learns of an error before the dispatcher can see the adapter at all, so a
  *   dead one is never resumed (erratum 7: Hitchens' done() enqueues first and asks afterwards).
  */
-#ifndef STAGE4_HANDLER_FUTURE_TASK_H
-#define STAGE4_HANDLER_FUTURE_TASK_H
+#ifndef HANDLER_FUTURE_TASK_H
+#define HANDLER_FUTURE_TASK_H
 
 #include "common/future_task.h"
 

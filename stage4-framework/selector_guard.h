@@ -21,8 +21,8 @@
  *   dispatcher lets go at once, so that it cannot keep readers out.
  * - It is held for a moment only, and never around anything that blocks.
  */
-#ifndef STAGE4_SELECTOR_GUARD_H
-#define STAGE4_SELECTOR_GUARD_H
+#ifndef SELECTOR_GUARD_H
+#define SELECTOR_GUARD_H
 
 #include "common/options.h"
 #include "common/selector.h"

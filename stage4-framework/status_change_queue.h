@@ -12,8 +12,8 @@
  * - Whether an adapter is in the queue is the adapter's own book (handler_adapter.h), kept under
  * its lock: it is not put in twice.
  */
-#ifndef STAGE4_STATUS_CHANGE_QUEUE_H
-#define STAGE4_STATUS_CHANGE_QUEUE_H
+#ifndef STATUS_CHANGE_QUEUE_H
+#define STATUS_CHANGE_QUEUE_H
 
 #include "common/lock.h"
 
