@@ -63,6 +63,10 @@ LANGUAGE := -std=c11 $(DEFINES) -I.
 COMPILE   = $(CC) $(LANGUAGE) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 LINK      = $(CC) $(CFLAGS) $(SANITIZE) -pthread $(LDFLAGS)
 
+# LIBRARIES_stage4 := -lcrypt would link one to stage 4 and to its tests, LIBRARIES_common to the
+# tests of common/.
+libraries = $(LIBRARIES_$(firstword $(subst -, ,$1))) $(LDLIBS)
+
 # Where a kernel randomises many bits of the addresses, sanitized programs do not always start.
 FIXED := $(if $(SANITIZER),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 
@@ -103,7 +107,7 @@ all: $(STAGES:%=$(OUT)/%)
 
 $(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(LIBRARY) % Makefile
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDLIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
 $(LIBRARY): $(LIBRARY_OBJECTS)
 $(LIBRARY_WITH_POINTS): $(call with_points,$(LIBRARY_OBJECTS))
@@ -167,7 +171,8 @@ $(OUT)/obj/tests/common/kqueue_on_poll.o: private override CPPFLAGS += -Itests/c
 
 TEST_OBJECTS := $(call objects,tests/support) \
     $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
-LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) $(LDLIBS)
+LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
+    $(call libraries,$*)
 
 SUITES       := $(foreach s,common conformance,$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
