@@ -10,8 +10,7 @@
 struct acceptor {
     struct server *server;
     struct handler_threads *threads;
-    int64_t
-        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 void acceptor_init(struct acceptor *acceptor, struct server *server,

@@ -17,8 +17,7 @@ struct acceptor {
     struct reactor *reactor;
     struct listener *listener;
     struct selection_key key;
-    int64_t
-        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 /** Registers the listener. 0, or -1 with errno. */

@@ -14,7 +14,7 @@
  *
  * Interface:
  * - A handler owns its socket, its key and its queues.
- * - handler_close() frees it. Whatever may close must be the last that a function does.
+ * - handler_close() frees it. What may close must be the last that a function does.
  */
 #ifndef HANDLER_H
 #define HANDLER_H

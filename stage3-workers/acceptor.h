@@ -18,8 +18,7 @@ struct acceptor {
     struct listener *listener;
     bool urgent; /* its clients' tasks go first in a priority queue */
     struct selection_key key;
-    int64_t
-        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 /** Registers the listener, if there is one. 0, or -1 with errno. */

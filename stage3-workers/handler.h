@@ -20,8 +20,7 @@
  * - A handler owns its socket, its key and its queues.
  * - While it is processing, a worker alone touches it, and nobody closes it: a client that dies
  *   meanwhile is found out when it is back (case 34). Otherwise it is the reactor's thread.
- * - handler_close() frees it. Whatever may close, or submits, must be the last that a function
- * does.
+ * - handler_close() frees it. What may close, or submits, must be the last that a function does.
  */
 #ifndef HANDLER_H
 #define HANDLER_H

@@ -13,8 +13,7 @@ struct acceptor {
     struct dispatcher *dispatcher;
     struct admission *admission;
     struct input_handler_factory *factory;
-    int64_t
-        resume_at; /* out of descriptors: accept nothing before that moment; 0: no such trouble */
+    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 void acceptor_init(struct acceptor *acceptor, struct dispatcher *dispatcher,
