@@ -219,7 +219,9 @@ bool executor_await(struct executor *executor, int64_t deadline_ms)
 
 void executor_close(struct executor *executor)
 {
-    assert(executor_stats(executor).threads == 0);
+    mutex_lock(&executor->lock);
+    assert(executor->stats.threads == 0);
+    mutex_unlock(&executor->lock);
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
     condition_destroy(&executor->work);

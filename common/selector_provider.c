@@ -18,8 +18,8 @@ struct option selector_provider_option(const struct selector_provider **provider
     return (struct option){.name = "--selector",
                            .value = "NAME",
                            .standard = selector_providers[0]->name,
-                           .help = "what tells which sockets are ready: epoll, kqueue or poll",
-                           .takes = "a selector that this system has (epoll, kqueue, poll)",
+                           .help = "what tells which sockets are ready",
+                           .takes = selector_provider_names,
                            .read = read_provider,
                            .target = provider};
 }

@@ -47,6 +47,9 @@ struct selector_provider {
 /** The providers of this platform, best first, ended by NULL. */
 extern const struct selector_provider *const selector_providers[];
 
+/** Their names, for people: "one of epoll, poll". */
+extern const char selector_provider_names[];
+
 /** The option --selector, which sets *provider. */
 struct option selector_provider_option(const struct selector_provider **provider);
 

@@ -5,3 +5,5 @@
 
 const struct selector_provider *const selector_providers[] = {&selector_kqueue, &selector_poll,
                                                               NULL};
+
+const char selector_provider_names[] = "one of kqueue, poll";

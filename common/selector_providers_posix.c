@@ -4,3 +4,5 @@
 #include "selector_provider.h"
 
 const struct selector_provider *const selector_providers[] = {&selector_poll, NULL};
+
+const char selector_provider_names[] = "one of poll";

@@ -175,7 +175,7 @@ void server_options(struct options *options, struct server_settings *settings, c
 
 static bool read_urgent_port(const struct option *option, const char *text)
 {
-    uint64_t port;
+    uint64_t port = 0;
     struct option number = {.target = &port};
     bool none = strcmp(text, "none") == 0;
     if (!none && !option_port(&number, text))

@@ -60,7 +60,7 @@ struct receivers {
 static bool collect(struct chat *chat, const struct chat_user *except, struct receivers *receivers)
 {
     mutex_lock(&chat->lock);
-    bool fits = chat->user_count <= receivers->capacity;
+    bool fits = chat->user_count <= receivers->capacity && receivers->facades != NULL;
     if (!fits)
         receivers->capacity = chat->user_count + SPARE_RECEIVERS;
     for (struct chat_user *user = chat->users; fits && user != NULL; user = user->next) {
