@@ -4,7 +4,8 @@
 #   usage: LANGUAGE='-std=...' tests/lint.sh SOURCE.c...       (`make lint` calls this)
 #
 #   clang       that each lock is held where the attributes of common/lock.h ask for it; the newest
-#               clang there is, because only from 22 on does it check the fields too
+#               clang there is, because only from 22 on does it check the fields too (for a lock in
+#               a struct of its own it cannot say in C whose it is; that it is held has to do)
 #   clang-tidy  what .clang-tidy lists
 #   cppcheck    a second opinion
 #   and the scripts are read by shellcheck
@@ -45,7 +46,7 @@ scripts() {
 # shellcheck disable=SC2016 # the commands are for the shells that xargs starts
 {
     check 'thread safety' "$(newest_clang)" \
-        '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Werror "$@"' "$@"
+        '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Wno-thread-safety-precise -Werror "$@"' "$@"
     check clang-tidy clang-tidy '$TOOL --quiet "$@" -- $LANGUAGE 2>/dev/null' "$@"
     check cppcheck cppcheck \
         '$TOOL --quiet --error-exitcode=1 --std=c11 -I. -D__linux__ --inline-suppr \
