@@ -188,10 +188,12 @@ static void handler_hand_back(struct handler *handler, struct state next)
     TEST_POINT("worker: guard held");
     handler->runnable.run = next.run;
     if (next.interest == SELECT_NOTHING || reactor->stopping ||
-        selector_interest(&handler->key, next.interest) != 0)
+        selector_interest(&handler->key, next.interest) != 0) {
         reactor_hand_back(reactor, handler);
-    else
-        handler->processing = false;
+    } else {
+        TEST_POINT("worker: selection resumed");
+        handler->processing = false; /* selected perhaps, but not run before the guard is free */
+    }
     selector_guard_release(&reactor->guard);
     TEST_POINT("worker: after hand-back");
 }
@@ -200,6 +202,7 @@ static void handler_hand_back(struct handler *handler, struct state next)
 static void handler_run_task(struct task *task)
 {
     struct handler *handler = handler_of(task);
+    TEST_POINT("worker: before processing");
     handler_hand_back(handler, handler_process(handler));
 }
 

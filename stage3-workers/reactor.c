@@ -155,6 +155,7 @@ void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (reactor_goes_on(reactor)) {
+        TEST_POINT("reactor: at the barrier");
         selector_guard_barrier(&reactor->guard);
         TEST_POINT("reactor: before select");
         size_t count = selector_select(selector, reactor_timeout(reactor));
