@@ -11,6 +11,12 @@
 # queues--some-heading if it has no {#name} of its own. Doxygen eats one percent sign in inline
 # code, so it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced code
 # stays as it is.
+#
+# A line that is nothing but a link with a name in its text, as
+#
+#   [reactor.c: reactor_run](../stage2-single-reactor/reactor.c)
+#
+# shows what is defined there by that name (docs/snippets.awk).
 
 # The name of the site that a path belongs to, with a slash; the chapters are the top.
 function site(path)
@@ -134,6 +140,17 @@ function as_written(text,    piece, pieces, i, result)
     return result
 }
 
+# Doxygen's \snippet fails the build if there is no such definition.
+function snippet(text,    name, path)
+{
+    name = path = text
+    sub(/^\[[^:]*: /, "", name)
+    sub(/\].*/, "", name)
+    sub(/.*\]\(/, "", path)
+    sub(/\)$/, "", path)
+    return "\\snippetlineno " plain_path(folder(source) path) " " name
+}
+
 # Doxygen names the file by its whole path; TOP is the repository's.
 FNR == 1 {
     source = FILENAME
@@ -152,6 +169,11 @@ fenced || /^ *```/ { print; next }
         $0 = $0 " {#" page(source) "--" name "}"
     else if (is_page(source))
         $0 = $0 " {#" page(source) "}"
+}
+
+/^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
+    print as_written(with_links($0)) "\n\n" snippet($0)
+    next
 }
 
 { print as_written(with_links($0)) }

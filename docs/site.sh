@@ -54,7 +54,7 @@ USE_MDFILE_AS_MAINPAGE = $3
 OUTPUT_DIRECTORY       = $site/$2
 HTML_OUTPUT            = .
 LAYOUT_FILE            = $work/layout.xml
-EXAMPLE_PATH           = $(existing common stage[1-5]-* tests)
+EXAMPLE_PATH           = $work/snippets $(existing tests)
 END
         cat
     } >"$work/Doxyfile"
@@ -68,6 +68,13 @@ END
 }
 
 doxygen -l "$work/layout.default" >/dev/null
+
+# What the chapters show of the sources: copies with markers.
+for source in common/*.[ch] common/apps/*.[ch] stage[1-5]-*/*.[ch]; do
+    [ -e "$source" ] || continue
+    mkdir -p "$work/snippets/$(dirname "$source")"
+    awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
+done
 
 layout ../ "$@"
 run common common "$(existing common/README.md)" common <<END
