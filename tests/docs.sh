@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# Tests what the documents say: README.md, those of the stages, and the chapters in docs/.
+#
+#   usage: [BUILD=folder] tests/docs.sh [DOCUMENT...]        (all of them, if none is named)
+#
+# - What a block fenced as `console` shows is what happens. Its lines that begin with `$ ` are
+#   commands (`> ` continues one), the others are the output that follows. `...` stands for
+#   anything, also for several lines.
+# - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
+# - A relative link leads to a file that exists, and to a heading that exists in it.
+# - A test that is named as `suite/test` exists. A stage's README.md names all files of the stage.
+#
+# Each block is run by a bash of its own, in the top folder, with the servers of BUILD. A command
+# has some seconds to produce its output, so that a server started with & can take its time; what
+# comes later counts for the next command. What a block leaves running is ended with it. Servers
+# listen on the ports that the documents name: in a network of their own where that can be had;
+# elsewhere a port in use makes the block fail, and says so.
+#
+# Prints what failed, and "N passed, N failed" at the end.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+DEADLINE=10     # seconds for a command's output
+BLOCK_BUDGET=40 # seconds for a block
+
+if [ -z "${DOCS_NETWORK:-}" ]; then
+    export DOCS_NETWORK=shared
+    if unshare -rn ip link set lo up 2>/dev/null; then
+        export DOCS_NETWORK=own
+        exec unshare -rn sh -c 'ip link set lo up && exec "$@"' docs "$0" "$@"
+    fi
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
+block=''
+trap '[ -z "$block" ] || kill -- "-$block" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+[ $# -gt 0 ] || set -- README.md stage[1-5]-*/README.md docs/*.md
+documents=()
+for document; do
+    [ ! -f "$document" ] || documents+=("$document")
+done
+
+# The documents say build/; a tree of links makes another folder look like that.
+top=.
+if [ "${BUILD:-build}" != build ]; then
+    top=$work/top
+    mkdir "$top"
+    for entry in *; do
+        [ "$entry" = build ] || ln -s "$PWD/$entry" "$top/$entry"
+    done
+    ln -s "$(cd "$BUILD" && pwd)" "$top/build"
+fi
+
+passed=0 failed=0
+pass() {
+    passed=$((passed + 1))
+}
+
+fail() { # WHERE WHAT
+    failed=$((failed + 1))
+    printf 'docs: FAILED: %s: %s\n' "$1" "$2"
+}
+
+# ---- commands -----------------------------------------------------------------------------------
+
+# Splits the console blocks of a document into files: N/where, and N/1.command, N/1.expected, ...
+split_blocks() { # DOCUMENT FOLDER
+    mkdir -p "$2"
+    awk -v folder="$2" '
+        /^```console$/ { n++; k = 0; inside = 1; next_is_command = 1
+                         system("mkdir " folder "/" n)
+                         print FILENAME ":" FNR >(folder "/" n "/where"); next }
+        /^```/ { inside = 0 }
+        !inside { next }
+        /^\$ / { k++; command = folder "/" n "/" k ".command"; output = folder "/" n "/" k ".expected"
+                 print substr($0, 3) >command; printf "" >output; continues = 1; next }
+        /^> / && continues { print substr($0, 3) >command; next }
+        k == 0 { print FILENAME ":" FNR ": a block begins with a command" >"/dev/stderr"; next }
+        { continues = 0; print >output }' "$1"
+}
+
+# What runs one block: a script for a bash of its own. Leaves a file "mismatch", or else "seen", how
+# many bytes of the output are accounted for.
+cat >"$work/run_block" <<'END_OF_SCRIPT'
+folder=$1 deadline=$2
+exec </dev/null >"$folder/output" 2>&1
+seen=0 # bytes of the output that belong to the commands before
+
+output_since() {
+    tail -c "+$((seen + 1))" "$folder/output"
+}
+
+matches() { # the output, of the pattern
+    case $(output_since) in
+    $pattern) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+for ((k = 1; ; k++)); do
+    [ -e "$folder/$k.command" ] || break
+    # The characters that a shell pattern gives a meaning to are to mean themselves.
+    pattern=$(sed 's/[][*?\\]/\\&/g; s/\.\.\./*/g' "$folder/$k.expected")
+    command=$(cat "$folder/$k.command")
+    eval "$command"
+    end=$((SECONDS + deadline))
+    until matches; do
+        if [ $SECONDS -ge $end ]; then
+            {
+                printf '$ %s\n' "$command"
+                echo '--- expected'
+                cat "$folder/$k.expected"
+                echo '--- seen'
+                output_since
+            } >"$folder/mismatch"
+            exit 1
+        fi
+        sleep 0.02
+    done
+    seen=$(($(wc -c <"$folder/output")))
+done
+echo "$seen" >"$folder/seen"
+END_OF_SCRIPT
+
+run_block() { # FOLDER
+    local where
+    where=$(cat "$1/where")
+    # timeout makes a process group of its own, of all that the block starts.
+    (cd "$top" && exec timeout "$BLOCK_BUDGET" bash "$work/run_block" "$1" "$DEADLINE") &
+    block=$!
+    wait "$block" 2>/dev/null
+    while kill -- "-$block" 2>/dev/null; do # what it left running
+        sleep 0.02
+    done
+    block=''
+    if [ -e "$1/mismatch" ]; then
+        fail "$where" 'what is shown is not what happens'
+        sed 's/^/    /' "$1/mismatch"
+    elif [ ! -e "$1/seen" ]; then
+        fail "$where" "took longer than $BLOCK_BUDGET seconds"
+    elif [ "$(wc -c <"$1/output")" -gt "$(cat "$1/seen")" ]; then
+        fail "$where" 'more comes than is shown'
+        tail -c "+$(($(cat "$1/seen") + 1))" "$1/output" | sed 's/^/    /'
+    else
+        pass
+    fi
+}
+
+run_blocks() { # DOCUMENT
+    local folder n
+    folder=$work/blocks/$1
+    split_blocks "$1" "$folder"
+    for ((n = 1; ; n++)); do
+        [ -e "$folder/$n/where" ] || break
+        run_block "$folder/$n"
+    done
+}
+
+# The make commands of blocks that are not run: does make know what is asked for?
+check_make_commands() { # DOCUMENT
+    local command
+    while IFS= read -r command; do
+        # shellcheck disable=SC2086 # the words of a command
+        if (cd "$top" && make --no-print-directory -n ${command#make} >/dev/null 2>"$work/error"); then
+            pass
+        else
+            fail "$1" "\`$command\`: $(tail -1 "$work/error")"
+        fi
+    done < <(awk '/^```/ { inside = !inside && $0 == "```sh"; next }
+                  inside && /^make/ { sub(/ *#.*/, ""); print }' "$1")
+}
+
+# ---- links and names ----------------------------------------------------------------------------
+
+# The document without its fenced blocks and inline code.
+prose() { # DOCUMENT
+    awk '/^```/ { inside = !inside; next } !inside { gsub(/`[^`]*`/, "code"); print }' "$1"
+}
+
+# The anchors that GitHub makes of headings.
+anchors() { # DOCUMENT
+    awk '/^```/ { inside = !inside; next }
+         !inside && /^#+ / { sub(/^#+ +/, ""); $0 = tolower($0); gsub(/[^a-z0-9 _-]/, "")
+                             gsub(/ /, "-"); print }' "$1"
+}
+
+check_links() { # DOCUMENT
+    local target path fragment
+    while IFS= read -r target; do
+        case $target in [a-z]*:*) continue ;; esac
+        path=${target%%#*} fragment=''
+        case $target in *'#'*) fragment=${target#*#} ;; esac
+        path=$([ -n "$path" ] && echo "$(dirname "$1")/$path" || echo "$1")
+        if [ ! -e "$path" ]; then
+            fail "$1" "links to $target, which is not there"
+        elif [ -n "$fragment" ] && ! anchors "$path" | grep -qx -- "$fragment"; then
+            fail "$1" "links to $target: there is no such heading"
+        else
+            pass
+        fi
+    done < <(prose "$1" | grep -oE '\]\([^() ]+\)' | sed 's/^](//; s/)$//')
+}
+
+# shellcheck disable=SC2016 # no command is meant
+check_test_names() { # DOCUMENT
+    local name
+    while IFS= read -r name; do
+        [ ! -d "$name" ] || continue # a folder looks the same
+        if grep -rqE "\((int \*[a-z_]+, |const int \*[a-z_]+, )?${name%/*}, ${name#*/}[,)]" tests; then
+            pass
+        else
+            fail "$1" "names the test $name, which is not there"
+        fi
+    done < <(grep -oE '`[a-z0-9_]+/[a-z0-9_]+`' "$1" | tr -d '`' | sort -u)
+}
+
+check_files_named() { # README OF A STAGE
+    local file
+    for file in "$(dirname "$1")"/*.[ch]; do
+        if grep -q -- "$(basename "$file")" "$1"; then
+            pass
+        else
+            fail "$1" "does not name $(basename "$file")"
+        fi
+    done
+}
+
+for document in "${documents[@]}"; do
+    check_links "$document"
+    check_test_names "$document"
+    check_make_commands "$document"
+    case $document in stage*) check_files_named "$document" ;; esac
+    run_blocks "$document"
+done
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
