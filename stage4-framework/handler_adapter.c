@@ -322,10 +322,12 @@ void handler_adapter_done(struct handler_adapter *adapter, int error)
 static bool wants_run(struct handler_adapter *adapter, enum output_result output)
 {
     unsigned wishes = atomic_load(&adapter->wishes);
-    if (adapter->life < LIFE_STARTED || (wishes & WISH_END) != 0 || output == OUTPUT_BROKEN)
+    if (adapter->life < LIFE_STARTED || (wishes & WISH_END) != 0)
         return true;
-    if (adapter->phase != ADAPTER_OPEN)
-        return false;
+    if (adapter->phase != ADAPTER_OPEN) /* who lingers has sent his last byte anyway */
+        return output == OUTPUT_BROKEN && adapter->phase != ADAPTER_LINGERING;
+    if (output == OUTPUT_BROKEN)
+        return true;
     bool stops = (wishes & WISH_STOP) != 0 && !adapter->end_of_stream;
     bool goes_on = adapter->messages_left && (wishes & (WISH_READ | WISH_STOP)) != 0 &&
                    output != OUTPUT_CHOKED;
@@ -356,6 +358,8 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
     } else {
         enum output_result output = output_queue_look(&adapter->output);
         status = wants_run(adapter, output) ? ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST;
+        if (output != OUTPUT_FLOWING)
+            account(adapter, true); /* others may have enqueued it */
         *interest = rest_interest(adapter, output);
         adapter->watching = (uint8_t)*interest;
     }
@@ -397,6 +401,9 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
             handler_adapter_wish(adapter, WISH_END);
         return end;
     }
+    /* Output that others enqueued may have left without a run. */
+    account(adapter,
+            output_queue_look(&adapter->output) != OUTPUT_FLOWING || adapter->messages_left);
     enum deadline passed = deadlines_passed(&adapter->deadlines, limits, now);
     if (passed == DEADLINE_PROGRESS && socket_is_writable(adapter->key.fd)) {
         deadlines_restart_progress(&adapter->deadlines, now); /* it is we who are slow */
