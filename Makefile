@@ -174,7 +174,7 @@ TEST_OBJECTS := $(call objects,tests/support) \
 LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
     $(call libraries,$*)
 
-SUITES       := $(foreach s,common conformance,$(if $(wildcard tests/$s/*.c),$s))
+SUITES       := $(foreach s,common conformance chat,$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
 $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
@@ -200,13 +200,19 @@ GATE = SANITIZER=$(SANITIZER) tests/gate.sh
 
 run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common')
 
-# $(call run_stage,N): what every server answers to, then what this stage promises.
-run_stage = $(foreach s,$(filter conformance,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)), \
-    'stage$1$(if $(filter conformance,$s), conformance)=SERVER="$(call server,$1)" $(GATE) \
+# What a stage goes through: what every server answers to, the chat where there is one, and what
+# this stage promises.
+WITH_CHAT := 4 5
+black_box = $(filter conformance $(if $(filter $1,$(WITH_CHAT)),chat),$(SUITES))
+suites_of = $(call black_box,$1) $(filter stage$1,$(STAGE_SUITES))
+
+# $(call run_stage,N): all of that, one after the other.
+run_stage = $(foreach s,$(call suites_of,$1), \
+    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(GATE) \
     $(OUT)/tests/$s')
 server = $(or $(SERVER),$(OUT)/$(call stage,$1))
 need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1)) \
-    $(addprefix $(OUT)/tests/,$(filter conformance,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)))
+    $(addprefix $(OUT)/tests/,$(call suites_of,$1))
 
 need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty-server \
     $(SUITES:%=$(OUT)/tests/%))
@@ -246,11 +252,11 @@ $(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
 test-faulty: $(need_faulty)
 	@tests/run.sh $(run_faulty)
 
-## test-memcheck: run the tests of common/ under valgrind
+## test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck
 test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 	@tests/need.sh valgrind 'command -v valgrind' valgrind
-	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $<')
+	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $< $(MEMCHECK)')
 
 ## test-build: build all tests and run none
 .PHONY: test-build
