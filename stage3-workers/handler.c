@@ -206,27 +206,39 @@ static void handler_run_task(struct task *task)
     handler_hand_back(handler, handler_process(handler));
 }
 
+/* Takes a request out that nobody will process. False without memory for that. */
+static bool handler_skip_request(struct handler *handler)
+{
+    struct server *server = handler->reactor->server;
+    struct message request;
+    if (line_framing_next(&handler->input, server->settings.max_line, &request) != FRAMING_MESSAGE)
+        return false;
+    counters_add(&server->counters, COUNTER_MESSAGES, 1);
+    deadlines_framed(&handler->deadlines, clock_ms(), false);
+    return true;
+}
+
 /* The saturation policy has given up a request: it gets no reply. */
 static void handler_drop_task(struct task *task)
 {
     struct handler *handler = handler_of(task);
-    struct message request;
-    line_framing_next(&handler->input, handler->reactor->server->settings.max_line, &request);
-    bool requests_left = !input_queue_is_empty(&handler->input);
+    bool skipped = handler_skip_request(handler);
     enum output_result result = output_queue_drain(&handler->output);
     handler_account(handler, result);
-    handler_hand_back(handler, handler_next_state(handler, result, requests_left));
+    bool requests_left = !input_queue_is_empty(&handler->input);
+    handler_hand_back(handler,
+                      handler_next_state(handler, skipped ? result : OUTPUT_BROKEN, requests_left));
 }
 
 /* No worker will take the request: says so, and goes on with the next one. */
 static void handler_refuse_request(struct handler *handler)
 {
-    struct message request;
-    line_framing_next(&handler->input, handler->reactor->server->settings.max_line, &request);
+    bool skipped = handler_skip_request(handler);
     enum output_result result = output_queue_enqueue(&handler->output, server_busy_text);
     handler_account(handler, result);
+    bool requests_left = !input_queue_is_empty(&handler->input);
     handler_become(handler,
-                   handler_next_state(handler, result, !input_queue_is_empty(&handler->input)));
+                   handler_next_state(handler, skipped ? result : OUTPUT_BROKEN, requests_left));
 }
 
 /* Processing: gives a whole request to a worker; with less than that there is nothing to give. */
