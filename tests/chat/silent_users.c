@@ -1,0 +1,168 @@
+/*
+ * Chat with users that do not read, and with users that only read; and its end.
+ */
+#include "crowd.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(chat_silent_users, .timeout = 60);
+
+enum { TEXT = 8000, LINES = 2000 };
+
+struct talk {
+    int fd;
+    bool sent;
+};
+
+/** 16 MB of talk. */
+static void *talk(void *argument)
+{
+    struct talk *self = argument;
+    size_t length;
+    char *line = line_of(TEXT, "\n", &length);
+    double end = test_now() + 4 * test_deadline_ms() / 1000.0;
+    self->sent = true;
+    for (int i = 0; i < LINES && self->sent; i++) {
+        self->sent = client_try_send(self->fd, line, length, end) == length;
+    }
+    free(line);
+    return NULL;
+}
+
+static bool hear_talk(struct crowd *crowd, int member, const char *line, size_t length)
+{
+    (void)member;
+    if (length == 0 || line[0] != '[') {
+        *(bool *)crowd->book |= length > 11 && memcmp(line + length - 9, " has left", 9) == 0;
+        return false;
+    }
+    return length == strlen("[talker] ") + TEXT;
+}
+
+/* What waits for him is bounded, then he is let go; the others hear all, and nobody waits. */
+Test(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody)
+{
+    struct server_process server =
+        server_start("--app chat --idle-timeout 0 --output-cap 1048576 --send-buffer 65536");
+    int talker = chat_join_as(&server, "talker");
+    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 16384});
+    client_await_reply(sleeper);
+    bool told = false;
+    struct crowd listeners = crowd_gather(&server, 3);
+    listeners.hear = hear_talk;
+    listeners.book = &told;
+    for (int i = 0; i < 3; i++) {
+        client_await_reply(listeners.members[i].fd);
+    }
+    long memory = probe_resident_kib(server.pid);
+    struct talk self = {.fd = talker};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, talk, &self), 0);
+    bool all = crowd_receive(&listeners, 3L * LINES, test_now() + 4 * test_deadline_ms() / 1000.0);
+    pthread_join(thread, NULL);
+    cr_assert(self.sent, "the talker was not heard to the end");
+    cr_assert(all, "the others heard %ld of %d lines (%d were let go)", listeners.heard, 3 * LINES,
+              listeners.ended);
+    long grown = probe_resident_kib(server.pid) - memory;
+    cr_assert(told, "one that never reads was not let go after %d MB of talk",
+              TEXT * LINES / 1000000);
+    cr_assert(probe_sanitized() || grown < 12L * 1024, "the server grew by %ld KiB", grown);
+    server_await_counter(&server, "closed", 1);
+    crowd_leave(&listeners);
+    client_close(sleeper);
+    client_close(talker);
+    server_stop(&server);
+}
+
+/* Who sends nothing but is sent something is not idle. */
+Test(chat_silent_users, one_that_only_listens_is_not_idle)
+{
+    enum { IDLE_MS = 1000, PAUSE_MS = 100 };
+    struct server_process server = server_start("--app chat --idle-timeout %d", IDLE_MS / 1000);
+    int one = chat_join_as(&server, "one");
+    char nick[CHAT_NICK_SIZE];
+    int listens = chat_join(&server, nick);
+    double end = test_now() + 3 * IDLE_MS / 1000.0;
+    while (test_now() < end) {
+        chat_expect_heard(one, "one", listens);
+        test_pause_ms(PAUSE_MS);
+    }
+    client_close(one);
+    chat_expect_line(listens, "* one has left");
+    client_expect_end(listens); /* and when nobody says anything any more, he is */
+    client_close(listens);
+    server_stop(&server);
+}
+
+/* Output that another user's handler has queued counts for the progress timeout as one's own. */
+Test(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout)
+{
+    struct server_process server =
+        server_start("--app chat --idle-timeout 0 --progress-timeout 0.5 --send-buffer 16384");
+    int talker = chat_join_as(&server, "talker");
+    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    client_await_reply(sleeper);
+    size_t length;
+    char *line = line_of(TEXT, "\n", &length);
+    for (int i = 0; i < 40; i++) { /* less than the cap */
+        client_send(talker, line, length);
+    }
+    server_await_counter(&server, "closed", 1);
+    free(line);
+    client_close(sleeper);
+    client_close(talker);
+    server_stop(&server);
+}
+
+Test(chat_silent_users, server_stops_with_users)
+{
+    enum { USERS = 50 };
+    struct server_process server = server_start("--app chat");
+    struct crowd crowd = crowd_gather(&server, USERS);
+    for (int i = 0; i < USERS; i++) {
+        client_await_reply(crowd.members[i].fd);
+        client_send_text(crowd.members[i].fd, "hello\n/who\nhalf a li");
+    }
+    server_stop(&server);
+    for (int i = 0; i < USERS; i++) {
+        static char text[1 << 17];
+        size_t got;
+        enum client_outcome outcome =
+            client_try_receive(crowd.members[i].fd, text, sizeof text, test_now() + 10, &got);
+        cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET, "user %d: %s", i,
+                  client_outcome_text(outcome));
+    }
+    crowd_leave(&crowd);
+}
+
+/* One that does not read holds the end up for the drain timeout, and no longer. */
+Test(chat_silent_users, server_stops_with_one_that_never_reads)
+{
+    struct server_process server =
+        server_start("--app chat --drain-timeout 0.5 --send-buffer 16384");
+    int talker = chat_join_as(&server, "talker");
+    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    client_await_reply(sleeper);
+    size_t length;
+    char *line = line_of(TEXT, "\n", &length);
+    for (int i = 0; i < 40; i++) {
+        client_send(talker, line, length);
+    }
+    client_send_text(talker, "/who\n");
+    chat_await_line(talker, "* 2 here");
+    double begin = test_now();
+    server_stop(&server);
+    double took = test_now() - begin;
+    cr_assert(took > 0.4 && took < 5, "the server took %.2f s to stop", took);
+    free(line);
+    client_close(sleeper);
+    client_close(talker);
+}

@@ -1,0 +1,330 @@
+/*
+ * Chat: what one user says, all others hear, and nothing else.
+ */
+#include "chat_user.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(chat_talking, .timeout = 60);
+
+Test(chat_talking, the_server_says_that_it_is_a_chat)
+{
+    char wanted[128];
+    struct server_process server = server_start("--app chat");
+    snprintf(wanted, sizeof wanted, "%s: chat on 127.0.0.1:%d", server_name(), server.port);
+    cr_assert_str_eq(server.ready_line, wanted);
+    server_stop(&server);
+}
+
+Test(chat_talking, greeting_tells_the_nickname)
+{
+    char nick[CHAT_NICK_SIZE];
+    struct server_process server = server_start("--app chat");
+    int user = chat_join(&server, nick);
+    client_send_text(user, "/who\n");
+    chat_expect_line(user, "* 1 here");
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "* %s", nick);
+    chat_expect_line(user, wanted);
+    client_close(user);
+    server_stop(&server);
+}
+
+Test(chat_talking, nobody_gets_a_nickname_that_somebody_has)
+{
+    enum { USERS = 20 };
+    static char nicks[USERS][CHAT_NICK_SIZE];
+    int users[USERS];
+    struct server_process server = server_start("--app chat");
+    for (int i = 0; i < USERS; i++) {
+        users[i] = chat_join(&server, nicks[i]);
+        for (int j = 0; j < i; j++) {
+            cr_assert_str_neq(nicks[i], nicks[j], "two users were called the same");
+        }
+    }
+    /* Not even if a user has taken the name that would be made up next. */
+    int thief = chat_join_as(&server, "user30");
+    for (int i = 0; i < USERS; i++) {
+        char nick[CHAT_NICK_SIZE];
+        int user = chat_join(&server, nick);
+        cr_assert_str_neq(nick, "user30", "a nickname was given to two");
+        client_close(user);
+        client_close(users[i]);
+    }
+    client_close(thief);
+    server_stop(&server);
+}
+
+Test(chat_talking, two_users)
+{
+    char nick[2][CHAT_NICK_SIZE];
+    struct server_process server = server_start("--app chat");
+    int one = chat_join(&server, nick[0]);
+    int two = chat_join(&server, nick[1]);
+    chat_expect_heard(one, nick[0], two);
+    chat_expect_heard(two, nick[1], one);
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+/* The sender hears no echo: the next thing that he reads is the answer to his next command. */
+Test(chat_talking, everybody_else_hears_it_and_the_sender_does_not)
+{
+    enum { USERS = 10 };
+    int users[USERS];
+    struct server_process server = server_start("--app chat");
+    for (int i = 0; i < USERS; i++) {
+        char nick[CHAT_NICK_SIZE];
+        snprintf(nick, sizeof nick, "u%d", i);
+        users[i] = chat_join_as(&server, nick);
+    }
+    for (int i = 0; i < USERS; i++) {
+        char said[64];
+        char heard[80];
+        snprintf(said, sizeof said, "this is %d speaking\n", i);
+        snprintf(heard, sizeof heard, "[u%d] this is %d speaking", i, i);
+        client_send_text(users[i], said);
+        for (int j = 0; j < USERS; j++) {
+            if (j != i) {
+                chat_expect_line(users[j], heard);
+            }
+        }
+        client_send_text(users[i], "/nothing\n");
+        chat_expect_line(users[i], "ERR no such command; /help tells which there are");
+    }
+    for (int i = 0; i < USERS; i++) {
+        client_close(users[i]);
+    }
+    server_stop(&server);
+}
+
+Test(chat_talking, lines_of_one_sender_arrive_in_order)
+{
+    enum { LINES = 5000 };
+    struct server_process server = server_start("--app chat --output-cap 16777216");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    size_t length;
+    char *lines = lines_numbered("line", LINES, &length);
+    client_send(one, lines, length);
+    for (int i = 0; i < LINES; i++) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "[one] line %06d", i);
+        chat_expect_line(two, wanted);
+    }
+    free(lines);
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+Test(chat_talking, joining_and_leaving_is_told)
+{
+    char nick[CHAT_NICK_SIZE];
+    char text[80];
+    struct server_process server = server_start("--app chat");
+    int stays = chat_join_as(&server, "stays");
+    for (int how = 0; how < 4; how++) {
+        int comes = chat_join(&server, nick);
+        snprintf(text, sizeof text, "* %s is here", nick);
+        chat_await_line(stays, text);
+        snprintf(text, sizeof text, "* %s has left", nick);
+        switch (how) {
+        case 0: client_half_close(comes); break;
+        case 1: client_reset(comes); break;
+        case 2: client_close(comes); break;
+        default: client_send_text(comes, "/quit\n"); break;
+        }
+        chat_await_line(stays, text);
+        if (how == 0 || how == 3) {
+            client_close(comes);
+        }
+    }
+    client_close(stays);
+    server_stop(&server);
+}
+
+/* ---- line ends ---- */
+
+/* Hitchens' chat ate the bare line end, and let what followed it wait for the next event. */
+Test(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows)
+{
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    static const char *const sent[] = {"\r\nhello\n", "\nhello\n", "\n\n\r\n\nhello\r\n",
+                                       "\r\nhello\n\r\n"};
+    for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
+        client_send_text(one, sent[i]);
+        chat_expect_line(two, "[one] hello");
+    }
+    client_expect_silence(two, 50);
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
+{
+    enum { BLANKS = 20000 };
+    static char blanks[BLANKS];
+    memset(blanks, '\n', sizeof blanks);
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    client_send(one, blanks, sizeof blanks);
+    client_send_text(one, "still here\n");
+    chat_expect_line(two, "[one] still here");
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+Test(chat_talking, a_line_may_come_byte_by_byte)
+{
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    for (const char *c = "slowly\r\n"; *c != '\0'; c++) {
+        client_send(one, c, 1);
+        client_await_delivered(one);
+    }
+    chat_expect_line(two, "[one] slowly");
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+Test(chat_talking, what_was_said_before_leaving_is_heard_and_half_a_line_is_not)
+{
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    client_send_text(one, "farewell\nhalf a li");
+    client_half_close(one);
+    chat_expect_line(two, "[one] farewell");
+    chat_await_line(two, "* one has left");
+    client_expect_silence(two, 50);
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+/* ---- what is said ---- */
+
+/* What was sent, and what the others hear. */
+static const struct relayed {
+    const char *sent;
+    size_t length;
+    const char *heard;
+} relayed[] = {
+#define RELAYED(sent, heard)                                                                       \
+    {                                                                                              \
+        sent, sizeof(sent) - 1, heard                                                              \
+    }
+    RELAYED("plain text, ~ and !", "plain text, ~ and !"),
+    RELAYED("nul \0 inside", "nul ? inside"),
+    RELAYED("\x1b[2J\x1b]0;owned\x07", "?[2J?]0;owned?"),
+    RELAYED("bell\a back\b tab\t vt\v ff\f del\x7f", "bell? back? tab? vt? ff? del?"),
+    RELAYED("carriage\rreturn", "carriage?return"),
+    RELAYED("\x01\x02\x03\x1f", "????"),
+    RELAYED("c1 \xc2\x9b"
+            "31m and \xc2\x80 and \xc2\x9f",
+            NULL),
+    RELAYED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"),
+    RELAYED("\xe4\xbd\xa0\xe5\xa5\xbd", "\xe4\xbd\xa0\xe5\xa5\xbd"),
+    RELAYED("\xf0\x9f\x90\x8d and \xc2\xa0 and \xc2\xa9",
+            "\xf0\x9f\x90\x8d and \xc2\xa0 and \xc2\xa9"),
+    RELAYED(" [one] spaces stay ", " [one] spaces stay "),
+};
+
+/** Whether there is something in the text that a terminal could take as an order. */
+static bool has_control(const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    for (size_t i = 0; i < length; i++) {
+        bool c1 = bytes[i] == 0xc2 && i + 1 < length && bytes[i + 1] >= 0x80 && bytes[i + 1] < 0xa0;
+        if (bytes[i] < ' ' || bytes[i] == 0x7f || c1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Test(chat_talking, control_characters_are_not_relayed_and_other_text_is)
+{
+    static struct chat_line line;
+    static const char prefix[] = "[one] ";
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    for (size_t i = 0; i < sizeof relayed / sizeof relayed[0]; i++) {
+        client_send(one, relayed[i].sent, relayed[i].length);
+        client_send_text(one, "\n");
+        do {
+            cr_assert_eq(chat_try_line(two, &line, test_now() + test_deadline_ms() / 1000.0),
+                         CLIENT_GOT, "text %zu does not arrive", i);
+        } while (line.text[0] == '*');
+        cr_assert(strncmp(line.text, prefix, strlen(prefix)) == 0, "text %zu: `%s`", i, line.text);
+        cr_assert_not(has_control(line.text, line.length), "text %zu: `%s`", i, line.text);
+        if (relayed[i].heard) {
+            cr_assert_str_eq(line.text + strlen(prefix), relayed[i].heard, "text %zu", i);
+        }
+    }
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+/* A C1 control character may come in two reads; what is relayed is the line, not the reads. */
+Test(chat_talking, control_character_in_two_segments)
+{
+    static struct chat_line line;
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    client_send(one, "x\xc2", 2);
+    client_await_delivered(one);
+    client_send(one, "\x9b!\n", 3);
+    do {
+        cr_assert_eq(chat_try_line(two, &line, test_now() + test_deadline_ms() / 1000.0),
+                     CLIENT_GOT);
+    } while (line.text[0] == '*');
+    cr_assert_not(has_control(line.text, line.length), "`%s`", line.text);
+    client_close(one);
+    client_close(two);
+    server_stop(&server);
+}
+
+Test(chat_talking, longest_line_is_heard_and_a_longer_one_ends_the_sender)
+{
+    enum { MOST = 1000 };
+    struct server_process server = server_start("--app chat --max-line %d", MOST);
+    int one = chat_join_as(&server, "one");
+    int two = chat_join_as(&server, "two");
+    size_t length;
+    char *longest = line_of(MOST, "\r\n", &length);
+    char *longer = line_of(MOST + 1, "\n", &length);
+    char wanted[MOST + 32];
+    snprintf(wanted, sizeof wanted, "[one] %.*s", MOST, longest);
+    client_send_text(one, longest);
+    chat_expect_line(two, wanted);
+    client_send_text(one, "before\n");
+    client_send_text(one, longer);
+    chat_expect_line(two, "[one] before");
+    chat_await_line(one, "ERR line too long");
+    client_expect_end(one);
+    chat_await_line(two, "* one has left");
+    client_close(one);
+    client_close(two);
+    free(longest);
+    free(longer);
+    server_stop(&server);
+}
