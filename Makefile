@@ -313,4 +313,6 @@ clean:
 .PHONY: help
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-	    awk -F '\t' '{ printf "  make %-28s %s\n", $$1, $$2 }'
+	    awk -F '\t' '{ printf "  make %-33s %s\n", $$1, $$2 }'
+	@echo 'With each of them: V=1 (whole commands), CC=clang, CFLAGS=..., NDEBUG=1,'
+	@echo 'SANITIZER=address|undefined|thread (in a folder of its own), BUILD=folder.'

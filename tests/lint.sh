@@ -25,7 +25,7 @@ check() {
         skipped="$skipped${skipped:+, }$name"
         return
     fi
-    echo "lint: $name"
+    echo "lint: $name ($("$tool" --version | sed -n 's/.*ersion:* \([0-9][0-9.]*\).*/\1/p;s/^Cppcheck //p' | head -1))"
     printf '%s\n' "$@" |
         TOOL=$tool xargs -n 4 -P "$(getconf _NPROCESSORS_ONLN)" sh -c "$command" lint || failed=1
 }
