@@ -199,6 +199,7 @@ Test(chat_coming_and_going, those_that_talk_lose_nothing)
     }
     cr_assert_str_empty(wrong);
     cr_assert(talk.sent);
+    cr_assert_eq(storm.failures, 0, "%ld visitors were not greeted", storm.failures);
     free(lines);
     client_close(one);
     client_close(two);
