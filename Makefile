@@ -258,6 +258,11 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 	@tests/need.sh valgrind 'command -v valgrind' valgrind
 	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $< $(MEMCHECK)')
 
+## test-docs: show that what the documents show is what happens
+.PHONY: test-docs
+test-docs: all
+	@tests/run.sh 'documents=BUILD=$(OUT) tests/docs.sh'
+
 ## test-build: build all tests and run none
 .PHONY: test-build
 test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty)
