@@ -243,6 +243,22 @@ Test(stage3_schedules, case_34_reset_between_the_reply_and_the_hand_back)
     white_box_stop(&box);
 }
 
+/**
+ * The reactor is past the barrier and has not selected yet; then a worker has taken the guard and
+ * resumed selection of the client, whose line has been answered, and holds the guard.
+ */
+static void hold_between_barrier_and_select(int client)
+{
+    test_point_hold(REACTOR_SELECTS);
+    test_point_hold(WORKER_ENDS);
+    client_echo(client, "hello\n");
+    test_point_await_held(REACTOR_SELECTS, 1);
+    test_point_await_held(WORKER_ENDS, 1);
+    test_point_hold(WORKER_RESUMED);
+    test_point_release(WORKER_ENDS);
+    test_point_await_held(WORKER_RESUMED, 1);
+}
+
 /*
  * The reactor is past the barrier, so as soon as selection has been resumed it can see the reset,
  * while the worker has not let go of the handler yet. It must not close the connection before that
@@ -252,15 +268,8 @@ Test(stage3_schedules, case_34_reset_seen_while_the_worker_still_holds_the_guard
 {
     white_box_start(&box, "--workers 1");
     int client = white_box_connect(&box);
-    test_point_hold(REACTOR_SELECTS);
-    test_point_hold(WORKER_ENDS);
-    client_echo(client, "hello\n");
-    test_point_await_held(REACTOR_SELECTS, 1);
-    test_point_await_held(WORKER_ENDS, 1);
+    hold_between_barrier_and_select(client);
     long awake = test_point_count(REACTOR_AWAKE);
-    test_point_hold(WORKER_RESUMED);
-    test_point_release(WORKER_ENDS);
-    test_point_await_held(WORKER_RESUMED, 1);
     client_reset(client);
     test_point_release(REACTOR_SELECTS);
     test_point_await_count(REACTOR_AWAKE, awake + 1);
@@ -354,11 +363,7 @@ Test(stage3_schedules, stopping_as_a_worker_resumes_selection)
 {
     white_box_start(&box, "--workers 1 --drain-timeout 60");
     int client = white_box_connect(&box);
-    test_point_hold(REACTOR_SELECTS);
-    test_point_hold(WORKER_RESUMED);
-    client_echo(client, "hello\n");
-    test_point_await_held(REACTOR_SELECTS, 1);
-    test_point_await_held(WORKER_RESUMED, 1);
+    hold_between_barrier_and_select(client);
     kill(getpid(), SIGTERM);
     long awake = test_point_count(REACTOR_AWAKE);
     test_point_release(REACTOR_SELECTS);
