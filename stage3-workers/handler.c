@@ -379,7 +379,7 @@ void handler_stop(struct handler *handler)
         return; /* it stops when it is back */
     if (handler->runnable.run == handler_linger) {
         handler_close(handler);
-    } else if (handler->runnable.run == handler_read && !handler_fill_up(handler)) {
+    } else if (!handler->ended && !handler_fill_up(handler)) {
         handler_close(handler);
     } else {
         handler->ended = true;
