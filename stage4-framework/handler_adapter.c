@@ -46,6 +46,9 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 
 int handler_adapter_detach(struct handler_adapter *adapter)
 {
+    mutex_lock(&adapter->state_lock);
+    adapter->dead = true; /* one that could not be registered had not come to that yet */
+    mutex_unlock(&adapter->state_lock);
     output_queue_close(&adapter->output);
     input_queue_clear(&adapter->input);
     return adapter->key.fd;
