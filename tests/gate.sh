@@ -18,6 +18,8 @@
 # reliably otherwise. timeout keeps the tests in the foreground because Criterion makes a process
 # group of its own, which Ctrl-C would miss.
 #
+# Most tests wait more than they work, so there are more of them at a time than processors.
+#
 # A test whose own .timeout is shorter than its suite's leaks in Criterion's runner, which is
 # reported like any other leak under SANITIZER=address. Give it a suite of its own instead.
 set -u
@@ -25,6 +27,8 @@ set -u
 work=$(mktemp -d "${TMPDIR:-/tmp}/gate.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+
+export CRITERION_JOBS="${CRITERION_JOBS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}"
 
 fixed=
 if [ -n "${SANITIZER:-}" ] && setarch -R true 2>/dev/null; then
