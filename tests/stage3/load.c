@@ -35,10 +35,11 @@ ParameterizedTestParameters(stage3_load, case_36_every_connection_keeps_its_orde
 ParameterizedTest(int *index, stage3_load, case_36_every_connection_keeps_its_order)
 {
     static const char *const options[] = {
-        "--workers 4", "--workers 1",
-        "--workers 2 --max-workers 8 --queue bounded:8 "
-        "--saturation block --keep-alive 0",
-        "--workers 4 --queue direct --saturation caller-runs --selector poll"};
+        "--workers 4",
+        "--workers 1 --selector poll",
+        "--workers 2 --max-workers 8 --keep-alive 0 --queue bounded:8 --saturation block",
+        "--workers 4 --queue direct --saturation caller-runs",
+    };
     enum { CLIENTS = 100 };
     struct server_process server = server_start("%s", options[*index]);
     struct crowd crowd = crowd_open(&server, CLIENTS, 120, (size_t)fewer(100000));

@@ -203,6 +203,29 @@ Test(stage3_schedules, the_reactor_does_not_select_while_a_worker_holds_the_guar
     white_box_stop(&box);
 }
 
+/* A wakeup before the guard is taken could be used up by a round that meets no barrier. */
+Test(stage3_schedules, a_worker_wakes_the_selector_when_it_has_the_guard_and_not_before)
+{
+    white_box_start(&box, "--workers 1");
+    int client = white_box_connect(&box);
+    white_box_hold_worker(&box, client, "hello\n");
+    uint64_t asked = atomic_load(&box.reactor.selector.wakeups_asked);
+    long handed_back = test_point_count(WORKER_HANDED_BACK);
+    long ends = test_point_count(WORKER_ENDS);
+    mutex_lock(&box.reactor.guard.lock);
+    test_point_release(WORKER_BEGINS);
+    test_point_await_count(WORKER_ENDS, ends + 1);
+    test_point_expect_no_more(WORKER_HANDED_BACK, handed_back, QUIET_MS);
+    uint64_t asked_without = atomic_load(&box.reactor.selector.wakeups_asked);
+    mutex_unlock(&box.reactor.guard.lock);
+    test_point_await_count(WORKER_HANDED_BACK, handed_back + 1);
+    cr_assert_eq(asked_without, asked, "it has no guard, and has called already");
+    cr_assert_eq(atomic_load(&box.reactor.selector.wakeups_asked), asked + 1);
+    client_expect_text(client, "hello\n");
+    client_close(client);
+    white_box_stop(&box);
+}
+
 /* ---- case 34: the connection dies while a worker has it ---- */
 
 /* The reactor is told of the reset, and leaves the handler alone: nobody is interested. */
