@@ -1,0 +1,266 @@
+/*
+ * The status-change queue and the wakeups: nothing that is put in is lost, nothing blocks, and
+ * thousands of changes cost few system calls.
+ */
+#include "recorder.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(stage4_status_changes, .timeout = 60);
+
+static struct framework framework;
+
+static uint64_t wakeups_written(void)
+{
+    return atomic_load(&framework.dispatcher.selector.wakeups_written);
+}
+
+enum { THREADS = 8 };
+
+struct changer {
+    struct recorder *recorder;
+    int changes;
+};
+
+static void *change(void *argument)
+{
+    struct changer *changer = argument;
+    struct channel_facade *facade = recorder_facade(changer->recorder);
+    for (int i = 0; i < changer->changes; i += 2) {
+        channel_modify_interest(facade, SELECT_NOTHING, SELECT_READ);
+        channel_modify_interest(facade, SELECT_READ, SELECT_NOTHING);
+    }
+    return NULL;
+}
+
+static struct recorder recorders[THREADS];
+static int clients[THREADS];
+
+static void begin(void)
+{
+    framework_start(&framework, "--workers 2");
+    for (int i = 0; i < THREADS; i++) {
+        recorder_init(&recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        client_echo(clients[i], "hello\n");
+    }
+    framework_await_asleep(&framework);
+}
+
+/** Eight threads, so many changes each, to a connection of each's own. */
+static void change_all(int changes)
+{
+    pthread_t threads[THREADS];
+    struct changer changers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        changers[i] = (struct changer){&recorders[i], changes};
+        cr_assert_eq(pthread_create(&threads[i], NULL, change, &changers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+static void end(void)
+{
+    for (int i = 0; i < THREADS; i++) {
+        client_echo(clients[i], "every change was seen\n");
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < THREADS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+    }
+}
+
+/* While the dispatcher is busy with anything else, all of them together cost one wakeup at most. */
+Test(stage4_status_changes, case_31_changes_while_the_dispatcher_is_awake_cost_nothing)
+{
+    begin();
+    test_point_hold(DISPATCHER_AWAKE);
+    selector_wakeup(&framework.dispatcher.selector);
+    test_point_await_held(DISPATCHER_AWAKE, 1);
+    uint64_t before = wakeups_written();
+    change_all(10000);
+    cr_assert_eq(wakeups_written(), before, "%d wakeups were written while it was awake",
+                 (int)(wakeups_written() - before));
+    test_point_release(DISPATCHER_AWAKE);
+    end();
+}
+
+/* And while it comes and goes, far fewer than there are changes. */
+Test(stage4_status_changes, case_31_eight_threads_with_a_hundred_thousand_changes_each)
+{
+    int changes = probe_sanitized() ? 20000 : 100000;
+    begin();
+    uint64_t before = wakeups_written();
+    change_all(changes);
+    uint64_t written = wakeups_written() - before;
+    cr_assert_lt(written, (uint64_t)(THREADS * changes / 4), "%d changes cost %d wakeups",
+                 THREADS * changes, (int)written);
+    end();
+}
+
+/*
+ * Hitchens' queue holds a hundred, and put() blocks: with the dispatcher at the barrier nobody
+ * moves again. This one takes what there is, from threads that hold whatever they like.
+ */
+Test(stage4_status_changes, erratum_03_the_queue_never_blocks_and_holds_each_once)
+{
+    enum { CONNECTIONS = 300 };
+    static struct recorder many[CONNECTIONS];
+    static int ends[CONNECTIONS];
+    framework_start(&framework, "%s", "");
+    for (int i = 0; i < CONNECTIONS; i++) {
+        recorder_init(&many[i]);
+        ends[i] = framework_connect(&framework, &many[i].handler);
+        client_echo(ends[i], "hello\n");
+    }
+    framework_await_asleep(&framework);
+    test_point_hold(DISPATCHER_AWAKE);
+    selector_wakeup(&framework.dispatcher.selector);
+    test_point_await_held(DISPATCHER_AWAKE, 1);
+    for (int round = 0; round < 3; round++) { /* the main thread would be the one that is stuck */
+        for (int i = 0; i < CONNECTIONS; i++) {
+            channel_modify_interest(recorder_facade(&many[i]), SELECT_NOTHING, SELECT_READ);
+            channel_modify_interest(recorder_facade(&many[i]), SELECT_READ, SELECT_NOTHING);
+        }
+    }
+    for (int i = 0; i < CONNECTIONS; i++) {
+        channel_close(recorder_facade(&many[i]));
+    }
+    test_point_release(DISPATCHER_AWAKE);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        client_expect_end(ends[i]);
+        client_close(ends[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        recorder_expect_whole_life(&many[i]);
+    }
+}
+
+/*
+ * What the dispatcher itself puts in is looked at in the next round, and that round does not sleep:
+ * each message that it refuses is such a change, and there is no other event.
+ */
+Test(stage4_status_changes, case_33_change_by_the_dispatcher_does_not_wait)
+{
+    struct recorder busy;
+    struct recorder waiting;
+    struct recorder refused;
+    recorder_init(&busy);
+    recorder_init(&waiting);
+    recorder_init(&refused);
+    framework_start(&framework, "--workers 1 --queue bounded:1 --saturation abort "
+                                "--idle-timeout 0 --request-timeout 0");
+    int one = framework_connect(&framework, &busy.handler);
+    int two = framework_connect(&framework, &waiting.handler);
+    int three = framework_connect(&framework, &refused.handler);
+    client_echo(one, "hello\n");
+    client_echo(two, "hello\n");
+    client_echo(three, "hello\n");
+    framework_await_asleep(&framework);
+    test_point_hold(RUN_BEGINS);
+    client_send_text(one, "busy\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    client_send_text(two, "waiting\n");
+    framework_await_waiting(&framework, 1);
+    framework_await_asleep(&framework);
+    client_send_text(three, "a\nb\nc\nd\n");
+    client_expect_text(three, "refused\nrefused\nrefused\nrefused\n");
+    test_point_release(RUN_BEGINS);
+    client_expect_text(one, "busy\n");
+    client_expect_text(two, "waiting\n");
+    client_echo(three, "and now\n");
+    client_close(one);
+    client_close(two);
+    client_close(three);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&busy);
+    recorder_expect_whole_life(&waiting);
+    recorder_expect_whole_life(&refused);
+}
+
+Test(stage4_status_changes, case_32_what_comes_before_the_loop_is_not_lost)
+{
+    struct recorder recorder;
+    recorder_init(&recorder);
+    framework_open(&framework, "%s", "");
+    selector_wakeup(&framework.dispatcher.selector);
+    int client = framework_connect(&framework, &recorder.handler);
+    client_send_text(client, "hello\n");
+    framework_run(&framework);
+    client_expect_text(client, "hello\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+Test(stage4_status_changes, case_32_stop_before_the_loop)
+{
+    framework_open(&framework, "%s", "");
+    dispatcher_stop(&framework.dispatcher);
+    framework_run(&framework);
+    framework_end(&framework);
+}
+
+/* Between the barrier and select, too. */
+Test(stage4_status_changes, case_32_stop_just_before_select)
+{
+    framework_open(&framework, "%s", "");
+    test_point_hold(DISPATCHER_SELECTS);
+    framework_run(&framework);
+    test_point_await_held(DISPATCHER_SELECTS, 1);
+    dispatcher_stop(&framework.dispatcher);
+    test_point_release(DISPATCHER_SELECTS);
+    framework_end(&framework);
+}
+
+/*
+ * Two connections were selected; before their turn comes, one of them ends by another thread's
+ * wish. In Hitchens' loop a key that was cancelled in between ended the dispatcher thread.
+ */
+Test(stage4_status_changes, erratum_11_key_that_is_not_selected_any_more)
+{
+    struct recorder gone;
+    struct recorder stays;
+    recorder_init(&gone);
+    recorder_init(&stays);
+    framework_start(&framework, "%s", "");
+    int one = framework_connect(&framework, &gone.handler);
+    int two = framework_connect(&framework, &stays.handler);
+    client_echo(one, "hello\n");
+    client_echo(two, "hello\n");
+    framework_await_asleep(&framework);
+    test_point_hold(DISPATCHER_SELECTS);
+    test_point_hold(DISPATCHER_AWAKE);
+    selector_wakeup(&framework.dispatcher.selector);
+    test_point_await_held(DISPATCHER_AWAKE, 1);
+    test_point_release(DISPATCHER_AWAKE);
+    test_point_await_held(DISPATCHER_SELECTS, 1);
+    client_send_text(one, "too late\n");
+    client_send_text(two, "in time\n");
+    client_await_delivered(one);
+    client_await_delivered(two);
+    test_point_hold(DISPATCHER_AWAKE);
+    test_point_release(DISPATCHER_SELECTS);
+    test_point_await_held(DISPATCHER_AWAKE, 1); /* both are selected */
+    dispatcher_unregister_channel(recorder_facade(&gone));
+    test_point_release(DISPATCHER_AWAKE);
+    client_expect_text(two, "in time\n");
+    client_expect_gone(one);
+    client_echo(two, "and further\n");
+    client_close(one);
+    client_close(two);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&gone);
+    recorder_expect_whole_life(&stays);
+    cr_assert_eq(atomic_load(&gone.messages), 1, "an event was delivered after the end");
+}
