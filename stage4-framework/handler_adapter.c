@@ -436,12 +436,13 @@ static enum output_result after_enqueue(struct handler_adapter *adapter, enum ou
     struct dispatcher *dispatcher = adapter->dispatcher;
     if (result == OUTPUT_REFUSED)
         handler_adapter_wish(adapter, WISH_END);
-    if (result != OUTPUT_WAITING && result != OUTPUT_CHOKED)
+    if (result == OUTPUT_FLOWING || result == OUTPUT_REFUSED)
         return result;
     mutex_lock(&adapter->state_lock);
+    bool broken = result == OUTPUT_BROKEN; /* with nothing to read, no event tells of it */
     bool unwatched = (adapter->watching & SELECT_WRITE) == 0;
     bool still_read = result == OUTPUT_CHOKED && (adapter->watching & SELECT_READ) != 0;
-    bool first = (unwatched || still_read) && announce(adapter);
+    bool first = (broken || unwatched || still_read) && announce(adapter);
     mutex_unlock(&adapter->state_lock);
     if (first)
         selector_wakeup(&dispatcher->selector);
