@@ -389,15 +389,37 @@ void handler_adapter_wish(struct handler_adapter *adapter, enum adapter_wish wis
     change_wishes(adapter, wish, 0);
 }
 
-int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
+/* Its time is over. */
+static void expire(struct handler_adapter *adapter, enum deadline passed)
 {
     struct server *server = adapter->dispatcher->server;
-    const struct deadline_limits *limits = &server->settings.deadlines;
-    mutex_lock(&adapter->state_lock);
-    bool resting = !adapter->running && !adapter->dead;
-    mutex_unlock(&adapter->state_lock);
-    if (!resting)
+    counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
+    handler_adapter_wish(adapter, WISH_END);
+}
+
+/* While it runs, its age alone can be told, which does not change; all else is the runner's. */
+static int64_t expire_running(struct handler_adapter *adapter, int64_t lifetime, int64_t now)
+{
+    if (lifetime == 0)
         return INT64_MAX;
+    int64_t end = adapter->deadlines.born + lifetime;
+    if (now >= end && (atomic_load(&adapter->wishes) & WISH_END) == 0)
+        expire(adapter, DEADLINE_LIFETIME);
+    return end;
+}
+
+int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
+{
+    const struct deadline_limits *limits = &adapter->dispatcher->server->settings.deadlines;
+    mutex_lock(&adapter->state_lock);
+    bool running = adapter->running;
+    bool dead = adapter->dead;
+    mutex_unlock(&adapter->state_lock);
+    if (dead)
+        return INT64_MAX;
+    if (running)
+        return expire_running(adapter, limits->lifetime, now);
     if (adapter->phase == ADAPTER_LINGERING) {
         int64_t end = adapter->deadlines.active + SERVER_LINGER_MS;
         if (now >= end)
@@ -408,13 +430,10 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
     account(adapter,
             output_queue_look(&adapter->output) != OUTPUT_FLOWING || adapter->messages_left);
     enum deadline passed = deadlines_passed(&adapter->deadlines, limits, now);
-    if (passed == DEADLINE_PROGRESS && socket_is_writable(adapter->key.fd)) {
+    if (passed == DEADLINE_PROGRESS && socket_is_writable(adapter->key.fd))
         deadlines_restart_progress(&adapter->deadlines, now); /* it is we who are slow */
-    } else if (passed != DEADLINE_NONE) {
-        counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
-        log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
-        handler_adapter_wish(adapter, WISH_END);
-    }
+    else if (passed != DEADLINE_NONE)
+        expire(adapter, passed);
     return deadlines_next(&adapter->deadlines, limits);
 }
 
