@@ -173,17 +173,23 @@ static bool drop(struct executor *executor, struct task *task) REQUIRES(&executo
     return true;
 }
 
-/* Somebody else may take the room that was made, while the lock is free: then once more. */
+/*
+ * Somebody else may take the room that was made, while the lock is free: then once more. But the
+ * owner of one that must not be lost puts it back behind the others (executor_insist()), so that
+ * the queue need not get any shorter; who has tried as many as there were does not try for ever.
+ */
 static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
+    size_t tries = executor->queue.length;
     while (!executor->closing) {
-        struct task *oldest = task_queue_take(&executor->queue);
+        struct task *oldest = tries > 0 ? task_queue_take(&executor->queue) : NULL;
         if (oldest == NULL)
-            return drop(executor, task); /* nothing waits: it is itself the oldest */
+            return drop(executor, task); /* nothing waits that may go: it is itself the oldest */
         bool accepted = offer(executor, task);
         drop(executor, oldest);
         if (accepted)
             return true;
+        tries--;
     }
     return false;
 }
