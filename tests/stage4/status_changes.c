@@ -161,10 +161,10 @@ Test(stage4_status_changes, case_33_change_by_the_dispatcher_does_not_wait)
     framework_start(&framework, "--workers 1 --queue bounded:1 --saturation abort "
                                 "--idle-timeout 0 --request-timeout 0");
     int one = framework_connect(&framework, &busy.handler);
+    client_echo(one, "hello\n"); /* one after the other, or else there is no place for the next */
     int two = framework_connect(&framework, &waiting.handler);
-    int three = framework_connect(&framework, &refused.handler);
-    client_echo(one, "hello\n");
     client_echo(two, "hello\n");
+    int three = framework_connect(&framework, &refused.handler);
     client_echo(three, "hello\n");
     framework_await_asleep(&framework);
     test_point_hold(RUN_BEGINS);

@@ -1,0 +1,291 @@
+/*
+ * The executor's limits, seen from connections: what is refused is a message, never a connection,
+ * and never a call of the life cycle.
+ *
+ * One worker is held, and the queue has room for one task: then the next message is one too many.
+ */
+#include "recorder.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(stage4_saturation, .timeout = 60);
+
+enum { BUSY, WAITING, LATE, CLIENTS };
+
+static struct framework framework;
+static struct recorder recorders[CLIENTS];
+static int clients[CLIENTS];
+
+static void begin(const char *policy)
+{
+    framework_start(&framework, "--workers 1 --queue bounded:1 --saturation %s", policy);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_init(&recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        client_echo(clients[i], "hello\n");
+    }
+    framework_await_asleep(&framework);
+    test_point_hold(RUN_BEGINS);
+    client_send_text(clients[BUSY], "busy\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    client_send_text(clients[WAITING], "waiting\n");
+    framework_await_waiting(&framework, 1);
+    framework_await_asleep(&framework);
+}
+
+/** All still have their connection and are served. */
+static void end(void)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        client_echo(clients[i], "and now\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+    }
+}
+
+static void release(void)
+{
+    test_point_release(RUN_BEGINS);
+    client_expect_text(clients[BUSY], "busy\n");
+}
+
+Test(stage4_saturation, case_35_abort_tells_the_client)
+{
+    begin("abort");
+    client_send_text(clients[LATE], "late\n");
+    client_expect_text(clients[LATE], "refused\n");
+    cr_assert_eq(atomic_load(&recorders[LATE].messages), 1);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    end();
+}
+
+Test(stage4_saturation, case_35_discard_drops_the_message_and_keeps_the_connection)
+{
+    begin("discard");
+    client_send_text(clients[LATE], "late\n");
+    client_expect_silence(clients[LATE], 100);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    end();
+    cr_assert_eq(atomic_load(&recorders[LATE].messages), 2);
+    cr_assert_eq(atomic_load(&recorders[LATE].refused), 0);
+}
+
+Test(stage4_saturation, case_35_discard_oldest_drops_the_one_that_waited)
+{
+    begin("discard-oldest");
+    client_send_text(clients[LATE], "late\n");
+    client_expect_silence(clients[LATE], 50);
+    release();
+    client_expect_text(clients[LATE], "late\n");
+    end();
+    cr_assert_eq(atomic_load(&recorders[WAITING].messages), 2);
+}
+
+/* The oldest in the queue is a connection's first run: it is put back, not dropped. */
+Test(stage4_saturation, case_35_discard_oldest_loses_no_life_cycle_call)
+{
+    static struct recorder fresh;
+    recorder_init(&fresh);
+    framework_start(&framework, "--workers 1 --queue bounded:1 --saturation discard-oldest");
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_init(&recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        client_echo(clients[i], "hello\n");
+    }
+    framework_await_asleep(&framework);
+    test_point_hold(RUN_BEGINS);
+    client_send_text(clients[BUSY], "busy\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    int newcomer = framework_connect(&framework, &fresh.handler); /* the oldest that waits */
+    framework_await_waiting(&framework, 1);
+    client_send_text(clients[WAITING], "waiting\n");
+    client_send_text(clients[LATE], "late\n");
+    client_expect_silence(clients[LATE], 50);
+    cr_assert_eq(atomic_load(&fresh.calls[LIFE_STARTED]), 0);
+    release();
+    recorder_await(&fresh, calls[LIFE_STARTED], 1);
+    client_expect_text(clients[LATE], "late\n");
+    client_echo(newcomer, "hello\n");
+    end();
+    client_close(newcomer);
+    recorder_expect_whole_life(&fresh);
+}
+
+/* When only such runs wait, the message is what has to go; it is not tried for ever. */
+Test(stage4_saturation, case_35_discard_oldest_among_life_cycle_calls_only)
+{
+    enum { NEWCOMERS = 5 };
+    static struct recorder fresh[NEWCOMERS];
+    int newcomers[NEWCOMERS];
+    begin("discard-oldest");
+    for (int i = 0; i < NEWCOMERS; i++) {
+        recorder_init(&fresh[i]);
+        newcomers[i] = framework_connect(&framework, &fresh[i].handler);
+    }
+    framework_await_waiting(&framework, 1 + NEWCOMERS);
+    client_send_text(clients[LATE], "late\n");
+    client_await_delivered(clients[LATE]);
+    framework_await_waiting(&framework, NEWCOMERS); /* the one that waited is gone, too */
+    framework_await_asleep(&framework);
+    release();
+    for (int i = 0; i < NEWCOMERS; i++) {
+        client_echo(newcomers[i], "hello\n");
+    }
+    end();
+    for (int i = 0; i < NEWCOMERS; i++) {
+        recorder_expect_whole_life(&fresh[i]);
+        client_close(newcomers[i]);
+    }
+}
+
+Test(stage4_saturation, case_35_caller_runs_in_the_dispatcher)
+{
+    begin("caller-runs");
+    test_point_count(DISPATCHER_AWAKE);
+    client_send_text(clients[LATE], "late\n");
+    client_expect_text(clients[LATE], "late\n");
+    pid_t dispatcher = test_point_visitor(DISPATCHER_AWAKE);
+    cr_assert_eq(atomic_load(&recorders[LATE].thread), dispatcher);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    cr_assert_neq(atomic_load(&recorders[WAITING].thread), dispatcher);
+    end();
+}
+
+/* By default nobody's code runs in the dispatcher, and nothing blocks it. */
+Test(stage4_saturation, by_default_handlers_run_in_workers_only)
+{
+    framework_start(&framework, "--workers 1");
+    test_point_count(DISPATCHER_AWAKE);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_init(&recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        client_echo(clients[i], "hello\n");
+    }
+    test_point_hold(RUN_BEGINS);
+    client_send_text(clients[BUSY], "busy\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    client_send_text(clients[WAITING], "waiting\n");
+    client_send_text(clients[LATE], "late\n");
+    framework_await_waiting(&framework, 2);
+    framework_await_asleep(&framework);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    client_expect_text(clients[LATE], "late\n");
+    for (int i = 0; i < CLIENTS; i++) {
+        cr_assert_neq(atomic_load(&recorders[i].thread), test_point_visitor(DISPATCHER_AWAKE));
+    }
+    end();
+}
+
+Test(stage4_saturation, case_35_block_waits_for_room)
+{
+    begin("block");
+    client_send_text(clients[LATE], "late\n");
+    client_expect_silence(clients[LATE], 50);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    client_expect_text(clients[LATE], "late\n");
+    end();
+}
+
+/* Each message of a pipeline is refused for itself; none is forgotten. */
+Test(stage4_saturation, every_message_of_a_pipeline_is_refused)
+{
+    begin("abort");
+    client_send_text(clients[LATE], "a\nb\nc\n");
+    client_half_close(clients[LATE]);
+    client_expect_text(clients[LATE], "refused\nrefused\nrefused\n");
+    framework_await_asleep(&framework);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    client_expect_end(clients[LATE]);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+    }
+}
+
+/* Registering and closing go on while no message is taken. */
+Test(stage4_saturation, connections_come_and_go_while_it_is_saturated)
+{
+    enum { VISITORS = 50 };
+    static struct recorder visitors[VISITORS];
+    static int ends[VISITORS];
+    begin("abort");
+    for (int i = 0; i < VISITORS; i++) {
+        recorder_init(&visitors[i]);
+        ends[i] = framework_connect(&framework, &visitors[i].handler);
+        client_close(ends[i]);
+    }
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    framework_await_closed(&framework, VISITORS);
+    end();
+    for (int i = 0; i < VISITORS; i++) {
+        recorder_expect_whole_life(&visitors[i]);
+    }
+}
+
+/* ---- priority ---- */
+
+Test(stage4_saturation, urgent_connections_go_first)
+{
+    enum { OTHERS = 4 };
+    static struct recorder others[OTHERS];
+    static struct recorder urgent;
+    static struct recorder busy;
+    int ends[OTHERS];
+    recorder_init(&busy);
+    recorder_init(&urgent);
+    framework_start(&framework, "--workers 1 --queue priority");
+    int one = framework_connect(&framework, &busy.handler);
+    int first = framework_connect_urgent(&framework, &urgent.handler);
+    client_echo(one, "hello\n");
+    client_echo(first, "hello\n");
+    for (int i = 0; i < OTHERS; i++) {
+        recorder_init(&others[i]);
+        ends[i] = framework_connect(&framework, &others[i].handler);
+        client_echo(ends[i], "hello\n");
+    }
+    framework_await_asleep(&framework);
+    test_point_hold(RUN_BEGINS);
+    client_send_text(one, "busy\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    for (int i = 0; i < OTHERS; i++) {
+        client_send_text(ends[i], "waiting\n");
+        framework_await_waiting(&framework, (size_t)i + 1);
+    }
+    client_send_text(first, "urgent\n");
+    framework_await_waiting(&framework, OTHERS + 1);
+    test_point_release(RUN_BEGINS);
+    client_expect_text(first, "urgent\n");
+    for (int i = 0; i < OTHERS; i++) {
+        client_expect_text(ends[i], "waiting\n");
+        cr_assert_lt(atomic_load(&urgent.turn), atomic_load(&others[i].turn));
+        cr_assert(i == 0 || atomic_load(&others[i - 1].turn) < atomic_load(&others[i].turn));
+        client_close(ends[i]);
+    }
+    client_close(one);
+    client_close(first);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&urgent);
+    recorder_expect_whole_life(&busy);
+    for (int i = 0; i < OTHERS; i++) {
+        recorder_expect_whole_life(&others[i]);
+    }
+}
