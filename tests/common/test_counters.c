@@ -3,6 +3,7 @@
  */
 #include "common/counters.h"
 #include "helpers.h"
+#include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -14,7 +15,7 @@ TestSuite(counters, .timeout = 60);
 
 enum {
     THREADS = 8,
-    ROUNDS = 10000,
+    RACE_MS = 100, /* many turns on the processor for each thread */
 };
 
 static struct counters *no_counts(void)
@@ -38,12 +39,20 @@ Test(counters, start_at_zero_add_up_and_can_be_set)
     }
 }
 
+struct teller {
+    struct counters *counters;
+    uint64_t rounds;
+};
+
 static void *count(void *argument)
 {
-    struct counters *counters = argument;
-    for (int i = 0; i < ROUNDS; i++) {
-        counters_add(counters, COUNTER_MESSAGES, 1);
-        counters_add(counters, COUNTER_BYTES_OUT, 3);
+    struct teller *teller = argument;
+    double end = test_now() + RACE_MS / 1000.0;
+    while (test_now() < end) {
+        for (int i = 0; i < 1000; i++, teller->rounds++) {
+            counters_add(teller->counters, COUNTER_MESSAGES, 1);
+            counters_add(teller->counters, COUNTER_BYTES_OUT, 3);
+        }
     }
     return NULL;
 }
@@ -51,13 +60,19 @@ static void *count(void *argument)
 Test(counters, lose_nothing_between_threads)
 {
     struct counters *counters = no_counts();
+    struct teller tellers[THREADS];
     pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, count, counters), 0);
-    for (int i = 0; i < THREADS; i++)
+    uint64_t rounds = 0;
+    for (int i = 0; i < THREADS; i++) {
+        tellers[i] = (struct teller){.counters = counters};
+        cr_assert_eq(pthread_create(&threads[i], NULL, count, &tellers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
-    cr_assert_eq(counters_get(counters, COUNTER_MESSAGES), THREADS * ROUNDS);
-    cr_assert_eq(counters_get(counters, COUNTER_BYTES_OUT), 3 * THREADS * ROUNDS);
+        rounds += tellers[i].rounds;
+    }
+    cr_assert_eq(counters_get(counters, COUNTER_MESSAGES), rounds);
+    cr_assert_eq(counters_get(counters, COUNTER_BYTES_OUT), 3 * rounds);
 }
 
 static void print(const struct counters *counters, const char *program, char *text, size_t size)

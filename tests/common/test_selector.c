@@ -350,6 +350,29 @@ SELECTOR_TEST(a_hang_up_is_ready_for_what_is_wanted)
     close(ends[0]);
 }
 
+/* Here the kernel reports the hang-up or the error alone, without saying readable or writable. */
+SELECTOR_TEST(a_pipe_without_its_other_end_is_ready_for_what_is_wanted)
+{
+    struct selection_key reader;
+    struct selection_key writer;
+    int read_from[2];
+    int written_to[2];
+    check(pipe2(read_from, O_NONBLOCK) == 0);
+    check(pipe2(written_to, O_NONBLOCK) == 0);
+    fill_up(written_to[1]);
+    watch_fd(bench, &reader, read_from[0], SELECT_READ);
+    watch_fd(bench, &writer, written_to[1], SELECT_WRITE);
+    check(poll_now(bench) == 0);
+    close(read_from[1]);
+    check(selected_only(bench, poll_now(bench), &reader, SELECT_READ));
+    selector_cancel(&reader);
+    close(written_to[0]);
+    check(selected_only(bench, poll_now(bench), &writer, SELECT_WRITE));
+    selector_cancel(&writer);
+    close(read_from[0]);
+    close(written_to[1]);
+}
+
 SELECTOR_TEST(a_reset_is_ready_for_what_is_wanted)
 {
     static const unsigned interests[] = {SELECT_READ, SELECT_WRITE, SELECT_READ | SELECT_WRITE};
@@ -481,6 +504,23 @@ SELECTOR_TEST(erratum_11_a_key_cancelled_after_select_is_not_delivered)
     check(selector_selected(&bench->selector, 0) == NULL);
     pair_close(fds[0]);
     pair_close(fds[1]);
+}
+
+/* What was selected in the last round has no place in this one. */
+SELECTOR_TEST(cancelling_a_key_of_the_last_round_leaves_this_rounds_keys_alone)
+{
+    struct selection_key old;
+    struct selection_key current;
+    char byte;
+    put(bench->ends[0], "x", 1);
+    watch_fd(bench, &old, bench->ends[1], SELECT_READ);
+    check(selected_only(bench, poll_now(bench), &old, SELECT_READ));
+    check(read(bench->ends[1], &byte, 1) == 1);
+    watch_fd(bench, &current, bench->ends[0], SELECT_WRITE);
+    check(selected_only(bench, poll_now(bench), &current, SELECT_WRITE));
+    selector_cancel(&old);
+    check(selector_selected(&bench->selector, 0) == &current);
+    selector_cancel(&current);
 }
 
 /* The handler of one connection closes another; a new one gets its number before its turn comes. */

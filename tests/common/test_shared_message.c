@@ -6,6 +6,7 @@
  */
 #include "common/shared_message.h"
 #include "helpers.h"
+#include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ TestSuite(shared_message, .timeout = 60);
 
 enum {
     THREADS = 8,
-    ROUNDS = 10000,
+    RACE_MS = 100, /* many turns on the processor for each thread */
 };
 
 Test(shared_message, has_one_reference_and_room_for_its_bytes)
@@ -53,13 +54,17 @@ Test(shared_message, counts_what_is_taken_and_given_back)
 static void *retain_and_release(void *argument)
 {
     struct shared_message *message = argument;
-    for (int i = 0; i < ROUNDS; i++) {
-        shared_message_retain(message);
-        shared_message_release(message);
+    double end = test_now() + RACE_MS / 1000.0;
+    while (test_now() < end) {
+        for (int i = 0; i < 1000; i++) {
+            shared_message_retain(message);
+            shared_message_release(message);
+        }
     }
     return NULL;
 }
 
+/* One reference too few would free the message under the others. */
 Test(shared_message, loses_no_count_between_threads)
 {
     struct shared_message *message = shared_message_create(1);

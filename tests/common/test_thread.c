@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -36,16 +37,39 @@ static void *raise_flag(void *argument)
     return NULL;
 }
 
+static bool await_flag(const atomic_bool *flag)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!atomic_load(flag)) {
+        if (test_left_ms(end) == 0)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
 Test(thread, that_nobody_joins_goes_away_by_itself)
 {
     static atomic_bool ran;
     long before = probe_own_threads(getpid());
     cr_assert_eq(thread_start(NULL, raise_flag, &ran), 0);
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!atomic_load(&ran) && test_left_ms(end) > 0)
-        test_pause_ms(1);
-    cr_assert(atomic_load(&ran));
+    cr_assert(await_flag(&ran));
     cr_assert(probe_await_own_threads(getpid(), before), "its thread is still there");
+}
+
+/* A thread that could still be joined would keep its stack for ever. */
+Test(thread, that_nobody_joins_leaves_nothing_behind)
+{
+    enum { MANY = 500 };
+    static atomic_bool ran[MANY];
+    long before = probe_virtual_kib(getpid());
+    for (int i = 0; i < MANY; i++) {
+        cr_assert_eq(thread_start(NULL, raise_flag, &ran[i]), 0);
+        cr_assert(await_flag(&ran[i]));
+    }
+    long more = probe_virtual_kib(getpid()) - before;
+    if (!probe_sanitized())
+        cr_assert_lt(more, MANY * (THREAD_STACK_SIZE / 1024) / 2, "%ld KiB more", more);
 }
 
 #ifdef __GLIBC__
