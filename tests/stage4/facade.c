@@ -104,7 +104,7 @@ Test(stage4_facade, output_to_a_peer_that_is_gone_ends_a_suspended_connection)
 /* A suspended reader costs nothing, whatever the peer sends. */
 Test(stage4_facade, case_27_suspended_while_the_peer_sends)
 {
-    enum { LINES = 100 };
+    enum { LINES = 20 };
     int client = begin("");
     set_reading(false);
     framework_await_asleep(&framework);

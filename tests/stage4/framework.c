@@ -238,7 +238,14 @@ extern void *interceptor_realloc(void *, size_t) __asm__("__interceptor_realloc"
 extern void *library_realloc(void *, size_t) __asm__("__libc_realloc");
 void *replaced_realloc(void *block, size_t size) __asm__("realloc");
 
-void *replaced_realloc(void *block, size_t size)
+/* ThreadSanitizer comes by here before a thread of its own is ready. */
+#if defined(__clang__)
+#define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define NOT_SANITIZED __attribute__((no_sanitize_thread, no_sanitize_address))
+#endif
+
+NOT_SANITIZED void *replaced_realloc(void *block, size_t size)
 {
     if (failing_reallocations > 0) {
         failing_reallocations--;
