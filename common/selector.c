@@ -130,12 +130,12 @@ int selector_interest(struct selection_key *key, unsigned interest)
     int result = 0;
     mutex_lock(&selector->lock);
     key->interest = (uint8_t)interest;
-    if ((key->ready & interest) == 0)
-        deselect(selector, key);
     if ((interest & ~(unsigned)key->watched) != 0)
         result = watch(selector, key, interest);
     if (result != 0)
         key->interest = SELECT_NOTHING;
+    if ((key->ready & key->interest) == 0)
+        deselect(selector, key);
     mutex_unlock(&selector->lock);
     return result;
 }
