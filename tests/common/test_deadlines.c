@@ -212,6 +212,16 @@ Test(deadlines, the_next_moment_is_the_earliest_of_all)
     cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 6000);
 }
 
+Test(deadlines, the_shortest_limit_is_that_of_those_that_are_set)
+{
+    cr_assert_eq(deadline_limits_shortest(&all), 500);
+    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){0}), INT64_MAX);
+    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.idle = 7}), 7);
+    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.idle = 7, .request = 6}), 6);
+    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.lifetime = 5, .idle = 6}), 5);
+    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.progress = 4, .idle = 6}), 4);
+}
+
 Test(deadlines, each_has_a_name)
 {
     cr_assert_str_eq(deadline_name(DEADLINE_IDLE), "idle timeout");

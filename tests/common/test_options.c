@@ -140,6 +140,16 @@ Test(options, what_is_not_given_has_its_default)
     cr_assert_eq(got.other_flag, false);
 }
 
+Test(options, a_default_can_be_replaced_by_another)
+{
+    struct options options = the_options();
+    char *argv[] = {"prog"};
+    options_set_standard(&options, "--count", "20");
+    cr_assert_eq(options_parse(&options, 1, argv), OPTIONS_SERVE);
+    cr_assert_eq(got.count, 20);
+    cr_assert_eq(got.port, 7000, "and the others stay");
+}
+
 Test(options, a_value_is_the_next_word_or_stands_behind_an_equals_sign)
 {
     accepts("--port 1 --count=7 --colour red --timeout=2 --flag");

@@ -506,6 +506,38 @@ SELECTOR_TEST(erratum_11_a_key_cancelled_after_select_is_not_delivered)
     pair_close(fds[1]);
 }
 
+/* A handler that was given to a worker in this round must not be run by its own event as well. */
+SELECTOR_TEST(a_key_that_lost_its_interest_after_select_is_not_delivered)
+{
+    struct selection_key keys[2];
+    int fds[2][2];
+    int first;
+    select_two(bench, keys, fds, &first);
+    check(selector_interest(&keys[!first], SELECT_NOTHING) == 0);
+    check(selector_selected(&bench->selector, 0) == &keys[first]);
+    check(selector_selected(&bench->selector, 1) == NULL);
+    check(selector_interest(&keys[!first], SELECT_READ) == 0);
+    check(selector_selected(&bench->selector, 1) == NULL);
+    check(poll_now(bench) == 2);
+    check(selector_interest(selector_selected(&bench->selector, 0), SELECT_WRITE) == 0);
+    check(selector_selected(&bench->selector, 0) == NULL);
+    selector_cancel(&keys[0]);
+    selector_cancel(&keys[1]);
+    pair_close(fds[0]);
+    pair_close(fds[1]);
+}
+
+SELECTOR_TEST(a_key_that_keeps_some_of_its_interest_after_select_is_delivered)
+{
+    struct selection_key key;
+    put(bench->ends[0], "x", 1);
+    watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_WRITE);
+    check(poll_now(bench) == 1);
+    check(selector_interest(&key, SELECT_WRITE) == 0);
+    check(selector_selected(&bench->selector, 0) == &key);
+    selector_cancel(&key);
+}
+
 /* What was selected in the last round has no place in this one. */
 SELECTOR_TEST(cancelling_a_key_of_the_last_round_leaves_this_rounds_keys_alone)
 {
@@ -1259,10 +1291,12 @@ HANDLED_TEST(a_kernel_without_memory_leaves_a_key_interested_in_nothing)
     struct selection_key key;
     put(bench->ends[0], "x", 1);
     watch_fd(bench, &key, bench->ends[1], SELECT_READ);
+    check(selected_only(bench, poll_now(bench), &key, SELECT_READ));
     handled.refuse = true;
     check(selector_interest(&key, SELECT_READ | SELECT_WRITE) == -1);
     check(errno == ENOMEM);
     check(key.interest == SELECT_NOTHING);
+    check(selector_selected(&bench->selector, 0) == NULL);
     check(poll_now(bench) == 0);
     handled.refuse = false;
     check(selector_interest(&key, SELECT_READ | SELECT_WRITE) == 0);
@@ -1323,6 +1357,18 @@ Test(selector, providers_are_chosen_by_name)
     cr_assert_str_eq(option.name, "--selector");
     cr_assert_str_eq(option.standard, selector_providers[0]->name, "the best one comes first");
     cr_assert(choose(option.standard, &provider));
+}
+
+Test(selector, the_option_names_the_providers_there_are)
+{
+    char expected[128] = "one of ";
+    const struct selector_provider *provider;
+    struct option option = selector_provider_option(&provider);
+    for (size_t i = 0; selector_providers[i] != NULL; i++) {
+        strcat(expected, i > 0 ? ", " : "");
+        strcat(expected, selector_providers[i]->name);
+    }
+    cr_assert_str_eq(option.takes, expected);
 }
 
 Test(selector, other_names_choose_nothing)

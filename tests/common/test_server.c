@@ -29,6 +29,7 @@ static int parse(const char *command_line)
     char *argv[64] = {"stage9-test"};
     int argc = 1;
     struct options options;
+    bool urgent = strstr(command_line, "--priority-port") != NULL;
     struct capture out;
     struct capture err;
     snprintf(words, sizeof(words), "%s", command_line);
@@ -36,6 +37,8 @@ static int parse(const char *command_line)
         argv[argc++] = word;
     options_init(&options, "stage9-test", "a server");
     server_options(&options, &settings, "7009");
+    if (urgent) /* not all servers have it */
+        server_urgent_option(&options, &settings);
     capture_start(&out, STDOUT_FILENO);
     capture_start(&err, STDERR_FILENO);
     int status = options_parse(&options, argc, argv);
@@ -366,6 +369,65 @@ Test(server, ignores_sigpipe)
     open_server("--port 0");
     sigaction(SIGPIPE, NULL, &action);
     cr_assert_eq(action.sa_handler, SIG_IGN);
+    server_close(&server);
+}
+
+/* ---- a second port ---- */
+
+Test(server, has_one_port_unless_it_is_told_otherwise)
+{
+    accepts("--port 0");
+    cr_assert_eq(settings.urgent_port, -1);
+    accepts("--priority-port none");
+    cr_assert_eq(settings.urgent_port, -1);
+    accepts("--priority-port 0");
+    cr_assert_eq(settings.urgent_port, 0);
+    accepts("--priority-port 65535");
+    cr_assert_eq(settings.urgent_port, 65535);
+    refuses("--priority-port 65536", "--priority-port: not a port number or none: 65536");
+    refuses("--priority-port non", "--priority-port: not a port number or none: non");
+    refuses("--priority-port=", "--priority-port: not a port number or none: ");
+    refuses("--priority-port", "--priority-port: needs a value: N");
+}
+
+Test(server, says_where_its_second_port_is)
+{
+    char text[256];
+    char expected[256];
+    long before = probe_descriptors(getpid());
+    open_server("--port 0 --priority-port 0");
+    announce(text, sizeof(text));
+    char place[ENDPOINT_TEXT_SIZE];
+    endpoint_format(&server.urgent_listener.endpoint, place);
+    snprintf(expected, sizeof(expected),
+             "stage9-test: echo on 127.0.0.1:%u\nstage9-test: urgent echo on %s\n",
+             port_of_server(), place);
+    cr_assert_str_eq(text, expected);
+    server_close(&server);
+    cr_assert_eq(probe_descriptors(getpid()), before);
+}
+
+Test(server, that_cannot_listen_on_its_second_port_holds_nothing)
+{
+    char text[256];
+    char expected[256];
+    char command_line[64];
+    struct server second;
+    struct capture capture;
+    open_server("--port 0");
+    long before = probe_descriptors(getpid());
+    snprintf(command_line, sizeof(command_line), "--port 0 --priority-port %u", port_of_server());
+    accepts(command_line);
+    second.settings = settings;
+    capture_start(&capture, STDERR_FILENO);
+    int result = server_open(&second, "stage9-test");
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(result, -1);
+    snprintf(expected, sizeof(expected),
+             "stage9-test: cannot listen on 127.0.0.1:%u: Address already in use\n",
+             port_of_server());
+    cr_assert_str_eq(text, expected);
+    cr_assert_eq(probe_descriptors(getpid()), before);
     server_close(&server);
 }
 

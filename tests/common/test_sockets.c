@@ -58,6 +58,29 @@ Test(sockets, anything_else_is_no_address)
     }
 }
 
+Test(sockets, a_peer_has_an_address_as_long_as_it_is_there)
+{
+    int ends[2];
+    char text[ENDPOINT_TEXT_SIZE];
+    char expected[64];
+    struct endpoint peer;
+    struct sockaddr_in own;
+    socklen_t length = sizeof(own);
+    tcp_pair_open(ends);
+    cr_assert_eq(getsockname(ends[1], (struct sockaddr *)&own, &length), 0);
+    endpoint_of_peer(&peer, ends[0]);
+    endpoint_format(&peer, text);
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u", (unsigned)ntohs(own.sin_port));
+    cr_assert_str_eq(text, expected);
+    close_with_reset(ends[1]);
+    cr_assert(test_await(ends[0], POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    endpoint_of_peer(&peer, ends[0]);
+    static const struct endpoint nobody;
+    cr_assert_eq(memcmp(&peer, &nobody, sizeof(peer)), 0);
+    endpoint_format(&peer, text); /* what is logged of it is of no interest, but must not crash */
+    close(ends[0]);
+}
+
 /* ---- listening ---- */
 
 static struct endpoint loopback(unsigned port)
