@@ -121,7 +121,7 @@ Test(chat_coming_and_going, erratum_03_sixty_that_come_and_go)
 
 Test(chat_coming_and_going, erratum_04_no_descriptor_is_left_behind)
 {
-    enum { VISITS = 3000 };
+    enum { VISITS = 3000, AT_A_TIME = 250 };
     struct server_process server = server_start("--app chat");
     char nick[CHAT_NICK_SIZE];
     int stays = chat_join(&server, nick);
@@ -134,8 +134,10 @@ Test(chat_coming_and_going, erratum_04_no_descriptor_is_left_behind)
             client_close(fd);
         }
         take_what_is_there(stays);
+        if ((i + 1) % AT_A_TIME == 0) {
+            server_await_counter(&server, "closed", i + 1);
+        }
     }
-    server_await_counter(&server, "closed", VISITS);
     take_what_is_there(stays);
     cr_assert(probe_await_descriptors(server.pid, before),
               "%ld descriptors before %d visits, %ld after", before, VISITS,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(chat_commands, .timeout = 60);
+TestSuite(chat_commands, .timeout = 120);
 
 #define BAD_NICK   "ERR a nickname has 1 to 24 letters, digits, - and _"
 #define NO_COMMAND "ERR no such command; /help tells which there are"

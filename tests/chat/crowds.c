@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(chat_crowds, .timeout = 90);
+TestSuite(chat_crowds, .timeout = 120);
 
 /** Lines are numbered by sender; each receiver remembers which one has to come next. */
 struct numbers {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(chat_talking, .timeout = 60);
+TestSuite(chat_talking, .timeout = 120);
 
 Test(chat_talking, the_server_says_that_it_is_a_chat)
 {
