@@ -221,6 +221,8 @@ run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-serve
 
 run_makefile = 'makefile=tests/makefile.sh'
 
+run_threads = $(if $(wildcard docs/threads.md),'threads=tests/threads_table.sh')
+
 ifneq ($(SERVER),)
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
@@ -234,7 +236,7 @@ endif
 .PHONY: test
 test: all test-build
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
-	    $(if $(SANITIZER),,$(run_faulty) $(run_makefile))
+	    $(if $(SANITIZER),,$(run_faulty) $(run_makefile) $(run_threads))
 
 ## test-common: run the tests of common/
 .PHONY: test-common
@@ -262,6 +264,11 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 .PHONY: test-docs
 test-docs: all
 	@tests/run.sh 'documents=BUILD=$(OUT) tests/docs.sh'
+
+## test-threads: compare docs/threads.md, who may call what with which lock, with the sources
+.PHONY: test-threads
+test-threads:
+	@tests/run.sh $(run_threads)
 
 ## test-build: build all tests and run none
 .PHONY: test-build
