@@ -137,6 +137,12 @@ static void expect_fate(const struct job *job, int runs, int drops)
                  atomic_load(&job->drops), drops);
 }
 
+/* A stand-in for pthread_create(). */
+static int no_thread(void)
+{
+    return EAGAIN;
+}
+
 /* ---- executors ---- */
 
 static struct executor_settings settings_of(size_t core, size_t most,
@@ -559,13 +565,18 @@ Test(executor, block_has_the_submitter_wait_for_room)
     struct saturated all;
     struct submission submission;
     saturate(&all, &saturation_block);
+    all.oldest.gate = &all.gate;
     submit_in_thread(&submission, &all.executor, &all.one_more);
     AWAIT(executor_stats(&all.executor).blocked == 1);
     cr_assert_eq(atomic_load(&submission.result), -1);
     expect_load(&all.executor, 1, 1);
+    struct counters counters = {0};
+    executor_count(&all.executor, &counters);
+    cr_assert_eq(counters_get(&counters, COUNTER_TASKS_BLOCKED), 1);
     gate_let(&all.gate, 1);
-    expect_result(&submission, true);
-    finish(&all.executor);
+    expect_result(&submission, true); /* the worker is busy again, but there is room */
+    expect_load(&all.executor, 1, 1);
+    let_and_finish(&all);
     expect_fate(&all.oldest, 1, 0);
     expect_fate(&all.one_more, 1, 0);
     cr_assert_eq(all.executor.stats.blocked, 1);
@@ -630,6 +641,43 @@ Test(executor, block_never_waits_for_a_thread_that_has_ended)
     }
 }
 
+/* Several submitters are blocked, the last thread ends, and there is no other. */
+static void block_without_threads(const struct executor_settings *settings, struct gate *gate)
+{
+    enum { BLOCKED = 4 };
+    struct executor executor;
+    struct job busy;
+    struct job jobs[BLOCKED];
+    struct submission submissions[BLOCKED];
+    executor_open(&executor, settings);
+    jobs_init(&busy, 1, &executor, gate);
+    jobs_init(jobs, BLOCKED, &executor, NULL);
+    cr_assert(executor_submit(&executor, &busy.task));
+    for (int i = 0; i < BLOCKED; i++)
+        submit_in_thread(&submissions[i], &executor, &jobs[i]);
+    AWAIT(executor_stats(&executor).blocked == BLOCKED);
+    faults.thread = no_thread;
+    gate_let(gate, 1);
+    for (int i = 0; i < BLOCKED; i++) {
+        AWAIT_OR(atomic_load(&submissions[i].result) != -1, "the submitter is still blocked");
+        pthread_join(submissions[i].thread, NULL);
+    }
+    faults.thread = NULL;
+    finish(&executor);
+    for (int i = 0; i < BLOCKED; i++) /* some may have got in while the thread had not ended yet */
+        expect_fate(&jobs[i], atomic_load(&submissions[i].result), 0);
+}
+
+Test(executor, block_ends_when_the_last_thread_has_ended_and_no_other_can_be_had)
+{
+    struct gate gate;
+    struct executor_settings settings = settings_of(0, 1, &task_queue_direct, 0, &saturation_block);
+    settings.keep_alive = 0;
+    gate_init(&gate);
+    for (int round = 0; round < 50; round++)
+        block_without_threads(&settings, &gate);
+}
+
 /* What never is full never asks its policy. */
 Test(executor, with_an_unbounded_queue_no_policy_is_asked)
 {
@@ -664,11 +712,6 @@ Test(executor, policies_have_the_names_that_users_type)
 }
 
 /* ---- no thread to be had ---- */
-
-static int no_thread(void)
-{
-    return EAGAIN;
-}
 
 /* Whatever the policy: a task that waits for a first thread could wait for ever. */
 Test(executor, without_a_single_thread_nothing_is_accepted)
@@ -778,6 +821,32 @@ Test(executor, insisting_wakes_an_idle_thread)
     finish(&executor);
 }
 
+/* ---- counting ---- */
+
+Test(executor, its_counters_go_to_the_server_s)
+{
+    static const struct saturation_policy *const policies[] = {
+        &saturation_abort, &saturation_caller_runs, &saturation_discard};
+    static const enum counter expected[] = {COUNTER_TASKS_ABORTED, COUNTER_TASKS_BY_CALLER,
+                                            COUNTER_TASKS_DISCARDED};
+    for (int i = 0; i < 3; i++) {
+        struct counters counters = {0};
+        struct saturated all;
+        saturate(&all, policies[i]);
+        executor_submit(&all.executor, &all.one_more.task);
+        executor_count(&all.executor, &counters);
+        for (int j = 0; j < 3; j++)
+            cr_assert_eq(counters_get(&counters, expected[j]), i == j, "%s", policies[i]->name);
+        cr_assert_eq(counters_get(&counters, COUNTER_MOST_THREADS), 1);
+        cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 0);
+        gate_let(&all.gate, 1);
+        AWAIT(executor_stats(&all.executor).completed == 2);
+        executor_count(&all.executor, &counters);
+        cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 2);
+        finish(&all.executor);
+    }
+}
+
 /* ---- shutdown ---- */
 
 Test(executor, an_orderly_shutdown_runs_what_waits)
@@ -794,6 +863,22 @@ Test(executor, an_orderly_shutdown_runs_what_waits)
     expect_fate(&all.one_more, 0, 0);
     cr_assert_eq(executor_stats(&all.executor).aborted, 0, "refused, but not by the policy");
     executor_close(&all.executor);
+}
+
+/* The thread is woken twice, for the task and for the end: the task comes first. */
+Test(executor, an_orderly_shutdown_runs_what_was_submitted_a_moment_before)
+{
+    for (int round = 0; round < 200; round++) {
+        struct executor executor;
+        struct job jobs[2];
+        open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
+        jobs_init(jobs, 2, &executor, NULL);
+        cr_assert(executor_submit(&executor, &jobs[0].task));
+        AWAIT(executor_stats(&executor).idle == 1);
+        cr_assert(executor_submit(&executor, &jobs[1].task));
+        finish(&executor);
+        expect_fate(&jobs[1], 1, 0);
+    }
 }
 
 Test(executor, an_immediate_shutdown_drops_what_waits)
