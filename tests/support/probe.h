@@ -45,7 +45,8 @@ bool probe_await_descriptors(pid_t pid, long most);
 /**
  * The part of @p milliseconds in which the process ran or wanted to run, all its threads together:
  * 0 for one that sleeps, 1 for one that spins, however busy the machine is. (Where the system does
- * not tell how long a thread waited for a core, only the CPU time that it got.)
+ * not tell how long a thread waited for a core, only the CPU time that it got.) A busy time is
+ * watched again, a few times, and the least counts: one that spins does so each time.
  */
 double probe_busy_during(pid_t pid, int milliseconds);
 
