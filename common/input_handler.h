@@ -40,6 +40,12 @@ struct input_handler_verbs {
     void (*refuse_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);
 
+    /**
+     * There is no memory for the connection: the handler is not going to be used, and hears nothing
+     * else. NULL: there is nothing to do then. The thread that accepts.
+     */
+    void (*unused)(struct input_handler *self);
+
     /* The life cycle; NULL: there is nothing to do then. */
 
     /** There is a connection; output may be queued already. */

@@ -17,6 +17,8 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
     selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_stands);
     status_change_queue_init(&dispatcher->changes);
     future_monitor_init(&dispatcher->monitor);
+    mutex_init(&dispatcher->end_lock);
+    condition_init(&dispatcher->end);
     dispatcher->now = clock_ms();
     dispatcher->next_sweep = INT64_MAX;
     return 0;
@@ -24,6 +26,8 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
 
 void dispatcher_close(struct dispatcher *dispatcher)
 {
+    condition_destroy(&dispatcher->end);
+    mutex_destroy(&dispatcher->end_lock);
     future_monitor_destroy(&dispatcher->monitor);
     status_change_queue_destroy(&dispatcher->changes);
     selector_guard_destroy(&dispatcher->guard);
@@ -34,14 +38,17 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The key is registered without interest: that begins when the handler's `started` has run, which
- * the status change asks for. No wakeup beside the guard's: the queue is looked at after select.
+ * the status change asks for.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
                                  struct input_handler *handler)
 {
     struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, urgent, handler);
-    if (adapter == NULL)
+    if (adapter == NULL) {
+        if (handler->verbs->unused != NULL)
+            handler->verbs->unused(handler);
         return false;
+    }
     handler_adapter_live_to(adapter, LIFE_STARTING);
     atomic_fetch_add(&dispatcher->registered, 1);
     selector_guard_acquire(&dispatcher->guard);
@@ -244,6 +251,21 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         sweep(dispatcher);
     }
+    mutex_lock(&dispatcher->end_lock);
+    dispatcher->ended = true;
+    condition_broadcast(&dispatcher->end);
+    mutex_unlock(&dispatcher->end_lock);
+}
+
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    mutex_lock(&dispatcher->end_lock);
+    bool in_time = true;
+    while (!dispatcher->ended && in_time)
+        in_time = condition_wait_until(&dispatcher->end, &dispatcher->end_lock, deadline_ms);
+    bool ended = dispatcher->ended;
+    mutex_unlock(&dispatcher->end_lock);
+    return ended;
 }
 
 void dispatcher_stop(struct dispatcher *dispatcher)

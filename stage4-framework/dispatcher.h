@@ -30,6 +30,9 @@ struct dispatcher {
     struct status_change_queue changes;
     struct future_monitor monitor; /* of the runs' futures */
     atomic_bool stop_asked;
+    struct mutex end_lock;
+    struct condition end; /* of dispatcher_dispatch() */
+    bool ended GUARDED_BY(&end_lock);
     atomic_size_t registered; /* adapters, from registration to unregistration */
 
     /* The dispatcher's thread's own. */
@@ -59,7 +62,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher);
 /**
  * Begins to serve a connection with a handler. The dispatcher owns both from then on: `stopped` is
  * the last that the handler hears. False if that is not possible; fd stays the caller's, and the
- * handler has heard `stopped` too.
+ * handler has heard `stopped`, or `unused`.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
                                  struct input_handler *handler);
@@ -72,6 +75,9 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
 
 /** Brings those counters up to date that others keep. Any thread. */
 void dispatcher_count(struct dispatcher *dispatcher);
+
+/** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
 
 /** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
  */

@@ -55,6 +55,8 @@ static int serve(struct server *server, const struct choice *choice, struct part
     server_announce(server, choice->application->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
+    if (!dispatcher_await(&parts->dispatcher, clock_ms() + server->settings.drain_timeout))
+        service_cut_short(&server->service); /* under some policies it may be held up itself */
     pthread_join(parts->dispatcher_thread, NULL);
     executor_shutdown(&parts->executor, false);
     while (!executor_await(&parts->executor, clock_ms() + 1000))

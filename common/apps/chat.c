@@ -390,10 +390,16 @@ static void stopped(struct input_handler *self, struct channel_facade *facade)
     free(user_of(self));
 }
 
+static void unused(struct input_handler *self)
+{
+    free(user_of(self));
+}
+
 static const struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
     .refuse_input = refuse_input,
+    .unused = unused,
     .started = started,
     .stopping = stopping,
     .stopped = stopped,

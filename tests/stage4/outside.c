@@ -242,3 +242,34 @@ Test(stage4_outside, overload_wait)
     client_close(first);
     server_stop(&server);
 }
+
+/* Policies that hold the dispatcher itself up do not hold up the end. */
+static void stop_while_held_up(const char *policy, const char *counter)
+{
+    enum { BLOCK_MS = 10000 };
+    struct server_process server =
+        server_start("--workers 1 --queue direct --saturation %s --block-ms %d --drain-timeout 0.5",
+                     policy, BLOCK_MS);
+    int first = client_connect(&server);
+    int second = client_connect(&server);
+    client_send_text(first, "a worker has this\n");
+    server_await_counter(&server, "messages", 1);
+    client_send_text(second, "and the dispatcher this\n");
+    server_await_counter(&server, counter, 1);
+    double begin = test_now();
+    server_stop(&server);
+    double took = test_now() - begin;
+    cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "%s: the end took %.1f s", policy, took);
+    client_close(first);
+    client_close(second);
+}
+
+Test(stage4_outside, case_39_drain_timeout_holds_under_block)
+{
+    stop_while_held_up("block", "tasks_blocked");
+}
+
+Test(stage4_outside, case_39_drain_timeout_holds_under_caller_runs)
+{
+    stop_while_held_up("caller-runs", "tasks_by_caller");
+}
