@@ -348,13 +348,14 @@ static void tell_to_stop(void)
 
 Test(stage3_schedules, stopping_waits_for_the_worker_and_its_reply)
 {
-    white_box_start(&box, "--workers 1 --drain-timeout 60");
+    white_box_start(&box, "--workers 1 --drain-timeout 60 --priority-port 0");
     int client = white_box_connect(&box);
     int waiting = white_box_connect(&box);
     white_box_hold_worker(&box, client, "being processed\n");
     client_send_text(waiting, "still in the queue\n");
     white_box_await(&box, COUNTER_BYTES_IN, strlen("being processed\nstill in the queue\n"));
     tell_to_stop();
+    client_await_refusal(&box.urgent);
     test_point_release(WORKER_BEGINS);
     client_expect_text(client, "being processed\n");
     client_expect_end(client);
@@ -570,5 +571,39 @@ Test(stage3_schedules, case_29_a_worker_goes_on_with_the_next_client_after_a_tur
     free(lines);
     client_close(firehose);
     client_close(other);
+    white_box_stop(&box);
+}
+
+/* ---- case 30: a flood of connections ---- */
+
+/* The reactor accepts some, and then looks at the other events of the round. */
+Test(stage3_schedules, case_30_accepts_have_a_limit_in_each_round)
+{
+    enum { FLOOD = 40, LIMIT = 16 };
+    int flood[FLOOD];
+    white_box_start(&box, "--workers 1");
+    int client = white_box_connect(&box);
+    white_box_hold_worker(&box, client, "first\n");
+    test_point_hold(REACTOR_SELECTS);
+    test_point_release(WORKER_BEGINS);
+    client_expect_text(client, "first\n");
+    test_point_await_held(REACTOR_SELECTS, 1);
+    for (int i = 0; i < FLOOD; i++) {
+        flood[i] = client_connect(&box.process);
+    }
+    client_send_text(client, "established\n");
+    client_await_delivered(client);
+    test_point_hold(REACTOR_BARRIER);
+    test_point_release(REACTOR_SELECTS);
+    test_point_await_held(REACTOR_BARRIER, 1);
+    cr_assert_eq(white_box_counter(&box, COUNTER_ACCEPTED), 1 + LIMIT);
+    client_expect_text(client, "established\n");
+    test_point_release(REACTOR_BARRIER);
+    white_box_await(&box, COUNTER_ACCEPTED, 1 + FLOOD);
+    for (int i = 0; i < FLOOD; i++) {
+        client_echo(flood[i], "accepted\n");
+        client_close(flood[i]);
+    }
+    client_close(client);
     white_box_stop(&box);
 }
