@@ -30,10 +30,10 @@ struct dispatcher {
     struct status_change_queue changes;
     struct future_monitor monitor; /* of the runs' futures */
     atomic_bool stop_asked;
+    atomic_size_t registered; /* adapters, from registration to unregistration */
     struct mutex end_lock;
     struct condition end; /* of dispatcher_dispatch() */
     bool ended GUARDED_BY(&end_lock);
-    atomic_size_t registered; /* adapters, from registration to unregistration */
 
     /* The dispatcher's thread's own. */
     struct handler_adapter *adapters; /* those that have begun to run; doubly linked */

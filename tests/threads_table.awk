@@ -46,7 +46,7 @@ BEGIN {
     split("selector_guard.lock guard selector.lock selector handler_adapter.state_lock state " \
         "status_change_queue.lock changes output_queue.lock output executor.lock executor " \
         "future_monitor.lock future buffer_factory.lock buffers admission.lock admission " \
-        "service.lock service application application", names, " ")
+        "service.lock service dispatcher.end_lock end application application", names, " ")
     for (i = 1; i in names; i += 2) {
         short[names[i]] = names[i + 1]
         lock_name[++lock_count] = names[i]
