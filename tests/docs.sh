@@ -13,8 +13,9 @@
 # Each block is run by a bash of its own, in the top folder, with the servers of BUILD. A command
 # has some seconds to produce its output, so that a server started with & can take its time; what
 # comes later counts for the next command. What a block leaves running is ended with it. Servers
-# listen on the ports that the documents name: in a network of their own where that can be had;
-# elsewhere a port in use makes the block fail, and says so.
+# listen on the ports that the documents name. Where that can be had, each block has a network of
+# its own, and several run at a time; elsewhere one follows the other, and a port in use makes a
+# block fail, and says so.
 #
 # Prints what failed, and "N passed, N failed" at the end.
 set -u
@@ -24,17 +25,15 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 DEADLINE=10     # seconds for a command's output
 BLOCK_BUDGET=40 # seconds for a block
 
-if [ -z "${DOCS_NETWORK:-}" ]; then
-    export DOCS_NETWORK=shared
-    if unshare -rn ip link set lo up 2>/dev/null; then
-        export DOCS_NETWORK=own
-        exec unshare -rn sh -c 'ip link set lo up && exec "$@"' docs "$0" "$@"
-    fi
+tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd || exit 1
+
+own_network=() jobs=1
+if unshare -rn ip link set lo up 2>/dev/null; then
+    own_network=(unshare -rn sh -c 'ip link set lo up && exec "$@"' docs) jobs=3
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
-block=''
-trap '[ -z "$block" ] || kill -- "-$block" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 [ $# -gt 0 ] || set -- README.md stage[1-5]-*/README.md docs/*.md
@@ -66,11 +65,13 @@ fail() { # WHERE WHAT
 
 # ---- commands -----------------------------------------------------------------------------------
 
-# Splits the console blocks of a document into files: N/where, and N/1.command, N/1.expected, ...
-split_blocks() { # DOCUMENT FOLDER
-    mkdir -p "$2"
-    awk -v folder="$2" '
-        /^```console$/ { n++; k = 0; inside = 1; next_is_command = 1
+# Splits the console blocks of the documents into files: N/where, and N/1.command, N/1.expected, ...
+split_blocks() { # FOLDER DOCUMENT...
+    local folder=$1
+    shift
+    mkdir -p "$folder"
+    awk -v folder="$folder" '
+        /^```console$/ { n++; k = 0; inside = 1
                          system("mkdir " folder "/" n)
                          print FILENAME ":" FNR >(folder "/" n "/where"); next }
         /^```/ { inside = 0 }
@@ -79,7 +80,7 @@ split_blocks() { # DOCUMENT FOLDER
                  print substr($0, 3) >command; printf "" >output; continues = 1; next }
         /^> / && continues { print substr($0, 3) >command; next }
         k == 0 { print FILENAME ":" FNR ": a block begins with a command" >"/dev/stderr"; next }
-        { continues = 0; print >output }' "$1"
+        { continues = 0; print >output }' "$@"
 }
 
 # What runs one block: a script for a bash of its own. Leaves a file "mismatch", or else "seen", how
@@ -125,17 +126,21 @@ done
 echo "$seen" >"$folder/seen"
 END_OF_SCRIPT
 
+# Runs one block. timeout makes a process group of all that the block starts.
 run_block() { # FOLDER
-    local where
-    where=$(cat "$1/where")
-    # timeout makes a process group of its own, of all that the block starts.
-    (cd "$top" && exec timeout "$BLOCK_BUDGET" bash "$work/run_block" "$1" "$DEADLINE") &
-    block=$!
-    wait "$block" 2>/dev/null
-    while kill -- "-$block" 2>/dev/null; do # what it left running
+    cd "$top" || exit
+    timeout "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
+    local group=$!
+    trap 'kill -- "-$group" 2>/dev/null; exit 1' TERM
+    wait "$group" 2>/dev/null
+    while kill -- "-$group" 2>/dev/null; do # what it left running
         sleep 0.02
     done
-    block=''
+}
+
+judge_block() { # FOLDER
+    local where
+    where=$(cat "$1/where")
     if [ -e "$1/mismatch" ]; then
         fail "$where" 'what is shown is not what happens'
         sed 's/^/    /' "$1/mismatch"
@@ -149,14 +154,31 @@ run_block() { # FOLDER
     fi
 }
 
-run_blocks() { # DOCUMENT
-    local folder n
-    folder=$work/blocks/$1
-    split_blocks "$1" "$folder"
-    for ((n = 1; ; n++)); do
-        [ -e "$folder/$n/where" ] || break
-        run_block "$folder/$n"
+# Runs the blocks whose numbers come from standard input, so many at a time.
+run_some() { # HOW_MANY
+    local n running=0
+    while read -r n; do
+        if [ "$running" -ge "$1" ]; then
+            wait -n
+            running=$((running - 1))
+        fi
+        run_block "$work/blocks/$n" &
+        running=$((running + 1))
     done
+    wait
+}
+
+# One make at a time: two would build the same things.
+run_blocks() { # DOCUMENT...
+    local n
+    split_blocks "$work/blocks" "$@"
+    (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
+    (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
+    run_some 1 <"$work/with_make"
+    run_some "$jobs" < <(grep -vxFf "$work/with_make" "$work/all")
+    while read -r n; do
+        judge_block "$work/blocks/$n"
+    done <"$work/all"
 }
 
 # The make commands of blocks that are not run: does make know what is asked for?
@@ -235,8 +257,8 @@ for document in "${documents[@]}"; do
     check_test_names "$document"
     check_make_commands "$document"
     case $document in stage*) check_files_named "$document" ;; esac
-    run_blocks "$document"
 done
+run_blocks "${documents[@]}"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
