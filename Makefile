@@ -219,6 +219,8 @@ need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty
 run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-server \
     CONFORMANCE=$(OUT)/tests/conformance tests/faulty/run.sh')
 
+run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh')
+
 run_makefile = 'makefile=tests/makefile.sh'
 
 run_threads = $(if $(wildcard docs/threads.md),'threads=tests/threads_table.sh')
@@ -236,7 +238,7 @@ endif
 .PHONY: test
 test: all test-build
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
-	    $(if $(SANITIZER),,$(run_faulty) $(run_makefile) $(run_threads))
+	    $(if $(SANITIZER),,$(run_faulty) $(run_docs) $(run_makefile) $(run_threads))
 
 ## test-common: run the tests of common/
 .PHONY: test-common
@@ -262,8 +264,8 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 
 ## test-docs: show that what the documents show is what happens
 .PHONY: test-docs
-test-docs: all
-	@tests/run.sh 'documents=BUILD=$(OUT) tests/docs.sh'
+test-docs: all test-build
+	@tests/run.sh $(run_docs)
 
 ## test-threads: compare docs/threads.md, who may call what with which lock, with the sources
 .PHONY: test-threads
