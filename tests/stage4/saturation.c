@@ -139,6 +139,9 @@ Test(stage4_saturation, case_35_discard_oldest_among_life_cycle_calls_only)
     framework_await_waiting(&framework, NEWCOMERS); /* the one that waited is gone, too */
     framework_await_asleep(&framework);
     release();
+    for (int i = 0; i < NEWCOMERS; i++) { /* before any of them may take another's place */
+        recorder_await(&fresh[i], calls[LIFE_STARTED], 1);
+    }
     for (int i = 0; i < NEWCOMERS; i++) {
         client_echo(newcomers[i], "hello\n");
     }
