@@ -9,8 +9,8 @@
 #
 # and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
 # queues--some-heading if it has no {#name} of its own. Doxygen eats one percent sign in inline
-# code, so it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced code
-# stays as it is.
+# code, so it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced and
+# indented code stays as it is.
 #
 # A line that is nothing but a link with a name in its text, as
 #
@@ -160,6 +160,10 @@ FNR == 1 {
 
 /^ *```/ { fenced = !fenced }
 fenced || /^ *```/ { print; next }
+
+# Indented by four after an empty line: code, or a picture.
+/^    / && may_be_code { print; next }
+{ may_be_code = $0 == "" }
 
 /^#+ / && !/\{#[^}]*\} *$/ {
     match($0, /^#+ /)
