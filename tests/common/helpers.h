@@ -77,9 +77,13 @@ void capture_start(struct capture *capture, int fd);
 /** The text so far goes to text, cut at size; the descriptor is what it was before. */
 void capture_stop(struct capture *capture, char *text, size_t size);
 
-/* ---- memory ---- */
+/* ---- limits ---- */
 
-/** Whether the tests may take all memory: not under a sanitizer, which needs some itself. */
+/** Whether a limit set by setrlimit(2) is kept by the system: valgrind answers that call itself. */
+bool limits_are_real(void);
+
+/** Whether the tests may take all memory: not under a sanitizer or valgrind, which need some
+ * themselves. */
 bool memory_can_run_out(void);
 
 /** From now on malloc() returns NULL for all sizes from 24 bytes on. No assertion before

@@ -244,7 +244,7 @@ TestSuite(no_memory, .timeout = 60);
 Test(no_memory, buffer_factory_takes_all_or_nothing)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     struct buffer_factory factory;
     buffer_factory_init(&factory, 10);
     struct segment *held = buffer_factory_take(&factory, 1);

@@ -719,7 +719,7 @@ Test(input_queue, does_what_a_plain_array_does)
 Test(no_memory, input_queue_fill_says_so_and_leaves_the_bytes_in_the_socket)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     struct bench bench;
     bench_open(&bench, ROOMY);
     put(bench.ends[0], "abc", 3);
@@ -738,7 +738,7 @@ Test(no_memory, input_queue_fill_says_so_and_leaves_the_bytes_in_the_socket)
 Test(no_memory, input_queue_dequeue_fails_and_leaves_the_message_there)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     static unsigned char data[2 * SEGMENT_SIZE];
     struct bench bench;
     struct message message;

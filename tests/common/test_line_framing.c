@@ -403,7 +403,7 @@ Test(line_framing, the_input_limit_has_room_for_the_longest_line_and_no_more)
 Test(no_memory, line_framing_says_so_and_finds_the_line_later)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     static char text[SEGMENT_SIZE + 2];
     struct bench bench;
     struct message line;

@@ -1101,7 +1101,7 @@ static void break_for_memory(size_t length, bool share)
 Test(no_memory, output_queue_breaks_because_a_byte_is_lost)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     break_for_memory(100, false);
     break_for_memory(100, true);
 }
@@ -1109,7 +1109,7 @@ Test(no_memory, output_queue_breaks_because_a_byte_is_lost)
 Test(no_memory, output_queue_that_has_no_room_for_all_of_a_message_drops_it)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     struct bench bench;
     bench_open(&bench, roomy);
     buffer_factory_give_back(&bench.factory, buffer_factory_take(&bench.factory, 2));
@@ -1125,7 +1125,7 @@ Test(no_memory, output_queue_that_has_no_room_for_all_of_a_message_drops_it)
 Test(no_memory, output_queue_needs_none_for_what_the_socket_takes)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     struct bench bench;
     bench_open(&bench, roomy);
     pretended.room = SIZE_MAX;

@@ -447,6 +447,8 @@ static size_t free_descriptors(void)
 
 Test(server, takes_as_many_connections_as_the_descriptor_limit_allows)
 {
+    if (!limits_are_real())
+        cr_skip_test("not under valgrind");
     char text[256];
     struct rlimit limit = {.rlim_cur = 50, .rlim_max = 100};
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -475,6 +477,8 @@ Test(server, takes_as_many_connections_as_it_was_told_to)
 
 Test(server, takes_one_connection_at_least)
 {
+    if (!limits_are_real())
+        cr_skip_test("not under valgrind");
     char text[256];
     struct rlimit limit;
     open_server("--port 0");

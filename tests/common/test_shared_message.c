@@ -114,7 +114,7 @@ Test(shared_message, is_freed_by_whoever_comes_last_and_not_before)
 Test(no_memory, shared_message_is_not_made)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     memory_take_all();
     struct shared_message *message = shared_message_create(100);
     memory_give_back();

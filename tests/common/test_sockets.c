@@ -383,6 +383,8 @@ static void expect_busy(int client)
 
 Test(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_answer_and_a_close)
 {
+    if (!limits_are_real())
+        cr_skip_test("not under valgrind");
     int fd;
     struct listener listener = listening();
     int clients[3];
@@ -438,6 +440,8 @@ Test(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
 /* Somebody else was faster and took the descriptor that the reserve had been. */
 Test(sockets, without_even_the_reserve_it_is_tried_again_later)
 {
+    if (!limits_are_real())
+        cr_skip_test("not under valgrind");
     int fd;
     int none;
     struct listener listener = listening();

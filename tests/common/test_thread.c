@@ -158,7 +158,7 @@ Test(thread, names_are_the_threads_own)
 Test(no_memory, thread_that_has_no_room_is_an_error_and_no_abort)
 {
     if (!memory_can_run_out())
-        cr_skip_test("not under this sanitizer");
+        cr_skip_test("not under a sanitizer or valgrind");
     pthread_t thread;
     atomic_bool ran = false;
     long before = probe_own_threads(getpid());
