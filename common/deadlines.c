@@ -18,6 +18,11 @@ void deadlines_received(struct deadlines *deadlines, int64_t now)
     deadlines->active = now;
 }
 
+void deadlines_message(struct deadlines *deadlines)
+{
+    deadlines->request = 0;
+}
+
 /* A partial message that was there before is still the same one: its time runs on. */
 void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial)
 {

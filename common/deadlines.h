@@ -54,6 +54,9 @@ void deadlines_start(struct deadlines *deadlines, int64_t now);
 /** Some bytes were received. */
 void deadlines_received(struct deadlines *deadlines, int64_t now);
 
+/** A whole message was taken out: what follows it is another one, whose time has not begun yet. */
+void deadlines_message(struct deadlines *deadlines);
+
 /** All whole messages have been taken out; partial says whether the beginning of one is left. */
 void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial);
 

@@ -44,7 +44,7 @@ enum output_result {
 };
 
 enum {
-    /** The most that one writev() is asked to take. */
+    /** The most that one writev() is asked to take of what waits. */
     OUTPUT_QUEUE_BATCH = 65536,
 };
 

@@ -110,6 +110,7 @@ static enum output_result handler_answer(struct handler *handler, struct message
 {
     struct server *server = handler->reactor->server;
     counters_add(&server->counters, COUNTER_MESSAGES, 1);
+    deadlines_message(&handler->deadlines);
     struct message reply = service_process(&server->service, request);
     return output_queue_enqueue(&handler->output, reply);
 }

@@ -152,6 +152,7 @@ static bool treat(struct handler_adapter *adapter, struct message message, enum 
 {
     struct input_handler *handler = adapter->handler;
     counters_add(&adapter->dispatcher->server->counters, COUNTER_MESSAGES, 1);
+    deadlines_message(&adapter->deadlines);
     if (how == HANDLE)
         return handler->verbs->handle_input(handler, message, &adapter->facade);
     if (how == REFUSE && handler->verbs->refuse_input != NULL)

@@ -95,6 +95,21 @@ Test(timeouts, request_timeout_spares_quiet_clients)
     server_stop(&server);
 }
 
+/* The end of each line comes together with the beginning of the next. */
+Test(timeouts, request_timeout_is_for_each_line_anew)
+{
+    struct server_process server = server_start("--request-timeout 1");
+    int client = client_connect(&server);
+    client_send_text(client, "a");
+    for (int i = 0; i < 8; i++) {
+        client_expect_silence(client, 200);
+        client_send_text(client, "\na");
+        client_expect_text(client, "a\n");
+    }
+    client_close(client);
+    server_stop(&server);
+}
+
 Test(timeouts, zero_is_off)
 {
     struct server_process server = server_start("--idle-timeout 0 --request-timeout 0 --lifetime 0 "
