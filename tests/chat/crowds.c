@@ -97,7 +97,7 @@ Test(chat_crowds, two_users_a_thousand_lines_each)
 
 Test(chat_crowds, a_hundred_users_all_talking)
 {
-    all_hear_all(100, 100, probe_sanitized() ? 3 : 10, false);
+    all_hear_all(100, 100, probe_sanitized() ? 3 : 5, false);
 }
 
 /* A thousand that join are half a million notices before the first word is said. */

@@ -62,9 +62,15 @@ int framework_accept_at(const char *where, struct framework *framework, int *fd)
 int framework_connect_at(const char *where, struct framework *framework,
                          struct input_handler *handler, bool urgent);
 
-/** Waits until the dispatcher sleeps in select. After that only an event or a wakeup moves it. */
-#define framework_await_asleep(framework) framework_await_asleep_at(HERE, framework)
-void framework_await_asleep_at(const char *where, struct framework *framework);
+/**
+ * Waits until nothing is under way: the dispatcher sleeps in select, no worker is busy, no status
+ * change waits. After that only an event or a wakeup moves anything.
+ */
+#define framework_await_asleep(framework) framework_await_asleep_at(HERE, framework, 0)
+
+/** The same with so many workers that the test holds. */
+#define framework_await_asleep_but(framework, held) framework_await_asleep_at(HERE, framework, held)
+void framework_await_asleep_at(const char *where, struct framework *framework, size_t held);
 
 /** Waits until so many connections have ended. */
 #define framework_await_closed(framework, count) framework_await_closed_at(HERE, framework, count)

@@ -157,17 +157,19 @@ Test(stage4_registration, a_stream_of_readers_does_not_starve_the_dispatcher)
         cr_assert_eq(pthread_create(&threads[i], NULL, read_and_read, NULL), 0);
     }
     bool served = true;
+    double end = test_now() + test_deadline_ms() / 1000.0;
     long before = atomic_load(&reads);
-    for (int i = 0; i < ROUNDS && served; i++) {
-        served = client_try_echo(client, "hello\n", test_now() + test_deadline_ms() / 1000.0);
+    long passed = 0;
+    for (int i = 0; (i < ROUNDS || passed < ROUNDS) && served; i++) {
+        served = client_try_echo(client, "hello\n", end);
+        passed = atomic_load(&reads) - before;
     }
-    long passed = atomic_load(&reads) - before;
     atomic_store(&over, true);
     for (int i = 0; i < READERS; i++) {
         pthread_join(threads[i], NULL);
     }
-    cr_assert(served, "the dispatcher starves while others ask for the guard");
-    cr_assert_gt(passed, ROUNDS, "the dispatcher starves those that ask for the guard");
+    cr_assert(served, "after %ld times that others got the guard the dispatcher serves nobody",
+              passed);
     client_close(client);
     framework_stop(&framework);
     recorder_expect_whole_life(&recorder);

@@ -74,7 +74,7 @@ Test(stage4_runs, erratum_07_changes_before_done_do_not_revive)
     long runs = test_point_count(RUN_BEGINS);
     client_send_text(client, "fail\nand more\n");
     test_point_await_held(RUN_ENDED, 1);
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     suspend_reading();
     resume_reading();
     recorder_send(&recorder, "from another thread\n");
@@ -104,7 +104,7 @@ Test(stage4_runs, erratum_08_no_second_run_before_done)
     client_send_text(client, "one\n");
     test_point_await_held(RUN_ENDED, 1);
     client_expect_text(client, "one\n");
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     suspend_reading();
     resume_reading();
     client_send_text(client, "two\n");

@@ -34,7 +34,7 @@ static void begin(const char *policy)
     test_point_await_held(RUN_BEGINS, 1);
     client_send_text(clients[WAITING], "waiting\n");
     framework_await_waiting(&framework, 1);
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
 }
 
 /** All still have their connection and are served. */
@@ -137,7 +137,7 @@ Test(stage4_saturation, case_35_discard_oldest_among_life_cycle_calls_only)
     client_send_text(clients[LATE], "late\n");
     client_await_delivered(clients[LATE]);
     framework_await_waiting(&framework, NEWCOMERS); /* the one that waited is gone, too */
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     release();
     for (int i = 0; i < NEWCOMERS; i++) { /* before any of them may take another's place */
         recorder_await(&fresh[i], calls[LIFE_STARTED], 1);
@@ -182,7 +182,7 @@ Test(stage4_saturation, by_default_handlers_run_in_workers_only)
     client_send_text(clients[WAITING], "waiting\n");
     client_send_text(clients[LATE], "late\n");
     framework_await_waiting(&framework, 2);
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     release();
     client_expect_text(clients[WAITING], "waiting\n");
     client_expect_text(clients[LATE], "late\n");
@@ -210,7 +210,7 @@ Test(stage4_saturation, every_message_of_a_pipeline_is_refused)
     client_send_text(clients[LATE], "a\nb\nc\n");
     client_half_close(clients[LATE]);
     client_expect_text(clients[LATE], "refused\nrefused\nrefused\n");
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     release();
     client_expect_text(clients[WAITING], "waiting\n");
     client_expect_end(clients[LATE]);

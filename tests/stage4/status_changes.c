@@ -174,7 +174,7 @@ Test(stage4_status_changes, case_33_change_by_the_dispatcher_does_not_wait)
     test_point_await_held(RUN_BEGINS, 1);
     client_send_text(two, "waiting\n");
     framework_await_waiting(&framework, 1);
-    framework_await_asleep(&framework);
+    framework_await_asleep_but(&framework, 1);
     client_send_text(three, "a\nb\nc\nd\n");
     client_expect_text(three, "refused\nrefused\nrefused\nrefused\n");
     test_point_release(RUN_BEGINS);
