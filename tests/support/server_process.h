@@ -95,8 +95,10 @@ void server_signal(const struct server_process *server, int signal);
 /** Copies what the server has written to standard error so far; always terminated. */
 void server_errors(const struct server_process *server, char *text, size_t size);
 
-/** Sends SIGUSR1 and returns the value of one counter of the stats line that comes; asserts that it
- * comes. */
+/**
+ * Sends SIGUSR1 and returns the value of one counter of the stats line that comes, 0 if it is not
+ * named there; asserts that the line comes.
+ */
 #define server_counter(server, name) server_counter_at(HERE, server, name)
 long long server_counter_at(const char *where, const struct server_process *server,
                             const char *name);
