@@ -7,7 +7,8 @@
  *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
  * - No application code runs in this thread, with two exceptions that its user chooses by the
- *   saturation policy: caller-runs, and the refusal of a message (input_handler.h).
+ *   saturation policy: caller-runs, and a run that is refused, with what the refusal of a message
+ *   and the end of a connection bring along (input_handler.h).
  */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
