@@ -41,6 +41,9 @@ struct crowd crowd_gather_at(const char *where, const struct server_process *ser
 
 static void keep(struct crowd_member *member, const char *text, size_t length)
 {
+    if (length == 0) {
+        return;
+    }
     if (member->length + length > member->room) {
         member->room = (member->length + length) * 2;
         member->text = realloc(member->text, member->room);
