@@ -1,0 +1,144 @@
+/*
+ * The dispatcher: stage4-framework/dispatcher.c, and the threads of its executor.
+ */
+chan tasks = [CONNECTIONS + 1] of { byte }; /* the executor's queue; there is always room */
+
+/* Any thread but the dispatcher's. */
+inline dispatcher_register_channel(a) {
+    selector_guard_acquire();
+    selector_register(a);
+#ifdef ERRATUM_3
+    atomic { !user_list_locked -> adapter[a].started = true }
+    selector_guard_release();
+#endif
+    if
+    :: registered -> handler_adapter_done(a)
+    :: else -> adapter[a].gone = true
+    fi;
+#ifndef ERRATUM_3
+    selector_guard_release()
+#endif
+}
+
+/* What nobody is going to look at any more is reset, for the sake of fewer states. */
+inline drop_adapter(a) {
+    selector_cancel(a);
+    atomic {
+        adapter[a].gone = true;
+        adapter[a].wish_read = false;
+        adapter[a].wish_end = false;
+        adapter[a].output = false;
+        adapter[a].broken = false;
+        adapter[a].watching = NOTHING
+    }
+}
+
+inline dispatcher_execute(a) {
+    atomic { tasks ! a; SAY1("dispatcher: has a worker run connection %d\n", a) }
+}
+
+inline invoke_handler(a) {
+    handler_adapter_prepare_to_run(a);
+    if
+    :: possible ->
+        possible = false;
+        selector_interest(a, NOTHING);
+        dispatcher_execute(a)
+    :: else
+    fi
+}
+
+inline resume_selection(a) {
+    atomic {
+        assert(!adapter[a].over);    /* a dead adapter is never resumed */
+        assert(!adapter[a].running); /* nor is one that somebody runs */
+        selector_interest(a, interest)
+    }
+#ifdef WATCHING_LATE
+    adapter[a].watching = interest
+#endif
+}
+
+/* It is not read again, unless the queue is broken. */
+#ifdef NO_COALESCE
+#define FORGET_NEXT_CHANGED(a) skip
+#else
+#define FORGET_NEXT_CHANGED(a) adapter[a].next_changed = NOBODY
+#endif
+
+inline check_status_change_queue() {
+    status_change_queue_take_all(next);
+    do
+    :: next == NOBODY -> break
+    :: else ->
+        atomic {
+            this = next;
+#ifndef NEXT_READ_LATE
+            next = adapter[this].next_changed;
+            FORGET_NEXT_CHANGED(this)
+#endif
+        }
+        handler_adapter_status(this);
+        if
+        :: status == ADAPTER_IS_RUNNING
+        :: status == ADAPTER_IS_DEAD -> drop_adapter(this)
+        :: status == ADAPTER_WANTS_RUN -> invoke_handler(this)
+        :: status == ADAPTER_WANTS_REST -> resume_selection(this)
+        fi;
+        atomic {
+#ifdef NEXT_READ_LATE
+            next = adapter[this].next_changed;
+#endif
+            status = 0;
+            interest = NOTHING;
+            this = 0
+        }
+    od;
+    next = 0
+}
+
+/*
+ * What was cancelled, or is not wanted any more, was struck out from the selected keys. In C they
+ * come in the kernel's order, here in ours.
+ */
+inline dispatcher_dispatch() {
+    do
+    :: selector_guard_barrier();
+        selector_select();
+        check_status_change_queue();
+        do
+        :: atomic {
+                do
+                :: this < CONNECTIONS && key[this].ready == NOTHING -> this++
+                :: else -> break
+                od;
+                if
+                :: this < CONNECTIONS -> key[this].ready = NOTHING
+                :: else -> this = 0; break
+                fi
+            }
+            invoke_handler(this);
+            this = 0
+        od
+    od
+}
+
+proctype dispatcher() {
+    byte next, this;
+    mtype:adapter_status status;
+    unsigned interest : 2;
+    bool possible, sleeps;
+    dispatcher_dispatch()
+}
+
+proctype worker(mtype:thread me) {
+    byte this;
+    bool first;
+end_idle:
+    do
+    :: tasks ? this;
+        handler_adapter_call(this);
+        handler_adapter_done(this);
+        this = 0
+    od
+}

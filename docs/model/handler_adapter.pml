@@ -1,0 +1,229 @@
+/*
+ * The handler adapter: stage4-framework/handler_adapter.c, without the bytes.
+ *
+ * A section under the state lock is one step: what it touches is touched with that lock only, or
+ * in one piece. The lock is there all the same, because a step may have to wait inside
+ * (BOUNDED_QUEUE), and then waits with the lock held.
+ */
+typedef handler_adapter {
+    bool wish_read;       /* WISH_READ */
+    bool wish_end;        /* WISH_END */
+    bool output;          /* output waits until the socket takes it */
+    bool broken;          /* the output queue has lost what it had, and takes nothing any more */
+
+    /* The runner's. */
+    bool started;         /* life: `started` has been called */
+    bool over;            /* phase: ADAPTER_OVER, and `stopped` has been called */
+    bool messages_left;
+
+    /* Under the state lock. */
+    bool state_lock;
+    bool running;         /* a worker has it, or soon will */
+    bool queued;          /* it is in the status-change queue */
+    bool dead;            /* it will never run again */
+    unsigned watching : 2;
+    byte next_changed;    /* the queue's */
+
+    /* Not in C: for the properties. */
+    unsigned runners : 2; /* threads between the beginning of a run and the end of its done() */
+    bool gone;            /* unregistered, or never registered */
+};
+
+handler_adapter adapter[CONNECTIONS];
+
+#define LOCK_STATE(a)   !adapter[a].state_lock -> adapter[a].state_lock = true
+#define UNLOCK_STATE(a) adapter[a].state_lock = false
+
+/* The end of a function that may have to wake the dispatcher. */
+#define WAKE_IF_FIRST \
+    if \
+    :: first -> first = false; selector_wakeup() \
+    :: else \
+    fi
+
+inline handler_adapter_create(a) {
+    adapter[a].wish_read = true;
+    adapter[a].running = true;
+    adapter[a].runners = 1;
+    adapter[a].next_changed = NOBODY
+}
+
+inline handler_adapter_prepare_to_run(a) {
+    atomic {
+        LOCK_STATE(a);
+        possible = !adapter[a].running && !adapter[a].dead;
+        adapter[a].running = adapter[a].running || possible;
+        UNLOCK_STATE(a)
+    }
+}
+
+/* A run: what a handler may do with its messages comes down to a few choices. */
+inline handler_adapter_call(a) {
+#ifdef USER_LIST
+    adapter[a].started || !user_list_locked; /* `started` wants the user list */
+#endif
+    atomic {
+        SAY2("%e: begins to run connection %d\n", me, a);
+        adapter[a].runners++;
+        assert(adapter[a].runners == 1); /* never two runs of one adapter at once */
+        assert(!adapter[a].over);        /* a dead adapter never runs */
+        adapter[a].started = true;
+        if
+        :: !adapter[a].wish_end && !adapter[a].broken
+        :: adapter[a].wish_end || adapter[a].broken || RUN_MAY_END -> adapter[a].over = true
+        fi;
+        if
+        :: adapter[a].over ->
+            adapter[a].messages_left = false;
+            adapter[a].output = false;
+            SAY2("%e: has run connection %d, which is over\n", me, a)
+        :: else ->
+            if
+            :: MESSAGES && !silent -> adapter[a].messages_left = true
+            :: adapter[a].wish_read -> adapter[a].messages_left = false
+            :: !adapter[a].wish_read /* has to stay as it is */
+            fi;
+            if
+            :: adapter[a].output -> adapter[a].output = false
+            :: true
+            fi;
+            SAY2("%e: has run connection %d\n", me, a)
+        fi;
+#ifdef RUNNING_CLEARED_EARLY
+        adapter[a].running = false
+#endif
+    }
+}
+
+/* Part of a step under the state lock. */
+inline enqueue_change(a) {
+    if
+#ifndef NO_COALESCE
+    :: adapter[a].queued
+#endif
+    :: else -> adapter[a].queued = true; status_change_queue_put(a)
+    fi
+}
+
+/* Part of a step under the state lock. */
+inline announce(a) {
+    if
+    :: !adapter[a].running && !adapter[a].dead -> enqueue_change(a)
+    :: else
+    fi
+}
+
+inline handler_adapter_done(a) {
+#ifdef WAKE_BEFORE_PUT
+    selector_wakeup();
+#endif
+    atomic {
+        LOCK_STATE(a);
+#ifndef DIE_AFTER_ENQUEUE
+        adapter[a].dead = adapter[a].over;
+#endif
+        adapter[a].running = false;
+        adapter[a].runners--;
+        enqueue_change(a);
+#ifdef REGISTER_WITHOUT_WAKEUP
+        first = first && me != acceptor_1;
+#endif
+        UNLOCK_STATE(a)
+    }
+#ifdef DIE_AFTER_ENQUEUE
+    adapter[a].dead = adapter[a].over;
+#endif
+#ifdef WAKE_BEFORE_PUT
+    first = false
+#else
+    WAKE_IF_FIRST
+#endif
+}
+
+#define wants_run(a) \
+    (!adapter[a].started || adapter[a].wish_end || adapter[a].broken || \
+     (adapter[a].messages_left && adapter[a].wish_read))
+#define rest_interest(a) \
+    ((adapter[a].wish_read && !adapter[a].messages_left -> READ : NOTHING) | \
+     (adapter[a].output || adapter[a].broken -> WRITE : NOTHING))
+
+mtype:adapter_status = {
+    ADAPTER_IS_RUNNING, ADAPTER_WANTS_RUN, ADAPTER_WANTS_REST, ADAPTER_IS_DEAD
+};
+
+#ifdef RESUME_RUNNING
+#define KNOWN_TO_RUN(a) false
+#else
+#define KNOWN_TO_RUN(a) adapter[a].running
+#endif
+
+inline handler_adapter_status(a) {
+    atomic {
+        LOCK_STATE(a);
+#ifndef QUEUED_CLEARED_LATE
+        adapter[a].queued = false;
+#endif
+        if
+        :: KNOWN_TO_RUN(a) -> status = ADAPTER_IS_RUNNING
+        :: !KNOWN_TO_RUN(a) && adapter[a].dead -> status = ADAPTER_IS_DEAD
+        :: !KNOWN_TO_RUN(a) && !adapter[a].dead ->
+            interest = rest_interest(a);
+            status = (wants_run(a) -> ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST);
+#ifndef WATCHING_LATE
+            adapter[a].watching = interest
+#endif
+        fi;
+        UNLOCK_STATE(a);
+        SAY2("dispatcher: looks at connection %d: %e\n", a, status)
+    }
+#ifdef QUEUED_CLEARED_LATE
+    adapter[a].queued = false
+#endif
+}
+
+inline change_wishes(a) {
+    atomic {
+        MAY_CHANGE(a);
+        LOCK_STATE(a);
+        if
+        :: adapter[a].wish_read = !adapter[a].wish_read
+        :: UNREGISTER && !adapter[a].wish_end -> adapter[a].wish_end = true
+        fi;
+        SAY4("%e: wishes of connection %d: read %d, end %d\n", me, a, adapter[a].wish_read,
+             adapter[a].wish_end);
+        announce(a);
+        UNLOCK_STATE(a)
+    }
+    WAKE_IF_FIRST
+}
+
+#ifdef BROKEN_UNTOLD
+#define IS_TOLD(a) !adapter[a].broken && (adapter[a].watching & WRITE) == NOTHING
+#else
+#define IS_TOLD(a) adapter[a].broken || (adapter[a].watching & WRITE) == NOTHING
+#endif
+
+inline after_enqueue(a) {
+    atomic {
+        LOCK_STATE(a);
+        if
+        :: IS_TOLD(a) -> announce(a)
+        :: else
+        fi;
+        UNLOCK_STATE(a)
+    }
+    WAKE_IF_FIRST
+}
+
+/* The output queue has a lock of its own. The socket is full, or the peer or the memory is gone. */
+inline facade_enqueue(a) {
+    atomic {
+        MAY_CHANGE(a);
+        if
+        :: !adapter[a].broken -> adapter[a].output = true
+        :: BREAKS -> adapter[a].broken = true; adapter[a].output = false
+        fi;
+        SAY2("%e: enqueues output for connection %d\n", me, a)
+    }
+    after_enqueue(a)
+}
