@@ -17,6 +17,9 @@
 # its own, and several run at a time; elsewhere one follows the other, and a port in use makes a
 # block fail, and says so.
 #
+# A machine can be busy: leave half a second or more between things that have to come in an order,
+# and compare times by their first digit only.
+#
 # Prints what failed, and "N passed, N failed" at the end.
 set -u
 cd "$(dirname "$0")/.." || exit 2
