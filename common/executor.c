@@ -102,7 +102,7 @@ static bool place(struct executor *executor, struct task *task) REQUIRES(&execut
     return offer(executor, task) || start_thread(executor, task, settings->most);
 }
 
-static bool accept(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     if (executor->closing)
         return false;
@@ -116,7 +116,7 @@ static bool accept(struct executor *executor, struct task *task) REQUIRES(&execu
 bool executor_submit(struct executor *executor, struct task *task)
 {
     mutex_lock(&executor->lock);
-    bool accepted = accept(executor, task);
+    bool accepted = accept_task(executor, task);
     mutex_unlock(&executor->lock);
     return accepted;
 }

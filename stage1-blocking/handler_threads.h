@@ -37,9 +37,6 @@ int handler_threads_open(struct handler_threads *threads, struct server *server,
 /** Finds a thread for a connection. False if there is none to be had; fd stays the caller's. */
 bool handler_threads_serve(struct handler_threads *threads, int fd);
 
-/** How many connections there are. */
-size_t handler_threads_count(struct handler_threads *threads);
-
 /** Whether there are fewer connections than most. If not, signals_ring() follows when one ends. */
 bool handler_threads_place_for(struct handler_threads *threads, size_t most);
 

@@ -13,8 +13,9 @@
  *   handler_linger  waits for the peer's end of stream, so that the peer can read what was sent
  *   handler_end     is of no use any more, and waits for nothing
  *
- * Reading and sending are the reactor's. A whole request is a worker's (Lea, "Handler with Thread
- * Pool"): the handler is submitted as a task, and comes back when its requests are answered.
+ * Reading, and sending what has to wait, are the reactor's. A whole request is a worker's (Lea,
+ * "Handler with Thread Pool"): the handler is submitted as a task, and comes back when its requests
+ * are answered and the replies have been tried on the socket.
  *
  * Interface:
  * - A handler owns its socket, its key and its queues.
