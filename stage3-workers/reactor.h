@@ -3,8 +3,8 @@
  * (Lea, "Reactor 1: Setup" and "Reactor 2: Dispatch Loop"; Schmidt's pattern of 1995).
  *
  * Interface:
- * - Accepting, reading, and sending what has to wait happen in the one thread that calls
- * reactor_run(). Nothing may block there; processing is done by workers (handler.h).
+ * - Accepting, reading, and sending what has to wait happen in the thread of reactor_run().
+ *   Nothing may block there; processing is done by workers (handler.h).
  * - Functions are the reactor's thread's, unless they say who else may call them.
  * - What is attached to a key is a struct runnable.
  */
