@@ -264,6 +264,7 @@ static void stop_while_held_up(const char *policy, const char *counter)
                      policy, BLOCK_MS);
     int first = client_connect(&server);
     int second = client_connect(&server);
+    server_await_counter(&server, "tasks_completed", 2); /* both have begun */
     client_send_text(first, "a worker has this\n");
     server_await_counter(&server, "messages", 1);
     client_send_text(second, "and the dispatcher this\n");
