@@ -220,10 +220,14 @@ inline facade_enqueue(a) {
     atomic {
         MAY_CHANGE(a);
         if
-        :: !adapter[a].broken -> adapter[a].output = true
-        :: BREAKS -> adapter[a].broken = true; adapter[a].output = false
-        fi;
-        SAY2("%e: enqueues output for connection %d\n", me, a)
+        :: !adapter[a].broken ->
+            adapter[a].output = true;
+            SAY2("%e: enqueues output for connection %d\n", me, a)
+        :: BREAKS ->
+            adapter[a].output = false;
+            adapter[a].broken = true;
+            SAY2("%e: enqueues output for connection %d, which breaks the queue\n", me, a)
+        fi
     }
     after_enqueue(a)
 }
