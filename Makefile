@@ -225,6 +225,10 @@ run_makefile = 'makefile=tests/makefile.sh'
 
 run_threads = $(if $(wildcard docs/threads.md),'threads=tests/threads_table.sh')
 
+# Without spin, and where it cannot be installed, this suite is skipped.
+run_model = $(if $(wildcard docs/model/*.pml),'model=tests/need.sh spin \
+    "command -v spin && command -v gcc" spin gcc; tests/model.sh')
+
 ifneq ($(SERVER),)
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
@@ -271,6 +275,11 @@ test-docs: all test-build
 .PHONY: test-threads
 test-threads:
 	@tests/run.sh $(run_threads)
+
+## test-model: check the model of stage 4 with spin; installs spin if it is missing
+.PHONY: test-model
+test-model:
+	@tests/run.sh $(run_model)
 
 ## test-build: build all tests and run none
 .PHONY: test-build

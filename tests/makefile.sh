@@ -300,6 +300,9 @@ check 'a bad exit status is a failure' '[ $status -eq 1 ] && [ "$(last)" = "3 pa
 run tests/run.sh "a=$(synthesis 0 0 0)" "b=$(synthesis 1 1 0)"
 check 'a suite without tests is a failure' \
     '[ $status -eq 1 ] && [ "$(last)" = "1 passed, 1 failed" ]'
+run tests/run.sh 'a=echo 0 passed, 0 failed, 1 skipped' 'b=echo 2 passed, 0 failed'
+check 'a suite may skip all of its tests' \
+    '[ $status -eq 0 ] && says "^   a  .*, 1 skipped$" && [ "$(last)" = "2 passed, 0 failed" ]'
 run tests/run.sh
 check 'no suite is a failure' '[ $status -eq 1 ] && [ "$(last)" = "0 passed, 1 failed" ]'
 

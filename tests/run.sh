@@ -5,43 +5,47 @@
 #
 # The suites do not share the machine with each other, because some of their tests measure time. A
 # suite is counted by Criterion's "Synthesis" lines or, where it prints one, by its own closing
-# line "N passed, N failed". One that ends badly or counts no test has failed at least once. The
-# last line printed is the sum in the same form; the exit status is 0 only if nothing failed.
+# line "N passed, N failed", with ", N skipped" behind it if it had to leave something out. One that
+# ends badly has failed at least once, and so has one that neither counts nor skips any test. The
+# last line printed is the sum, without what was skipped; the exit status is 0 only if nothing
+# failed.
 set -u
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/run.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# Prints "PASSED FAILED" for the output of one suite.
+# Prints "PASSED FAILED SKIPPED" for the output of one suite.
 count() {
     awk '/Synthesis: Tested: / { gsub(/[^0-9]+/, " "); passed += $2; failed += $3 }
-         /^[0-9]+ passed, [0-9]+ failed$/ { closing = 1; own_passed = $1; own_failed = $3 }
-         END { if (closing) print own_passed, own_failed; else print passed + 0, failed + 0 }' "$1"
+         /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ { closing = $1 " " $3 " " $5 + 0 }
+         END { print closing ? closing : passed + 0 " " failed + 0 " 0" }' "$1"
 }
 
-all_passed=0 all_failed=0
+all_passed=0 all_failed=0 all_skipped=0
 for suite; do
     name=${suite%%=*} command=${suite#*=}
     printf '== %s\n' "$name"
     started=$(date +%s)
     { sh -c "$command"; echo $? >"$work/status"; } 2>&1 | tee "$work/output"
     read -r status <"$work/status"
-    read -r passed failed <<END
+    read -r passed failed skipped <<END
 $(count "$work/output")
 END
     note=
+    [ "$skipped" -eq 0 ] || note=", $skipped skipped"
     if [ "$failed" -eq 0 ] && [ "$status" -ne 0 ]; then
         failed=1 note=", exit status $status"
-    elif [ "$failed" -eq 0 ] && [ "$passed" -eq 0 ] && [ -z "${CRITERION_TEST_PATTERN:-}" ]; then
+    elif [ $((passed + failed + skipped)) -eq 0 ] && [ -z "${CRITERION_TEST_PATTERN:-}" ]; then
         failed=1 note=', no test ran'
     fi
     printf '   %-22s %4d passed, %d failed, %d s%s\n' "$name" "$passed" "$failed" \
         $(($(date +%s) - started)) "$note" >>"$work/summary"
     all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
+    all_skipped=$((all_skipped + skipped))
 done
 
-if [ $((all_passed + all_failed)) -eq 0 ]; then
+if [ $((all_passed + all_failed + all_skipped)) -eq 0 ]; then
     echo 'run: no test ran'
     all_failed=1
 fi
