@@ -43,7 +43,7 @@ struct option selector_guard_option(bool *wakes)
     return (struct option){.name = "--guard",
                            .value = "KIND",
                            .standard = "lock",
-                           .help = "lock; none shows how a worker waits without it",
+                           .help = "lock; none leaves the wakeup out, to show its worth",
                            .takes = "one of lock, none",
                            .read = read_guard,
                            .target = wakes};
