@@ -5,15 +5,16 @@
  * One handler serves one connection. Its calls come in this order, each life-cycle call exactly
  * once, whatever becomes of the connection:
  *
- *   starting  started  { next_message  handle_input }*  end_of_input  stopping  stopped
+ *   starting  started  { next_message  handle_input  continue_output* }*  end_of_input  stopping
+ *   stopped
  *
  * Interface:
  * - The calls for one connection never overlap, and each sees what those before it did; but they
  *   may come in different threads. starting comes in the thread that accepts, before anybody else
  *   knows of the connection; the others come in a worker, or wherever the framework runs handlers.
  * - No lock of the framework is held during a call.
- * - next_message and refuse_input must not block: with a saturated executor they are called in the
- *   dispatcher's thread.
+ * - next_message, continue_output and refuse_input must not block: with a saturated executor they
+ *   are called in the dispatcher's thread.
  * - A handler never sees a socket, a key or a selector.
  */
 #ifndef COMMON_INPUT_HANDLER_H
@@ -39,6 +40,14 @@ struct input_handler_verbs {
     /** Instead of handle_input, when no worker takes the message. NULL: it goes unanswered. */
     void (*refuse_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);
+
+    /**
+     * Puts the next piece of a long answer into the output queue; true as long as there is more of
+     * it. Called until it says false, and before the next message is taken, but only while the
+     * output is not choked: so an answer of any size needs no more memory than the high mark and a
+     * piece. NULL: answers are never that long.
+     */
+    bool (*continue_output)(struct input_handler *self, struct channel_facade *facade);
 
     /**
      * There is no memory for the connection: the handler is not going to be used, and hears nothing

@@ -160,13 +160,26 @@ static bool treat(struct handler_adapter *adapter, struct message message, enum 
     return true;
 }
 
-/* Second: hands out messages, `most` of them at the most. 0, or the error that ends it. */
+/* Whether the answer to the last message goes on; if so, a piece of it is in the queue now. */
+static bool answer_goes_on(struct handler_adapter *adapter)
+{
+    struct input_handler *handler = adapter->handler;
+    return handler->verbs->continue_output != NULL &&
+           handler->verbs->continue_output(handler, &adapter->facade);
+}
+
+/*
+ * Second: hands out messages, `most` of them at the most. 0, or the error that ends it. What is
+ * left may be bytes, or an answer that only its handler knows of.
+ */
 static int handle_messages(struct handler_adapter *adapter, int most, enum treatment how)
 {
     struct message message;
     adapter->messages_left = true;
     for (int i = 0; i < most && takes_message(adapter); i++) {
         struct input_handler *handler = adapter->handler;
+        if (answer_goes_on(adapter))
+            continue;
         switch (handler->verbs->next_message(handler, &adapter->facade, &message)) {
         case FRAMING_MESSAGE:
             if (!treat(adapter, message, how))
@@ -180,7 +193,8 @@ static int handle_messages(struct handler_adapter *adapter, int most, enum treat
         case FRAMING_NO_MEMORY: return ENOMEM;
         }
     }
-    adapter->messages_left = !input_queue_is_empty(&adapter->input);
+    adapter->messages_left =
+        adapter->handler->verbs->continue_output != NULL || !input_queue_is_empty(&adapter->input);
     return 0;
 }
 
