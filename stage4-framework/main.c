@@ -16,7 +16,7 @@
 
 /* What only this stage lets a user choose. */
 struct choice {
-    const struct application *application;
+    struct application_choice application;
     const struct selector_provider *provider;
     struct executor_choice executor;
     bool guard_stands;
@@ -52,7 +52,7 @@ static int serve(struct server *server, const struct choice *choice, struct part
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
     acceptor_init(&parts->acceptor, &parts->dispatcher, parts->factory);
-    server_announce(server, choice->application->name);
+    server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
     if (!dispatcher_await(&parts->dispatcher, clock_ms() + server->settings.drain_timeout))
@@ -70,9 +70,9 @@ static int run(struct server *server, const struct choice *choice)
 {
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
-    parts.factory = choice->application->open(server);
+    parts.factory = application_open(&choice->application, server);
     if (parts.factory == NULL)
-        return cannot(server, "open the application", errno);
+        return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
     admission_init(&parts.admission);
     int status = EXIT_FAILURE;
@@ -85,7 +85,7 @@ static int run(struct server *server, const struct choice *choice)
     }
     admission_destroy(&parts.admission);
     executor_close(&parts.executor);
-    choice->application->close(parts.factory);
+    choice->application.chosen->close(parts.factory);
     return status;
 }
 
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     server_options(&options, &server.settings, "7004");
     options_set_standard(&options, "--idle-timeout", "60");
     options_set_standard(&options, "--request-timeout", "30");
-    options_add(&options, application_option(&choice.application));
+    application_options(&options, &choice.application);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
     options_add(&options, selector_guard_option(&choice.guard_stands));

@@ -1,5 +1,6 @@
 #include "application.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const struct application *const applications[] = {&application_echo, &application_chat};
@@ -15,13 +16,27 @@ static bool read_application(const struct option *option, const char *text)
     return false;
 }
 
-struct option application_option(const struct application **application)
+void application_options(struct options *options, struct application_choice *choice)
 {
-    return (struct option){.name = "--app",
-                           .value = "NAME",
-                           .standard = "echo",
-                           .help = "what to serve: echo or chat",
-                           .takes = "one of echo, chat",
-                           .read = read_application,
-                           .target = application};
+    options_add(options, (struct option){.name = "--app",
+                                         .value = "NAME",
+                                         .standard = "echo",
+                                         .help = "what to serve: echo or chat",
+                                         .takes = "one of echo, chat",
+                                         .read = read_application,
+                                         .target = &choice->chosen});
+    for (size_t i = 0; i < sizeof(applications) / sizeof(applications[0]); i++)
+        if (applications[i]->options != NULL)
+            applications[i]->options(options, choice);
+}
+
+struct input_handler_factory *application_open(const struct application_choice *choice,
+                                               struct server *server)
+{
+    errno = 0;
+    struct input_handler_factory *factory = choice->chosen->open(server, choice);
+    if (factory == NULL && errno != 0)
+        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open %s: %s", choice->chosen->name,
+                  strerror(errno));
+    return factory;
 }

@@ -9,11 +9,20 @@
 #include "../options.h"
 #include "../server.h"
 
+struct application_choice;
+
 struct application {
     const char *name; /* for --app, and for the line that announces the server */
 
-    /** What makes its handlers, for as long as the server runs; NULL with errno. */
-    struct input_handler_factory *(*open)(struct server *server);
+    /** Adds the options that it alone has. NULL: it has none. */
+    void (*options)(struct options *options, struct application_choice *choice);
+
+    /**
+     * What makes its handlers, for as long as the server runs; NULL with errno, or with 0 there if
+     * it has told on standard error what is wrong. The choice lives as long as the server.
+     */
+    struct input_handler_factory *(*open)(struct server *server,
+                                          const struct application_choice *choice);
 
     /** Ends it. Every handler has heard `stopped`. */
     void (*close)(struct input_handler_factory *factory);
@@ -22,7 +31,16 @@ struct application {
 extern const struct application application_echo;
 extern const struct application application_chat;
 
-/** The option --app, which sets *application. */
-struct option application_option(const struct application **application);
+/** What a user chooses: the application, and whatever one of them has options for. */
+struct application_choice {
+    const struct application *chosen;
+};
+
+/** Adds --app and the options of all applications: --help lists them whichever is chosen. */
+void application_options(struct options *options, struct application_choice *choice);
+
+/** Opens the one that was chosen. NULL: it cannot be opened, and standard error tells why. */
+struct input_handler_factory *application_open(const struct application_choice *choice,
+                                               struct server *server);
 
 #endif

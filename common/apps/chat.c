@@ -415,8 +415,10 @@ static struct input_handler *create(struct input_handler_factory *factory)
     return &user->handler;
 }
 
-static struct input_handler_factory *chat_open(struct server *server)
+static struct input_handler_factory *chat_open(struct server *server,
+                                               const struct application_choice *choice)
 {
+    (void)choice;
     struct chat *chat = calloc(1, sizeof(*chat));
     if (chat == NULL)
         return NULL;
@@ -433,4 +435,8 @@ static void chat_close(struct input_handler_factory *factory)
     free(chat);
 }
 
-const struct application application_chat = {"chat", chat_open, chat_close};
+const struct application application_chat = {
+    .name = "chat",
+    .open = chat_open,
+    .close = chat_close,
+};

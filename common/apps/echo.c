@@ -54,8 +54,10 @@ static struct input_handler *create(struct input_handler_factory *factory)
     return &((struct echo *)factory)->handler;
 }
 
-static struct input_handler_factory *echo_open(struct server *server)
+static struct input_handler_factory *echo_open(struct server *server,
+                                               const struct application_choice *choice)
 {
+    (void)choice;
     struct echo *echo = malloc(sizeof(*echo));
     if (echo == NULL)
         return NULL;
@@ -68,4 +70,8 @@ static void echo_close(struct input_handler_factory *factory)
     free(factory);
 }
 
-const struct application application_echo = {"echo", echo_open, echo_close};
+const struct application application_echo = {
+    .name = "echo",
+    .open = echo_open,
+    .close = echo_close,
+};
