@@ -1,0 +1,118 @@
+#include "common/timer_heap.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+TestSuite(timer_heap, .timeout = 60);
+
+enum { TIMERS = 300 };
+
+static struct timer_heap heap;
+static struct timer timers[TIMERS];
+
+static void setup(void)
+{
+    timer_heap_init(&heap);
+}
+
+static void teardown(void)
+{
+    timer_heap_destroy(&heap);
+}
+
+/* The earliest moment of all timers that are set, found the slow way; INT64_MAX: none is set. */
+static int64_t earliest(void)
+{
+    int64_t moment = INT64_MAX;
+    for (int i = 0; i < TIMERS; i++) {
+        if (timer_is_set(&timers[i]) && timers[i].moment < moment) {
+            moment = timers[i].moment;
+        }
+    }
+    return moment;
+}
+
+static void expect_first(int64_t moment)
+{
+    struct timer *first = timer_heap_first(&heap);
+    cr_assert_not_null(first, "no timer is set");
+    cr_assert_eq(first->moment, moment, "the first is at %ld, not at %ld", (long)first->moment,
+                 (long)moment);
+}
+
+Test(timer_heap, empty_has_no_first, .init = setup, .fini = teardown)
+{
+    cr_assert_null(timer_heap_first(&heap));
+    timer_heap_cancel(&heap, &timers[0]);
+    cr_assert_null(timer_heap_first(&heap));
+}
+
+Test(timer_heap, the_first_is_the_earliest, .init = setup, .fini = teardown)
+{
+    const int64_t moments[] = {50, 20, 70, 10, 60, 30, 40};
+    for (int i = 0; i < 7; i++) {
+        cr_assert(timer_heap_set(&heap, &timers[i], moments[i]));
+    }
+    for (int64_t moment = 10; moment <= 70; moment += 10) {
+        expect_first(moment);
+        timer_heap_cancel(&heap, timer_heap_first(&heap));
+    }
+    cr_assert_null(timer_heap_first(&heap));
+}
+
+Test(timer_heap, moves_to_earlier_and_to_later, .init = setup, .fini = teardown)
+{
+    for (int i = 0; i < 7; i++) {
+        cr_assert(timer_heap_set(&heap, &timers[i], 100 + i));
+    }
+    cr_assert(timer_heap_set(&heap, &timers[6], 1));
+    cr_assert_eq(timer_heap_first(&heap), &timers[6]);
+    cr_assert(timer_heap_set(&heap, &timers[6], 1000));
+    cr_assert_eq(timer_heap_first(&heap), &timers[0]);
+    cr_assert(timer_heap_set(&heap, &timers[0], INT64_MAX));
+    cr_assert_eq(timer_heap_first(&heap), &timers[1]);
+    cr_assert_eq(heap.count, 7u);
+}
+
+Test(timer_heap, one_that_was_cancelled_can_be_set_again, .init = setup, .fini = teardown)
+{
+    cr_assert(timer_heap_set(&heap, &timers[0], 10));
+    cr_assert(timer_heap_set(&heap, &timers[1], 20));
+    timer_heap_cancel(&heap, &timers[0]);
+    timer_heap_cancel(&heap, &timers[0]);
+    cr_assert_not(timer_is_set(&timers[0]));
+    cr_assert_eq(timer_heap_first(&heap), &timers[1]);
+    cr_assert(timer_heap_set(&heap, &timers[0], 5));
+    cr_assert_eq(timer_heap_first(&heap), &timers[0]);
+    cr_assert_eq(heap.count, 2u);
+}
+
+/* The one that takes the place of another may have to rise, not only to sink. */
+Test(timer_heap, the_last_may_rise_into_a_place_that_gets_free, .init = setup, .fini = teardown)
+{
+    const int64_t moments[] = {1, 10, 2, 11, 12, 3, 4};
+    for (int i = 0; i < 7; i++) {
+        cr_assert(timer_heap_set(&heap, &timers[i], moments[i]));
+    }
+    timer_heap_cancel(&heap, &timers[3]); /* 11, a child of 10; the last, 4, takes its place */
+    const int64_t order[] = {1, 2, 3, 4, 10, 12};
+    for (int i = 0; i < 6; i++) {
+        expect_first(order[i]);
+        timer_heap_cancel(&heap, timer_heap_first(&heap));
+    }
+}
+
+Test(timer_heap, thousands_of_changes_against_a_slow_search, .init = setup, .fini = teardown)
+{
+    unsigned seed = 4711;
+    for (int round = 0; round < 20000; round++) {
+        struct timer *timer = &timers[rand_r(&seed) % TIMERS];
+        if (rand_r(&seed) % 3 == 0) {
+            timer_heap_cancel(&heap, timer);
+        } else {
+            cr_assert(timer_heap_set(&heap, timer, rand_r(&seed) % 1000));
+        }
+        struct timer *first = timer_heap_first(&heap);
+        cr_assert_eq(first == NULL ? INT64_MAX : first->moment, earliest(), "in round %d", round);
+    }
+}
