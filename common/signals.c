@@ -22,8 +22,10 @@ static void set_action(int signal_number, void (*action)(int))
 void signals_ring(void)
 {
     int error = errno;
-    ssize_t written = write(atomic_load(&doorbell), "", 1); /* full: it has been heard already */
-    (void)written;
+    ssize_t written;
+    do
+        written = write(atomic_load(&doorbell), "", 1);
+    while (written < 0 && errno == EINTR); /* EAGAIN: it is full, and has been heard already */
     errno = error;
 }
 
