@@ -79,14 +79,18 @@ say  = $(if $(filter 1,$(V)),@:,@printf '  %-7s %s\n') $1 $(patsubst $(BUILD)/%,
 # $(call objects,FOLDER) are the objects of the sources in one folder.
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard $1/*.c))
 
-# Selectors differ from system to system. A file is chosen instead of #ifdefs in all of them.
+# Selectors differ from system to system, and how files are sent. A file is chosen instead of #ifdefs
+# in all of them.
 PLATFORM := $(patsubst Linux,linux,$(patsubst %BSD,bsd,$(patsubst Darwin,bsd,$(shell uname -s))))
 PLATFORM := $(if $(filter linux bsd,$(PLATFORM)),$(PLATFORM),posix)
 SELECTORS_linux := selector_epoll selector_providers_linux
 SELECTORS_bsd   := selector_kqueue selector_providers_bsd
 SELECTORS_posix := selector_providers_posix
-ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)), \
-    $(SELECTORS_linux) $(SELECTORS_bsd) $(SELECTORS_posix))
+SENDER_linux := file_sender_linux
+SENDER_bsd   := file_sender_posix
+SENDER_posix := file_sender_posix
+ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)) $(SENDER_$(PLATFORM)), \
+    $(SELECTORS_linux) $(SELECTORS_bsd) $(SELECTORS_posix) $(SENDER_linux) $(SENDER_posix))
 
 # $(call with_points,OBJECTS) are the same with the points at which a test can hold a thread
 # (common/test_point.h). Only the suites of stages link them; servers never do.

@@ -18,18 +18,21 @@
 
 #include <stddef.h>
 
+struct shared_file;
 struct shared_message;
 
 /**
  * A link of a queue's chain. Readable bytes are data[start] up to, not including, data[end];
  * what lies behind end, up to SEGMENT_SIZE, is free room. An output queue also has links without
- * room of their own, whose bytes lie in a message that several queues share.
+ * room of their own, whose bytes lie in a message that several queues share, or in a file from
+ * start to end.
  */
 struct segment {
     struct segment *next;
     size_t start;
     size_t end;
-    struct shared_message *shared; /* NULL: the bytes are in data */
+    struct shared_message *shared; /* the bytes are there */
+    struct shared_file *file;      /* the bytes are there; neither: they are in data */
     unsigned char data[];
 };
 

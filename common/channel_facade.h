@@ -25,6 +25,8 @@ struct channel_facade_verbs {
     enum output_result (*enqueue)(struct channel_facade *facade, struct message message);
     enum output_result (*enqueue_shared)(struct channel_facade *facade,
                                          struct shared_message *message);
+    enum output_result (*enqueue_file)(struct channel_facade *facade, struct shared_file *file,
+                                       size_t offset, size_t length);
     void (*set_handler)(struct channel_facade *facade, struct input_handler *handler);
     unsigned (*interest)(struct channel_facade *facade);
     void (*modify_interest)(struct channel_facade *facade, unsigned set, unsigned reset);
@@ -61,6 +63,17 @@ static inline enum output_result channel_enqueue_shared(struct channel_facade *f
                                                         struct shared_message *message)
 {
     return facade->verbs->enqueue_shared(facade, message);
+}
+
+/**
+ * Sends a range of a file, of which a reference is kept as long as it takes. The bytes count as
+ * waiting output until they have left, so with a long range the handler's next message has to wait.
+ */
+static inline enum output_result channel_enqueue_file(struct channel_facade *facade,
+                                                      struct shared_file *file, size_t offset,
+                                                      size_t length)
+{
+    return facade->verbs->enqueue_file(facade, file, offset, length);
 }
 
 /** From the next call on, another handler serves the connection. The handler's own calls only. */

@@ -1,5 +1,7 @@
 #include "output_queue.h"
 
+#include "file_sender.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,18 @@ void output_queue_init(struct output_queue *queue, struct buffer_factory *factor
     mutex_init(&queue->lock);
 }
 
+/* A link without room of its own. */
+static bool is_reference(const struct segment *segment)
+{
+    return segment->shared != NULL || segment->file != NULL;
+}
+
 static void free_reference(struct segment *reference)
 {
-    shared_message_release(reference->shared);
+    if (reference->shared != NULL)
+        shared_message_release(reference->shared);
+    else
+        shared_file_release(reference->file);
     free(reference);
 }
 
@@ -30,7 +41,7 @@ static void drop_head(struct output_queue *queue) REQUIRES(&queue->lock)
     if (queue->head == NULL)
         queue->tail = NULL;
     dropped->next = NULL;
-    if (dropped->shared != NULL)
+    if (is_reference(dropped))
         free_reference(dropped);
     else
         buffer_factory_give_back(queue->factory, dropped);
@@ -93,14 +104,15 @@ static const unsigned char *bytes_of(const struct segment *segment)
     return (segment->shared != NULL ? segment->shared->data : segment->data) + segment->start;
 }
 
-/* Points iov at the front of the chain, a batch at the most; *total is what it comes to. */
+/* Points iov at the front of the chain, a batch at the most and no file; *total is what it is. */
 static int gather(const struct output_queue *queue, struct iovec *iov, size_t *total)
     REQUIRES(&queue->lock)
 {
     int count = 0;
     *total = 0;
     for (const struct segment *segment = queue->head;
-         segment != NULL && count < WRITE_SEGMENTS && *total < (size_t)OUTPUT_QUEUE_BATCH;
+         segment != NULL && segment->file == NULL && count < WRITE_SEGMENTS &&
+         *total < (size_t)OUTPUT_QUEUE_BATCH;
          segment = segment->next) {
         size_t room = (size_t)OUTPUT_QUEUE_BATCH - *total;
         size_t here = segment_length(segment) < room ? segment_length(segment) : room;
@@ -125,21 +137,43 @@ static void consume(struct output_queue *queue, size_t count) REQUIRES(&queue->l
     }
 }
 
+/* Offers the socket what memory the chain begins with; as write_some(). */
+static ssize_t write_memory(struct output_queue *queue, size_t *offered) REQUIRES(&queue->lock)
+{
+    struct iovec iov[WRITE_SEGMENTS];
+    int count = gather(queue, iov, offered);
+    return write_some(queue, iov, count);
+}
+
+/* Offers the socket, from the file that the chain begins with, `most` bytes; as write_some(). */
+static ssize_t write_file(struct output_queue *queue, size_t most, size_t *offered)
+    REQUIRES(&queue->lock)
+{
+    const struct segment *head = queue->head;
+    *offered = segment_length(head) < most ? segment_length(head) : most;
+    ssize_t written = file_sender_send(queue->fd, head->file->fd, (off_t)head->start, *offered);
+    if (written > 0)
+        queue->sent += (uint64_t)written;
+    return written;
+}
+
 /* A socket that takes less than it was offered is full; asking again would only say so. */
 static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->lock)
 {
+    size_t of_files = OUTPUT_QUEUE_FILE_BATCH;
     if (queue->broken)
         return break_queue(queue, EPIPE);
-    while (queue->length > 0) {
-        struct iovec iov[WRITE_SEGMENTS];
+    while (queue->length > 0 && of_files > 0) {
+        bool is_file = queue->head->file != NULL;
         size_t offered;
-        int count = gather(queue, iov, &offered);
-        ssize_t written = write_some(queue, iov, count);
+        ssize_t written =
+            is_file ? write_file(queue, of_files, &offered) : write_memory(queue, &offered);
         if (written < 0)
             return break_queue(queue, errno);
         consume(queue, (size_t)written);
         if ((size_t)written < offered)
             break;
+        of_files -= is_file ? offered : 0;
     }
     return result_of(queue);
 }
@@ -161,7 +195,7 @@ static bool append_copy(struct output_queue *queue, const unsigned char *data, s
 {
     while (length > 0) {
         struct segment *tail = queue->tail;
-        if (tail == NULL || tail->shared != NULL || segment_room(tail) == 0) {
+        if (tail == NULL || is_reference(tail) || segment_room(tail) == 0) {
             tail = buffer_factory_take(queue->factory, 1);
             if (tail == NULL)
                 return false;
@@ -188,6 +222,20 @@ static bool append_reference(struct output_queue *queue, struct shared_message *
     *reference = (struct segment){.start = start, .end = message->length, .shared = message};
     append_segment(queue, reference);
     queue->length += message->length - start;
+    return true;
+}
+
+/* A link without room of its own, from offset to end of the file. */
+static bool append_file(struct output_queue *queue, struct shared_file *file, size_t offset,
+                        size_t length) REQUIRES(&queue->lock)
+{
+    struct segment *reference = malloc(sizeof(*reference));
+    if (reference == NULL)
+        return false;
+    shared_file_retain(file);
+    *reference = (struct segment){.start = offset, .end = offset + length, .file = file};
+    append_segment(queue, reference);
+    queue->length += length;
     return true;
 }
 
@@ -242,6 +290,31 @@ enum output_result output_queue_enqueue_shared(struct output_queue *queue,
             result = break_queue(queue, ENOMEM);
         else
             result = result_of(queue);
+    }
+    mutex_unlock(&queue->lock);
+    return result;
+}
+
+/* Whether all that the queue counts can still be counted with the range. */
+static bool is_countable(struct output_queue *queue, size_t offset, size_t length)
+    REQUIRES(&queue->lock)
+{
+    return length <= SIZE_MAX - offset && length <= SIZE_MAX - queue->length;
+}
+
+enum output_result output_queue_enqueue_file(struct output_queue *queue, struct shared_file *file,
+                                             size_t offset, size_t length)
+{
+    mutex_lock(&queue->lock);
+    enum output_result result = admit(queue);
+    if (result == OUTPUT_FLOWING) {
+        bool first = queue->length == 0 && !queue->corked;
+        if (!is_countable(queue, offset, length))
+            result = break_queue(queue, EOVERFLOW);
+        else if (length > 0 && !append_file(queue, file, offset, length))
+            result = break_queue(queue, ENOMEM);
+        else
+            result = first ? drain(queue) : result_of(queue);
     }
     mutex_unlock(&queue->lock);
     return result;

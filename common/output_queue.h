@@ -19,12 +19,15 @@
  * - It does not know a selector: whoever gets OUTPUT_WAITING or OUTPUT_CHOKED sees to it that
  *   output_queue_drain() is called when the socket can be written again.
  * - Bytes that were accepted are written in order or, once the queue is broken, dropped.
+ * - A range of a file waits like anything else and counts with all its bytes, though they take no
+ *   memory: a client that is sent a big file is choked until most of it has left.
  */
 #ifndef COMMON_OUTPUT_QUEUE_H
 #define COMMON_OUTPUT_QUEUE_H
 
 #include "buffer_factory.h"
 #include "input_queue.h"
+#include "shared_file.h"
 #include "shared_message.h"
 
 /** Bytes; low_mark <= high_mark <= cap. One set serves all queues. */
@@ -40,12 +43,15 @@ enum output_result {
     OUTPUT_WAITING, /* some bytes wait: drain when the socket can be written */
     OUTPUT_CHOKED,  /* as waiting, and too many: stop reading this client */
     OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, let the client go */
-    OUTPUT_BROKEN,  /* the peer is gone or memory is: what waited is dropped, errno says why */
+    OUTPUT_BROKEN,  /* the peer, memory or a file is gone: what waited is dropped, see errno */
 };
 
 enum {
     /** The most that one writev() is asked to take of what waits. */
     OUTPUT_QUEUE_BATCH = 65536,
+
+    /** The most of a file that one call sends: a fast download must not hold its thread. */
+    OUTPUT_QUEUE_FILE_BATCH = 1 << 20,
 };
 
 struct output_queue {
@@ -76,7 +82,17 @@ enum output_result output_queue_enqueue(struct output_queue *queue, struct messa
 enum output_result output_queue_enqueue_shared(struct output_queue *queue,
                                                struct shared_message *message);
 
-/** Writes what waits, as far as the socket takes it. */
+/**
+ * Accepts a range of a file, with a reference to it. The file may grow or change meanwhile; if it
+ * ends before the range does, the queue breaks: the peer was promised bytes that do not exist.
+ */
+enum output_result output_queue_enqueue_file(struct output_queue *queue, struct shared_file *file,
+                                             size_t offset, size_t length);
+
+/**
+ * Writes what waits, as far as the socket takes it. With a long file that may be less than it would
+ * take; what is left is OUTPUT_WAITING or OUTPUT_CHOKED, as always.
+ */
 enum output_result output_queue_drain(struct output_queue *queue);
 
 /**

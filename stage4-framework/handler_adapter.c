@@ -496,6 +496,15 @@ static enum output_result facade_enqueue_shared(struct channel_facade *facade,
     return after_enqueue(adapter, output_queue_enqueue_shared(&adapter->output, message));
 }
 
+static enum output_result facade_enqueue_file(struct channel_facade *facade,
+                                              struct shared_file *file, size_t offset,
+                                              size_t length)
+{
+    struct handler_adapter *adapter = adapter_of(facade);
+    return after_enqueue(adapter,
+                         output_queue_enqueue_file(&adapter->output, file, offset, length));
+}
+
 static void facade_set_handler(struct channel_facade *facade, struct input_handler *handler)
 {
     adapter_of(facade)->handler = handler;
@@ -540,6 +549,7 @@ static const struct channel_facade_verbs facade_verbs = {
     .input = facade_input,
     .enqueue = facade_enqueue,
     .enqueue_shared = facade_enqueue_shared,
+    .enqueue_file = facade_enqueue_file,
     .set_handler = facade_set_handler,
     .interest = facade_interest,
     .modify_interest = facade_modify_interest,

@@ -13,6 +13,7 @@ struct faults faults;
 ssize_t replaced_readv(int fd, const struct iovec *iov, int count) __asm__("readv");
 ssize_t replaced_writev(int fd, const struct iovec *iov, int count) __asm__("writev");
 int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("accept4");
+ssize_t replaced_sendfile(int socket, int file, off_t *offset, size_t count) __asm__("sendfile");
 int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                             void *(*run)(void *), void *argument) __asm__("pthread_create");
 
@@ -28,6 +29,7 @@ DECLARE_INTERCEPTOR(pthread_create, int, pthread_t *, const pthread_attr_t *, vo
                     void *);
 
 typedef ssize_t vector_call(int fd, const struct iovec *iov, int count);
+typedef ssize_t file_call(int socket, int file, off_t *offset, size_t count);
 typedef int accept_call(int fd, void *address, void *length, int flags);
 typedef int create_call(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
@@ -66,6 +68,14 @@ int real_accept4(int fd, int flags)
     return real_accept4_at(fd, NULL, NULL, flags);
 }
 
+/* No sanitizer looks at this one. */
+ssize_t real_sendfile(int socket, int file, off_t *offset, size_t count)
+{
+    file_call *call;
+    find("sendfile", &call);
+    return call(socket, file, offset, count);
+}
+
 ssize_t replaced_readv(int fd, const struct iovec *iov, int count)
 {
     return faults.readv != NULL ? faults.readv(fd, iov, count) : real_readv(fd, iov, count);
@@ -80,6 +90,12 @@ int replaced_accept4(int fd, void *address, void *length, int flags)
 {
     return faults.accept4 != NULL ? faults.accept4(fd, flags)
                                   : real_accept4_at(fd, address, length, flags);
+}
+
+ssize_t replaced_sendfile(int socket, int file, off_t *offset, size_t count)
+{
+    return faults.sendfile != NULL ? faults.sendfile(socket, file, offset, count)
+                                   : real_sendfile(socket, file, offset, count);
 }
 
 static int real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

@@ -16,6 +16,7 @@ struct faults {
     ssize_t (*readv)(int fd, const struct iovec *iov, int count);
     ssize_t (*writev)(int fd, const struct iovec *iov, int count);
     int (*accept4)(int fd, int flags);
+    ssize_t (*sendfile)(int socket, int file, off_t *offset, size_t count); /* Linux */
     int (*thread)(void); /* pthread_create: 0 leaves it to the system, else it is its result */
 };
 
@@ -25,5 +26,6 @@ extern struct faults faults;
 ssize_t real_readv(int fd, const struct iovec *iov, int count);
 ssize_t real_writev(int fd, const struct iovec *iov, int count);
 int real_accept4(int fd, int flags);
+ssize_t real_sendfile(int socket, int file, off_t *offset, size_t count);
 
 #endif
