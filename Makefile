@@ -9,6 +9,7 @@
 #   build/tests/conformance ...   the tests
 #   build/obj/                    objects, in folders like those of their sources
 #   build/obj-points/             the same with test points, for the tests of stages
+#   build/faults/                 the servers once more, with calls that tests can have fail
 #   build/address/ ...            the same once more for each SANITIZER
 #   build/site/                   the documents
 #
@@ -193,10 +194,37 @@ $(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(T
 	$(call say,LINK,$@)
 	$(Q)$(LINK_TEST)
 
+# The part of a stage's suite that grades any server, linked without anything of the stage.
+graded_objects = $(patsubst %.c,$(OUT)/obj/%.o,$(shell tests/black_box.sh tests/$1))
+GRADED := $(STAGE_SUITES:%=%-graded)
+
+$(GRADED:%=$(OUT)/tests/%): $(OUT)/tests/%-graded: $$(call graded_objects,$$*) $(TEST_OBJECTS) \
+    $(LIBRARY) tests/% $(wildcard tests/support) tests/black_box.sh Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
 $(OUT)/tests/faulty-server: $(OUT)/obj/tests/faulty/faulty_server.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(LDLIBS)
+
+# Servers whose calls can fail (tests/faults/shim.c): the same objects, linked in another way. The
+# names that are wrapped are those of the shim's WRAP lines.
+FAULT_SERVERS := $(if $(wildcard tests/faults/shim.c),$(STAGES:%=$(OUT)/faults/%))
+WRAPPED := $(shell sed -n 's/^WRAP.[^,]*, \([a-z0-9_]*\),.*/\1/p' tests/faults/shim.c 2>/dev/null)
+
+$(FAULT_SERVERS): $(OUT)/faults/%: $$(call objects,$$*) $(OUT)/obj/tests/faults/shim.o \
+    $(LIBRARY) % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
+
+FAULT_OBJECTS := $(filter-out %/shim.o,$(call objects,tests/faults))
+$(OUT)/tests/faults: $(FAULT_OBJECTS) $(TEST_OBJECTS) tests/faults $(wildcard tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
 
 # Each suite is NAME=COMMAND for tests/run.sh. The suites of `make test` are run by one command,
 # one after the other: some tests measure time and want the machine for themselves.
@@ -208,11 +236,16 @@ run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common
 # this stage promises.
 WITH_CHAT := 4 5
 black_box = $(filter conformance $(if $(filter $1,$(WITH_CHAT)),chat),$(SUITES))
-suites_of = $(call black_box,$1) $(filter stage$1,$(STAGE_SUITES))
+suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
+
+# Another server is graded by the tests that need nothing but the program, and not by those that show
+# a weakness of the stage or what goes wrong without its guard.
+export GRADED_TESTS := !(*/cannot_yet_*|*/lesson_*|*_without_the_guard_*)
+PATTERN = $(if $(SERVER),CRITERION_TEST_PATTERN="$${CRITERION_TEST_PATTERN:-$$GRADED_TESTS}")
 
 # $(call run_stage,N): all of that, one after the other.
 run_stage = $(foreach s,$(call suites_of,$1), \
-    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(GATE) \
+    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(PATTERN) $(GATE) \
     $(OUT)/tests/$s')
 server = $(or $(SERVER),$(OUT)/$(call stage,$1))
 need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1)) \
@@ -222,6 +255,10 @@ need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty
     $(SUITES:%=$(OUT)/tests/%))
 run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-server \
     CONFORMANCE=$(OUT)/tests/conformance tests/faulty/run.sh')
+
+need_faults := $(if $(FAULT_SERVERS),$(FAULT_SERVERS) $(OUT)/tests/faults)
+run_faults = $(if $(need_faults),$(foreach n,$(NUMBERS),\
+    'stage$n faults=$1 SERVER=$(OUT)/faults/$(call stage,$n) $(GATE) $(OUT)/tests/faults'))
 
 run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh')
 
@@ -246,6 +283,7 @@ endif
 .PHONY: test
 test: all test-build
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
+	    $(call run_faults,FAULTS=few) \
 	    $(if $(SANITIZER),,$(run_faulty) $(run_docs) $(run_makefile) $(run_threads))
 
 ## test-common: run the tests of common/
@@ -264,11 +302,21 @@ $(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
 test-faulty: $(need_faulty)
 	@tests/run.sh $(run_faulty)
 
+## test-faults: have each call that servers make fail, one after the other and by chance
+.PHONY: test-faults
+test-faults: $(need_faults)
+	@tests/run.sh $(call run_faults,FAULTS=all BUDGET=600)
+
 ## test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck
 test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 	@tests/need.sh valgrind 'command -v valgrind' valgrind
 	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $< $(MEMCHECK)')
+
+## test-lab [STAGE=N]: go through the labs with the solutions that are there
+.PHONY: test-lab
+test-lab: $(addprefix $(OUT)/tests/,$(filter conformance chat,$(SUITES)) $(GRADED)) all
+	@tests/run.sh 'labs=BUILD=$(BUILD) tests/lab.sh $(STAGE)'
 
 ## test-docs: show that what the documents show is what happens
 .PHONY: test-docs
@@ -287,12 +335,22 @@ test-model:
 
 ## test-build: build all tests and run none
 .PHONY: test-build
-test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty)
+test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty) \
+    $(need_faults)
 
 ## test-makefile: test what this file promises
 .PHONY: test-makefile
 test-makefile:
 	@tests/run.sh $(run_makefile)
+
+# ---- labs --------------------------------------------------------------------------------------
+
+## lab STAGE=N: lay out lab/stageN, in which to build stage N yourself, out of the one before it
+.PHONY: lab
+LAB := lab
+lab:
+	$(if $(STAGE),,$(error lab: say which stage: make lab STAGE=3))@docs/labs/lay_out.sh \
+	    $(LAB)/stage$(STAGE) $(call stage,$(STAGE)) $(call stage,$(shell expr $(STAGE) - 1))
 
 # ---- reading and checking ----------------------------------------------------------------------
 

@@ -119,6 +119,7 @@ static int memory_file(const char *name)
 {
     int fd = memfd_create(name, MFD_CLOEXEC);
     cr_assert(fd >= 0, "memfd_create: %s", strerror(errno));
+    fcntl(fd, F_SETFL, O_APPEND); /* or else two threads' lines can land in one place */
     return fd;
 }
 
@@ -173,37 +174,58 @@ static bool parse_ready_line(struct server_process *server)
     return port > 0 && port < 65536 && *rest == '\0';
 }
 
-struct server_process server_start_at(const char *where, struct server_limits limits,
-                                      const char *options, ...)
+/**
+ * Starts the program with `--port 0` and SERVER_OPTIONS in front of the options. @param shown
+ * receives its whole command line. @return whether it serves
+ */
+static bool launch(struct server_process *server, struct server_limits limits, char shown[4096],
+                   const char *options, va_list arguments)
 {
     char text[2048];
     const char *always = getenv("SERVER_OPTIONS");
     snprintf(text, sizeof text, "--port 0 %s ", always ? always : "");
     size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, options);
     vsnprintf(text + used, sizeof text - used, options, arguments);
-    va_end(arguments);
-    char shown[sizeof text];
-    snprintf(shown, sizeof shown, "%s", text);
+    snprintf(shown, 4096, "%.1500s %s", server_program(), text);
     char *argv[ARGUMENTS_MAX];
     split_arguments(text, argv);
 
     int pipe_ends[2];
     cr_assert_eq(pipe2(pipe_ends, O_CLOEXEC), 0, "pipe: %s", strerror(errno));
-    struct server_process server = {.out = pipe_ends[0], .err = memory_file("server-stderr")};
-    server.pid = spawn(argv, pipe_ends[1], server.err, limits);
-    server.pidfd = pidfd_of(server.pid);
+    *server = (struct server_process){.out = pipe_ends[0], .err = memory_file("server-stderr")};
+    server->pid = spawn(argv, pipe_ends[1], server->err, limits);
+    server->pidfd = pidfd_of(server->pid);
     close(pipe_ends[1]);
-    if (!read_ready_line(&server) || !parse_ready_line(&server)) {
+    return read_ready_line(server) && parse_ready_line(server);
+}
+
+struct server_process server_start_at(const char *where, struct server_limits limits,
+                                      const char *options, ...)
+{
+    struct server_process server;
+    char shown[4096];
+    va_list arguments;
+    va_start(arguments, options);
+    bool serves = launch(&server, limits, shown, options, arguments);
+    va_end(arguments);
+    if (!serves) {
         char errors[ERRORS_SHOWN];
         server_errors(&server, errors, sizeof errors);
-        cr_assert_fail("%s: ran `%s %s` and waited %d ms for a first line on standard output like "
+        cr_assert_fail("%s: ran `%s` and waited %d ms for a first line on standard output like "
                        "`%s: echo on 127.0.0.1:7002`; got \"%s\"; its standard error: %s",
-                       where, argv[0], shown, test_deadline_ms(), server_name(), server.ready_line,
-                       errors);
+                       where, shown, test_deadline_ms(), server_name(), server.ready_line, errors);
     }
     return server;
+}
+
+bool server_try_start(struct server_process *server, const char *options, ...)
+{
+    char shown[4096];
+    va_list arguments;
+    va_start(arguments, options);
+    bool serves = launch(server, (struct server_limits){0}, shown, options, arguments);
+    va_end(arguments);
+    return serves;
 }
 
 int server_await_end(struct server_process *server, double end)

@@ -71,6 +71,13 @@ struct server_process server_start_at(const char *where, struct server_limits li
                                       const char *options, ...)
     __attribute__((format(printf, 3, 4)));
 
+/**
+ * Starts the program like server_start(), but lets it refuse: false if it ended, or said nothing
+ * in time, instead of beginning to serve. What it is then, server_await_end() tells.
+ */
+bool server_try_start(struct server_process *server, const char *options, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** SIGTERM, then exit status 0 within the deadline. */
 #define server_stop(server) server_stop_at(HERE, server)
 void server_stop_at(const char *where, struct server_process *server);
