@@ -31,6 +31,7 @@ struct channel_facade_verbs {
     unsigned (*interest)(struct channel_facade *facade);
     void (*modify_interest)(struct channel_facade *facade, unsigned set, unsigned reset);
     void (*close)(struct channel_facade *facade);
+    bool (*set_write_rate)(struct channel_facade *facade, uint64_t bytes_per_second);
     void (*peer)(struct channel_facade *facade, struct endpoint *endpoint);
     void (*retain)(struct channel_facade *facade);
     void (*release)(struct channel_facade *facade);
@@ -103,6 +104,17 @@ static inline void channel_modify_interest(struct channel_facade *facade, unsign
 static inline void channel_close(struct channel_facade *facade)
 {
     facade->verbs->close(facade);
+}
+
+/**
+ * How fast output leaves at the most; 0: as fast as the peer takes it. What is held back counts
+ * against the limits like any other output, and a close waits for it (Roth, "write transfer rate").
+ * False where a framework has no timers (stage 4).
+ */
+static inline bool channel_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
+{
+    return facade->verbs->set_write_rate != NULL &&
+           facade->verbs->set_write_rate(facade, bytes_per_second);
 }
 
 /** Who is at the other end. */

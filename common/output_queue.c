@@ -1,5 +1,6 @@
 #include "output_queue.h"
 
+#include "clock.h"
 #include "file_sender.h"
 
 #include <errno.h>
@@ -84,6 +85,27 @@ static enum output_result result_of(struct output_queue *queue) REQUIRES(&queue-
     return queue->length == 0 || queue->corked ? OUTPUT_FLOWING : OUTPUT_WAITING;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many bytes may be written now, of so many that wait. */
+static size_t allowed(const struct output_queue *queue, size_t waiting) REQUIRES(&queue->lock)
+{
+    if (queue->pace.rate == 0)
+        return waiting;
+    return smaller(pace_allowance(&queue->pace, clock_ns()), waiting);
+}
+
+/* The socket took so many bytes. */
+static void count_written(struct output_queue *queue, size_t written) REQUIRES(&queue->lock)
+{
+    queue->sent += written;
+    if (queue->pace.rate != 0)
+        pace_spend(&queue->pace, written, clock_ns());
+}
+
 /* The socket's answer to a write of wanted bytes: how many it took, or -1 if the peer is gone. */
 static ssize_t write_some(struct output_queue *queue, const struct iovec *iov, int count)
     REQUIRES(&queue->lock)
@@ -95,7 +117,7 @@ static ssize_t write_some(struct output_queue *queue, const struct iovec *iov, i
     if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         written = 0;
     if (written > 0)
-        queue->sent += (uint64_t)written;
+        count_written(queue, (size_t)written);
     return written;
 }
 
@@ -104,17 +126,16 @@ static const unsigned char *bytes_of(const struct segment *segment)
     return (segment->shared != NULL ? segment->shared->data : segment->data) + segment->start;
 }
 
-/* Points iov at the front of the chain, a batch at the most and no file; *total is what it is. */
-static int gather(const struct output_queue *queue, struct iovec *iov, size_t *total)
+/* Points iov at the front of the chain, `most` bytes and no file; *total is what it comes to. */
+static int gather(const struct output_queue *queue, struct iovec *iov, size_t most, size_t *total)
     REQUIRES(&queue->lock)
 {
     int count = 0;
     *total = 0;
     for (const struct segment *segment = queue->head;
-         segment != NULL && segment->file == NULL && count < WRITE_SEGMENTS &&
-         *total < (size_t)OUTPUT_QUEUE_BATCH;
+         segment != NULL && segment->file == NULL && count < WRITE_SEGMENTS && *total < most;
          segment = segment->next) {
-        size_t room = (size_t)OUTPUT_QUEUE_BATCH - *total;
+        size_t room = most - *total;
         size_t here = segment_length(segment) < room ? segment_length(segment) : room;
         iov[count++] = (struct iovec){(void *)(uintptr_t)bytes_of(segment), here};
         *total += here;
@@ -137,11 +158,12 @@ static void consume(struct output_queue *queue, size_t count) REQUIRES(&queue->l
     }
 }
 
-/* Offers the socket what memory the chain begins with; as write_some(). */
-static ssize_t write_memory(struct output_queue *queue, size_t *offered) REQUIRES(&queue->lock)
+/* Offers the socket `most` bytes of the memory that the chain begins with; as write_some(). */
+static ssize_t write_memory(struct output_queue *queue, size_t most, size_t *offered)
+    REQUIRES(&queue->lock)
 {
     struct iovec iov[WRITE_SEGMENTS];
-    int count = gather(queue, iov, offered);
+    int count = gather(queue, iov, most, offered);
     return write_some(queue, iov, count);
 }
 
@@ -150,10 +172,10 @@ static ssize_t write_file(struct output_queue *queue, size_t most, size_t *offer
     REQUIRES(&queue->lock)
 {
     const struct segment *head = queue->head;
-    *offered = segment_length(head) < most ? segment_length(head) : most;
+    *offered = smaller(segment_length(head), most);
     ssize_t written = file_sender_send(queue->fd, head->file->fd, (off_t)head->start, *offered);
     if (written > 0)
-        queue->sent += (uint64_t)written;
+        count_written(queue, (size_t)written);
     return written;
 }
 
@@ -161,13 +183,15 @@ static ssize_t write_file(struct output_queue *queue, size_t most, size_t *offer
 static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->lock)
 {
     size_t of_files = OUTPUT_QUEUE_FILE_BATCH;
+    size_t most;
     if (queue->broken)
         return break_queue(queue, EPIPE);
-    while (queue->length > 0 && of_files > 0) {
+    while (of_files > 0 && (most = allowed(queue, queue->length)) > 0) {
         bool is_file = queue->head->file != NULL;
         size_t offered;
-        ssize_t written =
-            is_file ? write_file(queue, of_files, &offered) : write_memory(queue, &offered);
+        ssize_t written = is_file
+                              ? write_file(queue, smaller(most, of_files), &offered)
+                              : write_memory(queue, smaller(most, OUTPUT_QUEUE_BATCH), &offered);
         if (written < 0)
             return break_queue(queue, errno);
         consume(queue, (size_t)written);
@@ -255,8 +279,8 @@ static ssize_t write_first(struct output_queue *queue, struct message message)
 {
     if (queue->corked || queue->length > 0)
         return 0;
-    struct iovec iov = {(void *)(uintptr_t)message.data, message.length};
-    return write_some(queue, &iov, 1);
+    struct iovec iov = {(void *)(uintptr_t)message.data, allowed(queue, message.length)};
+    return iov.iov_len > 0 ? write_some(queue, &iov, 1) : 0;
 }
 
 enum output_result output_queue_enqueue(struct output_queue *queue, struct message message)
@@ -357,6 +381,25 @@ enum output_result output_queue_look(struct output_queue *queue)
     enum output_result result = queue->broken ? OUTPUT_BROKEN : result_of(queue);
     mutex_unlock(&queue->lock);
     return result;
+}
+
+void output_queue_set_rate(struct output_queue *queue, uint64_t bytes_per_second)
+{
+    mutex_lock(&queue->lock);
+    pace_set(&queue->pace, bytes_per_second, clock_ns());
+    mutex_unlock(&queue->lock);
+}
+
+int64_t output_queue_due(struct output_queue *queue)
+{
+    int64_t due = 0;
+    mutex_lock(&queue->lock);
+    if (queue->pace.rate != 0 && queue->length > 0) {
+        due = pace_due(&queue->pace, queue->length);
+        due = due > clock_ns() ? due / 1000000 + 1 : 0;
+    }
+    mutex_unlock(&queue->lock);
+    return due;
 }
 
 size_t output_queue_length(struct output_queue *queue)

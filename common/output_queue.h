@@ -27,6 +27,7 @@
 
 #include "buffer_factory.h"
 #include "input_queue.h"
+#include "pace.h"
 #include "shared_file.h"
 #include "shared_message.h"
 
@@ -66,6 +67,7 @@ struct output_queue {
     struct segment *tail GUARDED_BY(&lock);
     size_t length GUARDED_BY(&lock); /* bytes that wait */
     uint64_t sent GUARDED_BY(&lock); /* bytes the socket has taken since the beginning */
+    struct pace pace GUARDED_BY(&lock);
 };
 
 /** An empty queue in front of fd. Factory and limits have to outlive it. */
@@ -115,6 +117,15 @@ enum output_result output_queue_look(struct output_queue *queue);
 
 /** Bytes that wait at this moment. */
 size_t output_queue_length(struct output_queue *queue);
+
+/** From now on no more bytes per second are written; 0: as many as the socket takes. */
+void output_queue_set_rate(struct output_queue *queue, uint64_t bytes_per_second);
+
+/**
+ * The moment, in milliseconds of clock_ms(), at which to drain what the rate holds back; 0: the
+ * rate holds nothing back now. While it does, it is no use to wait for the socket.
+ */
+int64_t output_queue_due(struct output_queue *queue);
 
 /** Bytes the socket has taken since the beginning. */
 uint64_t output_queue_sent(struct output_queue *queue);
