@@ -64,8 +64,11 @@ LANGUAGE := -std=c11 $(DEFINES) -I.
 COMPILE   = $(CC) $(LANGUAGE) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 LINK      = $(CC) $(CFLAGS) $(SANITIZE) -pthread $(LDFLAGS)
 
-# LIBRARIES_stage4 := -lcrypt would link one to stage 4 and to its tests, LIBRARIES_common to the
-# tests of common/.
+# Libraries of the system: LIBRARIES_stage4 for stage 4 and its tests, LIBRARIES_chat would be for the
+# suite chat. The applications ask crypt(3) about passwords.
+LIBRARIES_stage4 := -lcrypt
+LIBRARIES_stage5 := -lcrypt
+LIBRARIES_pop3   := -lcrypt
 libraries = $(LIBRARIES_$(firstword $(subst -, ,$1))) $(LDLIBS)
 
 # Where a kernel randomises many bits of the addresses, sanitized programs do not always start.
@@ -179,7 +182,8 @@ TEST_OBJECTS := $(call objects,tests/support) \
 LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
     $(call libraries,$*)
 
-SUITES       := $(foreach s,common conformance chat,$(if $(wildcard tests/$s/*.c),$s))
+APP_SUITES   := chat pop3 http
+SUITES       := $(foreach s,common conformance $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
 $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
@@ -232,10 +236,10 @@ GATE = SANITIZER=$(SANITIZER) tests/gate.sh
 
 run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common')
 
-# What a stage goes through: what every server answers to, the chat where there is one, and what
+# What a stage goes through: what every server answers to, the applications where it has some, and what
 # this stage promises.
-WITH_CHAT := 4 5
-black_box = $(filter conformance $(if $(filter $1,$(WITH_CHAT)),chat),$(SUITES))
+WITH_APPS := 4 5
+black_box = $(filter conformance $(if $(filter $1,$(WITH_APPS)),$(APP_SUITES)),$(SUITES))
 suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
 
 # Another server is graded by the tests that need nothing but the program, and not by those that show
@@ -351,6 +355,39 @@ LAB := lab
 lab:
 	$(if $(STAGE),,$(error lab: say which stage: make lab STAGE=3))@docs/labs/lay_out.sh \
 	    $(LAB)/stage$(STAGE) $(call stage,$(STAGE)) $(call stage,$(shell expr $(STAGE) - 1))
+
+# ---- measuring ---------------------------------------------------------------------------------
+
+# The load generator and the floors are C and nothing else. A peer is built where pkg-config knows
+# its library: peer_libuv.c is linked to libuv. None of this is part of `make` or `make test-build`.
+BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads)
+PEERS = $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
+    $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p))
+
+$(OUT)/obj/tests/bench/%.o: tests/bench/%.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+$(OUT)/tests/load: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/load*.c)) $(LIBRARY)
+$(filter $(OUT)/tests/raw_%,$(BENCH_TOOLS)): $(OUT)/tests/%: $(OUT)/obj/tests/bench/%.o
+$(BENCH_TOOLS): tests/bench Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDLIBS)
+
+$(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $< $$(pkg-config --libs $*) $(LDLIBS)
+
+.SECONDARY: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/peer_*.c))
+
+## test-bench: test the load generator
+run_bench = $(if $(wildcard tests/bench/load.c),'bench=BUILD=$(OUT) tests/bench_test.sh')
+need_bench := $(if $(wildcard tests/bench/load.c),$(BENCH_TOOLS) $(OUT)/tests/faulty-server)
+.PHONY: test-bench
+test-bench: all $(need_bench)
+	@tests/run.sh $(run_bench)
 
 # ---- reading and checking ----------------------------------------------------------------------
 
