@@ -50,6 +50,13 @@ struct input_handler_verbs {
     bool (*continue_output)(struct input_handler *self, struct channel_facade *facade);
 
     /**
+     * A message was begun, and its end did not come within the request timeout. The last chance to
+     * say so: nothing more is read, and the connection is closed when the output has left. NULL:
+     * it ends at once.
+     */
+    void (*timed_out)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
      * There is no memory for the connection: the handler is not going to be used, and hears nothing
      * else. NULL: there is nothing to do then. The thread that accepts.
      */

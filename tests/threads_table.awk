@@ -37,6 +37,7 @@ BEGIN {
     calls_application["verbs->next_message"]
     calls_application["verbs->handle_input"]
     calls_application["verbs->refuse_input"]
+    calls_application["verbs->timed_out"]
     calls_application["call_handler"]
 
     # An orderly shutdown, the only kind that stage 4 asks for, drops nothing.
