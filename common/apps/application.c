@@ -1,9 +1,14 @@
 #include "application.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-static const struct application *const applications[] = {&application_echo, &application_chat};
+static const struct application *const applications[] = {
+    &application_echo,
+    &application_chat,
+    &application_pop3,
+};
 
 static bool read_application(const struct option *option, const char *text)
 {
@@ -21,8 +26,8 @@ void application_options(struct options *options, struct application_choice *cho
     options_add(options, (struct option){.name = "--app",
                                          .value = "NAME",
                                          .standard = "echo",
-                                         .help = "what to serve: echo or chat",
-                                         .takes = "one of echo, chat",
+                                         .help = "what to serve: echo, chat or pop3",
+                                         .takes = "one of echo, chat, pop3",
                                          .read = read_application,
                                          .target = &choice->chosen});
     for (size_t i = 0; i < sizeof(applications) / sizeof(applications[0]); i++)
@@ -36,7 +41,7 @@ struct input_handler_factory *application_open(const struct application_choice *
     errno = 0;
     struct input_handler_factory *factory = choice->chosen->open(server, choice);
     if (factory == NULL && errno != 0)
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open %s: %s", choice->chosen->name,
-                  strerror(errno));
+        fprintf(stderr, "%s: cannot open %s: %s\n", server->name, choice->chosen->name,
+                strerror(errno));
     return factory;
 }
