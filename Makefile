@@ -389,6 +389,41 @@ need_bench := $(if $(wildcard tests/bench/load.c),$(BENCH_TOOLS) $(OUT)/tests/fa
 test-bench: all $(need_bench)
 	@tests/run.sh $(run_bench)
 
+# ---- fuzzing -----------------------------------------------------------------------------------
+
+# libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
+# from what the target gives it (--wrap).
+FUZZ := $(BUILD)/fuzz
+FUZZ_CC := clang
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_COMMON := $(patsubst $(OUT)/obj/%,$(BUILD)/obj-fuzz/%,$(LIBRARY_OBJECTS)) \
+    $(BUILD)/obj-fuzz/tests/fuzz/fuzz.o
+
+$(BUILD)/obj-fuzz/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,FUZZ-CC,$<)
+	$(Q)$(FUZZ_CC) $(LANGUAGE) $(WARNINGS) -Itests/fuzz -pthread $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(FUZZ_TARGETS:%=$(FUZZ)/%): $(FUZZ)/%: $(BUILD)/obj-fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=readv -o $@ $^ $(LDLIBS)
+
+-include $(wildcard $(BUILD)/obj-fuzz/*/*.d $(BUILD)/obj-fuzz/*/*/*.d)
+
+# Asked for only by `make fuzz`: whether that clang comes with the library.
+fuzz_works = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+    $(FUZZ_CC) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo yes)
+FUZZED := $(or $(TARGET),$(FUZZ_TARGETS))
+
+## fuzz [TARGET=name] [SECONDS=n]: feed each parser, or one, what nobody would send; wants clang
+.PHONY: fuzz
+fuzz: $$(if $$(fuzz_works),$(FUZZED:%=$(FUZZ)/%))
+	@$(if $^,FUZZ=$(FUZZ) SECONDS_EACH=$(or $(SECONDS),5) tests/fuzz/run.sh $(FUZZED),\
+	    echo 'skipped: no clang with libFuzzer (Debian: clang libclang-rt-dev)'; \
+	    echo '0 passed, 0 failed, $(words $(FUZZED)) skipped')
+
 # ---- reading and checking ----------------------------------------------------------------------
 
 ## diff FROM=N TO=N: what changes from one stage to another

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Fuzzes one target, or each for a while.
+#
+#   usage: FUZZ=folder of programs SECONDS_EACH=n tests/fuzz/run.sh TARGET...
+#
+# A target starts from tests/fuzz/corpus/TARGET, which is small and part of the sources: seeds, and
+# every input that was a finding once. What the fuzzer finds worth keeping goes to FUZZ/corpus/TARGET
+# and is used again the next time; a finding goes to FUZZ/findings. The last line counts targets.
+set -u
+
+: "${FUZZ:?the folder of the fuzz programs}"
+seconds=${SECONDS_EACH:-5}
+passed=0 failed=0
+
+for target; do
+    seeds=tests/fuzz/corpus/$target found=$FUZZ/corpus/$target log=$FUZZ/$target.log
+    mkdir -p "$found" "$FUZZ/findings"
+    options="-max_total_time=$seconds -timeout=10 -rss_limit_mb=1024 -max_len=4096"
+    [ "$target" != options ] || options="$options -close_fd_mask=1"
+    dictionary=tests/fuzz/$target.dict
+    [ ! -e "$dictionary" ] || options="$options -dict=$dictionary"
+    # shellcheck disable=SC2086 # options are several words
+    if nice -n 19 "$FUZZ/$target" $options -print_final_stats=1 -verbosity=0 \
+        -artifact_prefix="$FUZZ/findings/$target-" "$found" "$seeds" >"$log" 2>&1 </dev/null; then
+        passed=$((passed + 1)) outcome='no finding'
+    else
+        failed=$((failed + 1)) outcome='A FINDING'
+        tail -n 60 "$log"
+    fi
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    printf '  %-12s %12s inputs in %s s: %s\n' "$target" "${runs:-?}" "$seconds" "$outcome"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
