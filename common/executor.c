@@ -5,7 +5,7 @@
 
 void executor_open(struct executor *executor, const struct executor_settings *settings)
 {
-    assert(settings->most >= 1 && settings->most >= settings->core);
+    assert(settings->most >= settings->core);
     *executor = (struct executor){.settings = *settings};
     mutex_init(&executor->lock);
     condition_init(&executor->work);

@@ -42,7 +42,7 @@ extern const struct saturation_policy saturation_discard_oldest; /* the one next
 
 struct executor_settings {
     size_t core;
-    size_t most;        /* not less than core, nor than 1 */
+    size_t most;        /* not less than core */
     int64_t keep_alive; /* ms */
     const struct task_queue_kind *queue_kind;
     size_t queue_limit; /* for the bounded kind */

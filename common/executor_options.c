@@ -94,6 +94,15 @@ void executor_options(struct options *options, struct executor_choice *choice)
                     .target = &choice->policy});
 }
 
+void executor_options_or_none(struct options *options, struct executor_choice *choice)
+{
+    executor_options(options, choice);
+    struct option *workers = options_find(options, "--workers");
+    workers->standard = "0";
+    workers->help = "worker threads; 0: each dispatcher runs its handlers itself";
+    workers->least = 0;
+}
+
 struct executor_settings executor_settings(const struct executor_choice *choice)
 {
     size_t most = choice->max_workers > choice->workers ? choice->max_workers : choice->workers;

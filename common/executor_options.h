@@ -21,7 +21,10 @@ struct executor_choice {
 /** Adds --workers, --max-workers, --keep-alive, --queue and --saturation. */
 void executor_options(struct options *options, struct executor_choice *choice);
 
-/** The settings that follow from them. */
+/** The same for servers that can do without an executor, which is then the default: --workers 0. */
+void executor_options_or_none(struct options *options, struct executor_choice *choice);
+
+/** The settings that follow from them; with neither workers nor more of them, `most` is 0. */
 struct executor_settings executor_settings(const struct executor_choice *choice);
 
 #endif

@@ -69,11 +69,16 @@ static struct option *find(struct options *options, const char *argument, size_t
     return NULL;
 }
 
-void options_set_standard(struct options *options, const char *name, const char *standard)
+struct option *options_find(struct options *options, const char *name)
 {
     struct option *option = find(options, name, strlen(name));
     assert(option != NULL);
-    option->standard = standard;
+    return option;
+}
+
+void options_set_standard(struct options *options, const char *name, const char *standard)
+{
+    options_find(options, name)->standard = standard;
 }
 
 /* Reads the option at argv[*i] and moves *i past it. */

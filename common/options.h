@@ -52,6 +52,9 @@ void options_init(struct options *options, const char *program, const char *summ
 /** Adds a row. */
 void options_add(struct options *options, struct option option);
 
+/** A row that was added, to change it before options_parse(). */
+struct option *options_find(struct options *options, const char *name);
+
 /** Gives an option that was added another default. */
 void options_set_standard(struct options *options, const char *name, const char *standard);
 

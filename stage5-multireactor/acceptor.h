@@ -1,0 +1,25 @@
+/*
+ * The acceptor takes in new connections and registers each with the next dispatcher of the pool;
+ * that is all it does (Roth's Acceptor; Lea's main reactor). It runs in the main thread, which
+ * hears the signals too.
+ */
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
+
+#include "dispatcher_pool.h"
+
+struct acceptor {
+    struct server *server;
+    struct dispatcher_pool *dispatchers;
+    struct admission *admission;
+    struct input_handler_factory *factory;
+    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
+};
+
+void acceptor_init(struct acceptor *acceptor, struct dispatcher_pool *dispatchers,
+                   struct admission *admission, struct input_handler_factory *factory);
+
+/** Accepts connections until a signal asks the server to stop; then closes the listeners. */
+void acceptor_run(struct acceptor *acceptor);
+
+#endif

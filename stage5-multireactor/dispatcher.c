@@ -1,0 +1,320 @@
+#include "dispatcher.h"
+
+#include "common/clock.h"
+#include "common/test_point.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+/* The dispatcher whose thread this is; NULL: it is no dispatcher's. */
+static _Thread_local const struct dispatcher *own_dispatcher;
+
+int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
+                    struct admission *admission, const struct selector_provider *provider,
+                    bool guard_stands)
+{
+    *dispatcher =
+        (struct dispatcher){.server = server, .executor = executor, .admission = admission};
+    if (selector_open(&dispatcher->selector, provider) != 0)
+        return -1;
+    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_stands);
+    status_change_queue_init(&dispatcher->changes);
+    future_monitor_init(&dispatcher->monitor);
+    mutex_init(&dispatcher->end_lock);
+    condition_init(&dispatcher->end);
+    timer_heap_init(&dispatcher->timers);
+    dispatcher->now = clock_ms();
+    return 0;
+}
+
+void dispatcher_close(struct dispatcher *dispatcher)
+{
+    timer_heap_destroy(&dispatcher->timers);
+    condition_destroy(&dispatcher->end);
+    mutex_destroy(&dispatcher->end_lock);
+    future_monitor_destroy(&dispatcher->monitor);
+    status_change_queue_destroy(&dispatcher->changes);
+    selector_guard_destroy(&dispatcher->guard);
+    selector_close(&dispatcher->selector);
+}
+
+/* ---- Registration -------------------------------------------------------------------------- */
+
+/*
+ * The key is registered without interest: that begins when the handler's `started` has run, which
+ * the status change asks for.
+ */
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
+                                 struct input_handler *handler)
+{
+    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, urgent, handler);
+    if (adapter == NULL) {
+        if (handler->verbs->unused != NULL)
+            handler->verbs->unused(handler);
+        return false;
+    }
+    handler_adapter_live_to(adapter, LIFE_STARTING);
+    counters_add(&dispatcher->counters, COUNTER_ACCEPTED, 1);
+    atomic_fetch_add(&dispatcher->registered, 1);
+    selector_guard_acquire(&dispatcher->guard);
+    int result =
+        selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
+    if (result == 0)
+        handler_adapter_done(adapter, 0);
+    selector_guard_release(&dispatcher->guard);
+    if (result == 0)
+        return true;
+    counters_add(&dispatcher->counters, COUNTER_CLOSED, 1);
+    atomic_fetch_sub(&dispatcher->registered, 1);
+    handler_adapter_live_to(adapter, LIFE_STOPPED);
+    handler_adapter_detach(adapter);
+    handler_adapter_release(adapter);
+    return false;
+}
+
+void dispatcher_unregister_channel(struct channel_facade *facade)
+{
+    handler_adapter_wish((struct handler_adapter *)facade, WISH_END);
+}
+
+/* What the dispatcher wishes of every connection at this moment. */
+static void wish_by_phase(const struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    if (dispatcher->cut_off)
+        handler_adapter_wish(adapter, WISH_END);
+    else if (dispatcher->stopping)
+        handler_adapter_wish(adapter, WISH_STOP);
+}
+
+/*
+ * An adapter is looked at when its timer fires. A later moment is left to that time; most never
+ * come, because something happens first.
+ */
+static void look_no_later_than(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                               int64_t moment)
+{
+    if (moment < adapter->timer.moment)
+        timer_heap_set(&dispatcher->timers, &adapter->timer, moment);
+}
+
+/* An adapter comes in by its first status change. */
+static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    adapter->next = dispatcher->adapters;
+    if (adapter->next != NULL)
+        adapter->next->previous = adapter;
+    dispatcher->adapters = adapter;
+    if (!timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX))
+        handler_adapter_wish(adapter, WISH_END);
+    wish_by_phase(dispatcher, adapter);
+}
+
+/* An adapter whose handler has heard `stopped` goes. */
+static void drop_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    if (adapter->previous != NULL)
+        adapter->previous->next = adapter->next;
+    else
+        dispatcher->adapters = adapter->next;
+    if (adapter->next != NULL)
+        adapter->next->previous = adapter->previous;
+    timer_heap_cancel(&dispatcher->timers, &adapter->timer);
+    selector_cancel(&adapter->key);
+    close(handler_adapter_detach(adapter));
+    handler_adapter_release(adapter);
+    counters_add(&dispatcher->counters, COUNTER_CLOSED, 1);
+    atomic_fetch_sub(&dispatcher->registered, 1);
+    admission_leave(dispatcher->admission);
+}
+
+/* ---- Dispatch ------------------------------------------------------------------------------ */
+
+/*
+ * Without an executor this is the dispatcher's own thread, and does it. Else runs that must take
+ * place are not subject to the saturation policy; if there is no worker at all, the dispatcher does
+ * them itself. Any other run that is refused costs the message it was for.
+ */
+void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    struct task *task = &adapter->run.future.task;
+    handler_future_task_prepare(&adapter->run, adapter);
+    if (dispatcher->executor == NULL) {
+        task->run(task);
+    } else if (handler_adapter_must_run(adapter)) {
+        if (!executor_insist(dispatcher->executor, task))
+            task->run(task);
+    } else if (!executor_submit(dispatcher->executor, task)) {
+        handler_adapter_refuse(adapter, true);
+    }
+}
+
+/* An event, or a wish, for an adapter: stops selection on its channel and has it run. */
+static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                           unsigned ready)
+{
+    if (!handler_adapter_prepare_to_run(adapter, ready))
+        return;
+    selector_interest(&adapter->key, SELECT_NOTHING);
+    dispatcher_execute(dispatcher, adapter);
+}
+
+/* A handler has run, and waits for events again. */
+static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                             unsigned interest)
+{
+    look_no_later_than(dispatcher, adapter, handler_adapter_next_moment(adapter));
+    if (selector_interest(&adapter->key, interest) != 0)
+        handler_adapter_wish(adapter, WISH_END);
+}
+
+/* Looks at every adapter that has changed since the last round. */
+static void check_status_change_queue(struct dispatcher *dispatcher)
+{
+    struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
+    while (next != NULL) {
+        struct handler_adapter *adapter = next;
+        unsigned interest;
+        next = adapter->next_changed; /* before it can be put in again */
+        switch (handler_adapter_status(adapter, &interest)) {
+        case ADAPTER_IS_RUNNING: break;
+        case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
+        case ADAPTER_WANTS_RUN:
+            if (adapter->life == LIFE_STARTING)
+                add_adapter(dispatcher, adapter);
+            invoke_handler(dispatcher, adapter, SELECT_NOTHING);
+            break;
+        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, interest); break;
+        }
+    }
+}
+
+static void wish_of_all(struct dispatcher *dispatcher)
+{
+    for (struct handler_adapter *adapter = dispatcher->adapters; adapter != NULL;
+         adapter = adapter->next)
+        wish_by_phase(dispatcher, adapter);
+}
+
+/* Connections have had their time to finish. */
+static void cut_off(struct dispatcher *dispatcher)
+{
+    timer_heap_cancel(&dispatcher->timers, &dispatcher->cut_off_timer);
+    dispatcher->cut_off = true;
+    service_cut_short(&dispatcher->server->service);
+    wish_of_all(dispatcher);
+}
+
+/* Begins to stop when that was asked for. */
+static void check_stop(struct dispatcher *dispatcher)
+{
+    if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
+        return;
+    dispatcher->stopping = true;
+    wish_of_all(dispatcher);
+    int64_t moment = dispatcher->now + dispatcher->server->settings.drain_timeout;
+    if (!timer_heap_set(&dispatcher->timers, &dispatcher->cut_off_timer, moment))
+        cut_off(dispatcher);
+}
+
+/* The time of whoever waited for this moment. */
+static void fire(struct dispatcher *dispatcher, struct timer *timer)
+{
+    if (timer == &dispatcher->cut_off_timer) {
+        cut_off(dispatcher);
+        return;
+    }
+    struct handler_adapter *adapter = handler_adapter_of_timer(timer);
+    int64_t moment = handler_adapter_expire(adapter, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, timer, moment);
+    if (handler_adapter_is_due(adapter))
+        invoke_handler(dispatcher, adapter, SELECT_WRITE);
+}
+
+/* Looks at those whose moment has come. */
+static void check_timers(struct dispatcher *dispatcher)
+{
+    struct timer *timer = timer_heap_first(&dispatcher->timers);
+    while (timer != NULL && timer->moment <= dispatcher->now) {
+        fire(dispatcher, timer);
+        timer = timer_heap_first(&dispatcher->timers);
+    }
+}
+
+/*
+ * How long select may sleep: until something happens, unless a timer comes first. Changes that this
+ * thread itself has made are not announced by a wakeup: they are why it may not sleep at all.
+ */
+static int select_timeout(struct dispatcher *dispatcher)
+{
+    if (!status_change_queue_is_empty(&dispatcher->changes))
+        return 0;
+    const struct timer *timer = timer_heap_first(&dispatcher->timers);
+    if (timer == NULL || timer->moment == INT64_MAX)
+        return -1;
+    int64_t left = timer->moment - clock_ms();
+    if (left > INT_MAX)
+        return INT_MAX;
+    return left > 0 ? (int)left : 0;
+}
+
+static bool goes_on(const struct dispatcher *dispatcher)
+{
+    return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
+}
+
+void dispatcher_dispatch(struct dispatcher *dispatcher)
+{
+    struct selector *selector = &dispatcher->selector;
+    own_dispatcher = dispatcher;
+    while (goes_on(dispatcher)) {
+        selector_guard_barrier(&dispatcher->guard);
+        TEST_POINT("dispatcher: before select");
+        size_t count = selector_select(selector, select_timeout(dispatcher));
+        TEST_POINT("dispatcher: after select");
+        dispatcher->now = clock_ms();
+        check_stop(dispatcher);
+        for (size_t i = 0; i < count; i++) {
+            struct selection_key *key = selector_selected(selector, i);
+            if (key != NULL) /* lost its interest in a caller-run */
+                invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
+        }
+        check_timers(dispatcher);
+        check_status_change_queue(dispatcher);
+    }
+    own_dispatcher = NULL;
+    mutex_lock(&dispatcher->end_lock);
+    dispatcher->ended = true;
+    condition_broadcast(&dispatcher->end);
+    mutex_unlock(&dispatcher->end_lock);
+}
+
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    mutex_lock(&dispatcher->end_lock);
+    bool in_time = true;
+    while (!dispatcher->ended && in_time)
+        in_time = condition_wait_until(&dispatcher->end, &dispatcher->end_lock, deadline_ms);
+    bool ended = dispatcher->ended;
+    mutex_unlock(&dispatcher->end_lock);
+    return ended;
+}
+
+void dispatcher_stop(struct dispatcher *dispatcher)
+{
+    atomic_store(&dispatcher->stop_asked, true);
+    dispatcher_wakeup(dispatcher);
+}
+
+void dispatcher_wakeup(struct dispatcher *dispatcher)
+{
+    if (own_dispatcher != dispatcher)
+        selector_wakeup(&dispatcher->selector);
+}
+
+void dispatcher_count(struct dispatcher *dispatcher)
+{
+    struct counters *counters = &dispatcher->counters;
+    const struct selector *selector = &dispatcher->selector;
+    counters_set(counters, COUNTER_WAKEUPS_ASKED, atomic_load(&selector->wakeups_asked));
+    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, atomic_load(&selector->wakeups_written));
+}

@@ -1,0 +1,27 @@
+/*
+ * One run of a handler, as a future (Hitchens, "HandlerFutureTask Class").
+ *
+ * A worker calls it, which runs the adapter; when the run is over, well or with an error, `done`
+ * gives the adapter back to the dispatcher. The worker waits for nobody and returns to its pool.
+ *
+ * Interface:
+ * - It is part of its adapter, and begins anew with each run.
+ * - In `done` the adapter learns of an error before the dispatcher can see the adapter at all, so a
+ *   dead one is never resumed (erratum 7: Hitchens' done() enqueues first and asks afterwards).
+ */
+#ifndef HANDLER_FUTURE_TASK_H
+#define HANDLER_FUTURE_TASK_H
+
+#include "common/future_task.h"
+
+struct handler_adapter;
+
+struct handler_future_task {
+    struct future_task future;
+    struct handler_adapter *adapter;
+};
+
+/** Makes it ready for the adapter's next run. */
+void handler_future_task_prepare(struct handler_future_task *task, struct handler_adapter *adapter);
+
+#endif

@@ -1,0 +1,57 @@
+#include "selector_guard.h"
+
+#include "common/test_point.h"
+
+#include <string.h>
+
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool stands)
+{
+    *guard = (struct selector_guard){.selector = selector, .stands = stands};
+    rwlock_init(&guard->lock);
+}
+
+void selector_guard_destroy(struct selector_guard *guard)
+{
+    rwlock_destroy(&guard->lock);
+}
+
+void selector_guard_barrier(struct selector_guard *guard)
+{
+    if (!guard->stands)
+        return;
+    rwlock_lock(&guard->lock); /* may wait here for readers */
+    rwlock_unlock(&guard->lock);
+}
+
+void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
+{
+    if (!guard->stands)
+        return;
+    rwlock_lock_shared(&guard->lock);
+    TEST_POINT("guard: held");
+    selector_wakeup(guard->selector);
+}
+
+void selector_guard_release(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
+{
+    if (guard->stands)
+        rwlock_unlock_shared(&guard->lock);
+}
+
+static bool read_guard(const struct option *option, const char *text)
+{
+    bool *stands = option->target;
+    *stands = strcmp(text, "lock") == 0;
+    return *stands || strcmp(text, "none") == 0;
+}
+
+struct option selector_guard_option(bool *stands)
+{
+    return (struct option){.name = "--guard",
+                           .value = "KIND",
+                           .standard = "lock",
+                           .help = "lock; none shows how a registration waits without it",
+                           .takes = "one of lock, none",
+                           .read = read_guard,
+                           .target = stands};
+}

@@ -1,0 +1,40 @@
+/*
+ * The status-change queue: adapters whose state the dispatcher has to look at (Hitchens, "Finally:
+ * Reap Completed Handlers").
+ *
+ * Workers put adapters in, the dispatcher takes them all out once in each round. Hitchens' queue
+ * holds a hundred and put() blocks when it is full, which can stop the whole server (erratum 3).
+ * This one is a list through the adapters themselves: an adapter is in it once at the most, so it
+ * needs no limit, and putting one in cannot block, cannot fail and allocates nothing.
+ *
+ * Interface:
+ * - Any thread puts; the dispatcher's thread takes.
+ * - Whether an adapter is in the queue is the adapter's own book (handler_adapter.h), kept under
+ * its lock: it is not put in twice.
+ */
+#ifndef STATUS_CHANGE_QUEUE_H
+#define STATUS_CHANGE_QUEUE_H
+
+#include "common/lock.h"
+
+struct handler_adapter;
+
+struct status_change_queue {
+    struct mutex lock;
+    struct handler_adapter *first GUARDED_BY(&lock);
+    struct handler_adapter *last GUARDED_BY(&lock);
+};
+
+void status_change_queue_init(struct status_change_queue *queue);
+void status_change_queue_destroy(struct status_change_queue *queue);
+
+/** Puts an adapter at the end. True if it is the first one: the dispatcher has to be woken. */
+bool status_change_queue_put(struct status_change_queue *queue, struct handler_adapter *adapter);
+
+/** Whether no adapter is in it at this moment. */
+bool status_change_queue_is_empty(struct status_change_queue *queue);
+
+/** Takes all adapters out, linked through next_changed, the one that waited longest first. */
+struct handler_adapter *status_change_queue_take_all(struct status_change_queue *queue);
+
+#endif
