@@ -18,7 +18,8 @@
 # block fail, and says so.
 #
 # A machine can be busy: leave half a second or more between things that have to come in an order,
-# and compare times by their first digit only.
+# and compare times by their first digit only. A block that shows something else is run once more at
+# the end, with nothing beside it: many of them are experiments about time.
 #
 # Prints what failed, and "N passed, N failed" at the end.
 set -u
@@ -179,6 +180,13 @@ run_blocks() { # DOCUMENT...
     (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
     run_some 1 <"$work/with_make"
     run_some "$jobs" < <(grep -vxFf "$work/with_make" "$work/all")
+    while read -r n; do
+        [ -e "$work/blocks/$n/seen" ] || echo "$n"
+    done <"$work/all" >"$work/once_more"
+    while read -r n; do
+        rm -f "$work/blocks/$n/"{mismatch,output}
+    done <"$work/once_more"
+    run_some 1 <"$work/once_more"
     while read -r n; do
         judge_block "$work/blocks/$n"
     done <"$work/all"
