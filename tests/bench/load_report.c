@@ -142,14 +142,15 @@ void report_json(const struct load *load)
            (unsigned long long)settings->idle, (unsigned long long)settings->depth,
            (unsigned long long)settings->size, (unsigned long long)settings->rate,
            (unsigned long long)settings->set_aside);
-    printf("\"seconds\": %.3f, \"replies\": %llu, \"replies_per_second\": %.1f, "
+    printf("\"seconds\": %.3f, \"replies\": %llu, \"all_replies\": %llu, \"replies_per_second\": "
+           "%.1f, "
            "\"cpu_us_per_reply\": %.4f, \"user_us_per_reply\": %.3f, "
            "\"system_us_per_reply\": %.3f, \"processors\": %.3f, \"threads\": %ld, "
            "\"bytes_per_connection\": %lld",
-           seconds(load), (unsigned long long)load->replies, (double)load->replies / seconds(load),
-           per_reply(load, load->used.cpu), per_reply(load, load->used.user),
-           per_reply(load, load->used.system), load->used.cpu / seconds(load), load->threads,
-           load->memory);
+           seconds(load), (unsigned long long)load->replies, (unsigned long long)load->all_replies,
+           (double)load->replies / seconds(load), per_reply(load, load->used.cpu),
+           per_reply(load, load->used.user), per_reply(load, load->used.system),
+           load->used.cpu / seconds(load), load->threads, load->memory);
     json_latency(load, "latency", &load->latency);
     if (settings->rate > 0)
         json_latency(load, "from_sending", &load->from_sending);

@@ -1,0 +1,305 @@
+"""Measures the stages beside floors and peers.
+
+    usage: python3 tests/bench/bench.py quick|full|table [--build FOLDER] [--docs FILE]
+
+quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; two minutes at most
+full     more connections, idle crowds, slow messages, chat, http, system calls
+table    writes what was measured last into the document, between its markers
+
+Results go to FOLDER/bench/ as quick.csv and quick.json, or full.csv and full.json, and pictures.
+Needs nothing but Python, and the programs that `make bench` builds.
+"""
+
+import argparse
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import measure
+import plots
+import results as figures
+from measure import Cell
+from results import STAGE_5
+
+QUICK_SECONDS = 112
+FULL_ROUNDS = 5
+CONNECTIONS = (1, 100, 1000)
+MANY_CONNECTIONS = (1, 10, 100, 1000, 10000)
+SHORT = {"warm_up": 0.1, "duration": 0.3}
+LONG = {"warm_up": 0.2, "duration": 1}
+
+
+# ---- who is measured --------------------------------------------------------------------------
+
+
+class Programs:
+    """What there is to measure: name and command line."""
+
+    def __init__(self, build):
+        self.tools = os.path.join(build, "tests")
+        self.stages = {}
+        for path in sorted(glob.glob(os.path.join(build, "stage[1-5]-*"))):
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                number = int(re.search(r"stage(\d)-", path).group(1))
+                self.stages[number] = [path, "--port", "0"]
+
+    def tool(self, name):
+        path = os.path.join(self.tools, name)
+        return [path] if os.access(path, os.X_OK) else None
+
+    def stage(self, number, *options):
+        return self.stages[number] + list(options) if number in self.stages else None
+
+    def with_workers(self, workers):
+        """All stages, those that have workers with so many."""
+        found = {"stage 1": self.stage(1), "stage 2": self.stage(2)}
+        for number in (3, 4):
+            found[f"stage {number}"] = self.stage(number, "--workers", str(workers))
+        found[STAGE_5] = self.stage(5, "--dispatchers", "1", "--workers", "0")
+        found[f"stage 5, {workers} workers"] = self.stage(
+            5, "--dispatchers", "1", "--workers", str(workers))
+        return {name: command for name, command in found.items() if command}
+
+    def floors_and_peers(self):
+        found = {"raw threads": self.tool("raw_threads"), "raw epoll": self.tool("raw_epoll"),
+                 "libevent": self.tool("peer_libevent"), "libuv": self.tool("peer_libuv")}
+        return {name: command for name, command in found.items() if command}
+
+    def all(self, workers=4):
+        return {**self.floors_and_peers(), **self.with_workers(workers)}
+
+
+# ---- experiments ------------------------------------------------------------------------------
+
+
+def echo(programs, connections, depths, times):
+    for count in connections:
+        for depth in depths:
+            for name, server in programs.all().items():
+                yield Cell("echo", name, server, dict(times, connections=count, depth=depth))
+
+
+def idle(programs):
+    for name, server in programs.all().items():
+        for crowd in (0, 1000, 10000):
+            yield Cell("idle", name, server, dict(LONG, connections=100, idle=crowd))
+
+
+def slow(programs):
+    """The slowest percent of the replies is left out: what is left are the other messages."""
+    load = dict(LONG, duration=2, connections=100, rate=2000, set_aside=1)
+    for name, server in programs.with_workers(8).items():
+        yield Cell("slow", name, server, load)
+        yield Cell("slow", name, server + ["--block-ms", "10", "--cost-every", "100"], load, "slow")
+
+
+def chat(programs):
+    load = dict(LONG, traffic="chat", connections=1000)
+    raw = programs.tool("raw_epoll")
+    yield Cell("chat", "raw epoll", raw + ["--to-all"], load)
+    for name, server in programs.with_workers(4).items():
+        if name.startswith(("stage 4", "stage 5")):
+            yield Cell("chat", name, server + ["--app", "chat"], load)
+
+
+def offers(server, option):
+    shown = subprocess.run([server[0], "--help"], capture_output=True, text=True).stdout
+    return option in shown
+
+
+def http(programs, folder):
+    path = os.path.join(folder, "file.txt")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(f"{i:062d}\r\n" for i in range(16)))
+    load = dict(LONG, traffic="http", connections=100, path="/file.txt", body=path)
+    if shutil.which("nginx"):
+        yield Cell("http", "nginx", measure.nginx(folder), load)
+    for name, server in programs.with_workers(4).items():
+        if name.startswith(("stage 4", "stage 5")) and offers(server, "--root"):
+            yield Cell("http", name, server + ["--app", "http", "--root", folder], load)
+
+
+# ---- system calls -----------------------------------------------------------------------------
+
+
+def read_strace(path):
+    calls = {}
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if len(words) >= 5 and words[0][0].isdigit() and words[-1] != "total":
+                calls[words[-1]] = int(words[3])
+    return calls
+
+
+def count_calls(tools, server, depth, folder):
+    """System calls for each message. strace goes beside the server, which stays our child."""
+    path = os.path.join(folder, "calls")
+    command = ["strace", "-D", "-f", "-c", "-o", path] + server
+    result = measure.run_load(tools, {"connections": 100, "depth": depth, "warm_up": 0,
+                                      "requests": 20000}, ["--"] + command)
+    for _ in range(200):
+        if os.path.exists(path) and os.path.getsize(path) > 0:
+            break
+        measure.time.sleep(0.01)
+    calls = read_strace(path)
+    os.remove(path)
+    return {name: count / result["all_replies"] for name, count in calls.items()
+            if count / result["all_replies"] >= 0.01}
+
+
+def system_calls(programs, folder):
+    if shutil.which("strace") is None:
+        print("bench: no strace, so no table of system calls", file=sys.stderr)
+        return {}
+    counted = {}
+    for name, server in programs.all().items():
+        for depth in (1, 16):
+            try:
+                counted[f"{name}, {depth}"] = count_calls(programs.tools, server, depth, folder)
+            except (measure.Failure, OSError) as failure:
+                print(f"bench: strace: {name}: {failure}", file=sys.stderr)
+    return counted
+
+
+def calls_table(counted):
+    names = sorted({name for calls in counted.values() for name in calls},
+                   key=lambda name: -sum(calls.get(name, 0) for calls in counted.values()))
+    lines = [[what, f"{sum(calls.values()):.2f}"] +
+             [figures.number(calls.get(name)) for name in names]
+             for what, calls in counted.items()]
+    return figures.table(["program, depth", "all"] + names, lines)
+
+
+# ---- the document -----------------------------------------------------------------------------
+
+BEGIN = "<!-- written by make bench-table: {} -->"
+END = "<!-- end -->"
+
+
+def parts(results):
+    """What goes between which markers."""
+    latencies = [("p50, us", "latency_p50_us", 0), ("p99, us", "latency_p99_us", 0),
+                 ("p99.9, us", "latency_p99.9_us", 0)]
+    cost = [("CPU, us a reply", "cpu_us_per_reply", 2), ("replies/s", "replies_per_second", 0)]
+    yield "machine", figures.machine_text(results.about)
+    yield "cpu", figures.echo_table(results, "cpu_us_per_reply", 2)
+    yield "ratios", figures.echo_table(results, "cpu_us_per_reply", 2, "raw epoll")
+    yield "throughput", figures.echo_table(results, "replies_per_second", 0)
+    yield "latency", figures.echo_table(results, "latency_p99_us", 0)
+    yield "targets", figures.target_table(results)
+    if results.about.get("system_calls"):
+        yield "calls", calls_table(results.about["system_calls"])
+    if results.select(experiment="idle"):
+        yield "idle", figures.experiment_table(
+            results, "idle", [("idle", "idle", 0)] + cost[:1] +
+            [("bytes a connection", "bytes_per_connection", 0), ("threads", "threads", 0)])
+    if results.select(experiment="slow"):
+        yield "slow", figures.experiment_table(
+            results, "slow", [("slow messages", "variant", None)] + latencies)
+    if results.select(experiment="chat"):
+        yield "chat", figures.experiment_table(results, "chat", cost + latencies[:2])
+    if results.select(experiment="http"):
+        yield "http", figures.experiment_table(results, "http", cost + latencies[:2])
+
+
+def write_table(results, path):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for name, part in parts(results):
+        begin = BEGIN.format(name)
+        start = text.find(begin)
+        stop = text.find(END, start)
+        if start < 0 or stop < 0:
+            sys.exit(f"bench: {path}: no place for {name}: {begin} ... {END}")
+        text = text[:start] + begin + "\n\n" + part + "\n\n" + text[stop:]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(f"bench: {path}")
+
+
+# ---- what can be asked for --------------------------------------------------------------------
+
+
+def finish(rows, failures, folder, kind, about):
+    if not rows:
+        sys.exit("bench: nothing was measured\n" + "\n".join(failures))
+    about["rounds"] = 1 + max(row["round"] for row in rows)
+    found = figures.Results(about, rows)
+    figures.save(found, folder, kind)
+    pictures = plots.draw_all(found, folder) if kind == "full" else []
+    print(figures.machine_text(about))
+    for title, field, digits, of in (
+            ("CPU time of the server, microseconds a reply:", "cpu_us_per_reply", 2, None),
+            ("The same as a ratio to the raw epoll loop:", "cpu_us_per_reply", 2, "raw epoll"),
+            ("Replies a second:", "replies_per_second", 0, None)):
+        print(f"\n{title}\n\n{figures.echo_table(found, field, digits, of)}")
+    print(f"\nTargets:\n\n{figures.target_table(found, True)}\n")
+    print(f"bench: {os.path.join(folder, kind)}.csv and .json" +
+          (f", {len(pictures)} pictures" if pictures else ""))
+    for failure in failures:
+        print(f"bench: FAILED: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def say_what_is_missing(programs):
+    for name in ("libevent", "libuv"):
+        if programs.tool("peer_" + name) is None:
+            print(f"bench: {name} is not installed (lib{name[3:]}-dev); left out", file=sys.stderr)
+    for number in range(1, 6):
+        if number not in programs.stages:
+            print(f"bench: there is no stage {number}; left out", file=sys.stderr)
+
+
+def quick(programs, folder):
+    about = measure.machine()
+    cells = list(echo(programs, CONNECTIONS, (1, 16), SHORT))
+    rows, failures = measure.measure_rounds(programs.tools, cells, 5, QUICK_SECONDS)
+    return finish(rows, failures, folder, "quick", about)
+
+
+def full(programs, folder, rounds):
+    about = measure.machine()
+    for tool in ("nginx", "strace", "gnuplot"):
+        if shutil.which(tool) is None:
+            print(f"bench: {tool} is not installed; what needs it is left out", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as files:
+        os.chmod(files, 0o755)
+        cells = list(echo(programs, MANY_CONNECTIONS, (1, 16), LONG))
+        cells += list(idle(programs)) + list(slow(programs)) + list(chat(programs))
+        cells += list(http(programs, files))
+        about["system_calls"] = system_calls(programs, files)
+        rows, failures = measure.measure_rounds(programs.tools, cells, rounds)
+    return finish(rows, failures, folder, "full", about)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures the stages beside floors and peers.")
+    parser.add_argument("what", choices=("quick", "full", "table"))
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--docs", default="docs/measuring.md")
+    parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help="of full")
+    arguments = parser.parse_args()
+    folder = os.path.join(arguments.build, "bench")
+    if arguments.what == "table":
+        for kind in ("full", "quick"):
+            if os.path.exists(os.path.join(folder, kind + ".json")):
+                write_table(figures.load(folder, kind), arguments.docs)
+                return 0
+        sys.exit("bench: nothing was measured yet: make bench-full")
+    programs = Programs(arguments.build)
+    say_what_is_missing(programs)
+    if arguments.what == "quick":
+        return quick(programs, folder)
+    return full(programs, folder, arguments.rounds)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

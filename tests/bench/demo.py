@@ -1,0 +1,156 @@
+"""Shows in half a minute how the stages differ under the same load.
+
+    usage: python3 tests/bench/demo.py [--build FOLDER]
+
+For figures to quote there is `make bench`; this is for looking at.
+"""
+
+import argparse
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+
+import measure
+from bench import Programs
+from results import STAGE_5
+
+NAMES = {
+    "stage 1": "stage 1, a thread for each",
+    "stage 2": "stage 2, one reactor",
+    "stage 3": "stage 3, reactor and workers",
+    "stage 4": "stage 4, the framework",
+    "stage 5, 8 workers": "stage 5, dispatchers, workers",
+    STAGE_5: "stage 5, handlers in dispatcher",
+}
+
+
+def title(text):
+    print(f"\n{text}\n")
+
+
+def compare(programs, load, say, extra=(), leave_out=()):
+    """The same load on all stages, a line each."""
+    for name, server in programs.with_workers(8).items():
+        if name in leave_out:
+            continue
+        label = f"  {NAMES.get(name, name):33}"
+        print(label, end="", flush=True)
+        try:
+            result = measure.run_load(programs.tools, load, ["--"] + server + list(extra))
+            print(say(result))
+        except (measure.Failure, subprocess.TimeoutExpired) as failure:
+            print(failure)
+
+
+@contextlib.contextmanager
+def running(server):
+    """A server, and the port it listens on."""
+    process = subprocess.Popen(server, stdout=subprocess.PIPE, text=True)
+    try:
+        yield int(process.stdout.readline().rsplit(":", 1)[1])
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def ask(port, count):
+    """Clients that come one after the other and ask one thing each."""
+    clients = []
+    for number in range(count):
+        client = socket.create_connection(("127.0.0.1", port), 5)
+        client.sendall(f"client {number + 1}\n".encode())
+        clients.append(client)
+    return clients
+
+
+def answer(client, seconds):
+    client.settimeout(seconds)
+    try:
+        return client.recv(100).decode().strip()
+    except socket.timeout:
+        return None
+
+
+def show_plain_load(programs):
+    title("A hundred clients, each asks again as soon as it has its answer.")
+    compare(programs, {"connections": 100, "duration": 0.5, "warm_up": 0.1}, lambda found: (
+        f"{found['replies_per_second']:8,.0f} replies/s, "
+        f"{found['cpu_us_per_reply']:5.1f} us of CPU time each, {found['threads']:4} threads"))
+    print("\n  One thread with a selector does what a hundred threads do, for less. Handing each message\n"
+          "  to a worker costs something, and brings nothing as long as messages are cheap.")
+
+
+def show_slow_messages(programs):
+    title("Now one message in a hundred takes 10 ms, as if it waited for a database. The others:")
+    load = {"connections": 100, "rate": 2000, "duration": 0.7, "warm_up": 0.1, "set_aside": 1}
+    compare(programs, load, lambda found: (
+        f"half within {found['latency_p50_us'] / 1000:6.2f} ms, "
+        f"99 % within {found['latency_p99_us'] / 1000:6.2f} ms"),
+        ("--block-ms", "10", "--cost-every", "100"))
+    print("\n  Where one thread does everything, one slow message stops everybody: in stage 2, and in\n"
+          "  stage 5 if handlers run in the dispatcher. With workers, or a thread for each client, the\n"
+          "  others do not notice.")
+
+
+def show_silent_clients(programs):
+    title("Two thousand clients are connected and say nothing. What they cost:")
+    compare(programs, {"connections": 1, "idle": 2000, "duration": 0.1, "warm_up": 0}, lambda found: (
+        f"{found['threads']:5} threads, {found['bytes_per_connection']:6,} bytes for each client"))
+    print("\n  A thread for each client is a stack for each client. A selector needs no thread for\n"
+          "  somebody who is silent; what is left is a struct.")
+
+
+def show_full_pool(programs):
+    title("A pool of four threads, and five clients.")
+    for label, server in (("stage 1 with --threads 4", programs.stage(1, "--threads", "4")),
+                          (NAMES["stage 2"], programs.stage(2))):
+        if server is None:
+            continue
+        with running(server) as port:
+            clients = ask(port, 5)
+            answered = sum(answer(client, 0.4) is not None for client in clients)
+            line = f"  {label:33}{answered} of 5 answered"
+            if answered < 5:
+                clients[0].close()
+                heard = answer(clients[4], 2)
+                line += "; the fifth " + ("was answered when the first had left" if heard
+                                          else "still waits")
+            print(line)
+            for client in clients:
+                client.close()
+    print("\n  A pool serves as many clients as it has threads, however little they say.")
+
+
+def show_full_queue(programs):
+    title("One worker, room for one message to wait, four messages at once, 200 ms each.")
+    for number in (3, 4):
+        server = programs.stage(number, "--workers", "1", "--queue", "bounded:1",
+                                "--block-ms", "200")
+        if server is None:
+            continue
+        with running(server) as port:
+            answers = [answer(client, 3) or "nothing" for client in ask(port, 4)]
+        print(f"  {NAMES[f'stage {number}']:33}" + ", ".join(sorted(answers)))
+    print("\n  What nobody can take has to be refused, and the client should hear of it. --saturation\n"
+          "  chooses what happens instead.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Shows how the stages differ.")
+    parser.add_argument("--build", default="build")
+    programs = Programs(parser.parse_args().build)
+    began = time.monotonic()
+    for show in (show_plain_load, show_slow_messages, show_silent_clients, show_full_pool,
+                 show_full_queue):
+        show(programs)
+    print(f"\n{time.monotonic() - began:.0f} seconds. make bench measures all this properly.")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

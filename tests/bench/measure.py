@@ -1,0 +1,226 @@
+"""Runs the load generator against servers, one after the other, and collects what it says.
+
+A cell is one thing to measure: a server with its options under one load. All cells of an experiment
+are measured once in each round, the servers of one load right after each other, so that a machine
+that gets slower or faster meanwhile does so for all. Figures are medians over the rounds, and ratios
+are medians of the ratios within a round.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+
+
+class Cell:
+    """A server under a load. `group` says what it is compared within: an experiment and a load."""
+
+    def __init__(self, experiment, program, server, load, variant="", **about):
+        self.experiment = experiment
+        self.program = program
+        self.server = server  # a command line, or a function that serves as a context
+        self.load = load  # the load generator's options, without the dashes
+        self.variant = variant
+        self.about = about
+
+    def __str__(self):
+        text = f"{self.program}, {self.load.get('connections', 100)} connections"
+        if self.load.get("idle"):
+            text += f", {self.load['idle']} idle"
+        if self.load.get("depth", 1) != 1:
+            text += f", depth {self.load['depth']}"
+        return text + (f", {self.variant}" if self.variant else "")
+
+
+class Failure(Exception):
+    pass
+
+
+def pins():
+    """The server on the first processor, the load on the last, if there are two."""
+    if len(PROCESSORS) < 2:
+        return []
+    return ["--pin-server", str(PROCESSORS[0]), "--pin-load", str(PROCESSORS[-1])]
+
+
+def run_load(tools, options, server):
+    """What the load generator says, in one flat dictionary."""
+    command = [os.path.join(tools, "load"), "--json"] + pins()
+    for name, value in options.items():
+        command += ["--" + name.replace("_", "-"), str(value)]
+    done = subprocess.run(command + server, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise Failure(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "load failed")
+    result = json.loads(done.stdout)
+    for name in ("latency", "from_sending"):
+        for quantile, value in result.pop(name + "_us", {}).items():
+            result[f"{name}_{quantile}_us"] = value
+    return result
+
+
+def measure(tools, cell):
+    """One run of a cell."""
+    if callable(cell.server):
+        with cell.server() as (port, pid):
+            result = run_load(tools, dict(cell.load, port=port, pid=pid), [])
+    else:
+        result = run_load(tools, cell.load, ["--"] + cell.server)
+    result.update(experiment=cell.experiment, program=cell.program, variant=cell.variant)
+    return result
+
+
+class Progress:
+    """A bar on standard error; lines now and then where that is no terminal."""
+
+    def __init__(self, total, budget=None):
+        self.total = total
+        self.done = 0
+        self.began = time.monotonic()
+        self.budget = budget
+        self.said = 0.0
+
+    def show(self, what):
+        now = time.monotonic()
+        part = self.done / self.total if self.total else 1
+        passed = now - self.began
+        if self.budget:
+            part = max(part, passed / self.budget)
+        left = passed / part - passed if part > 0.02 else None
+        tail = f"{min(part, 1):4.0%}" + (f", {left:.0f} s left" if left is not None else "")
+        if sys.stderr.isatty():
+            bar = "#" * int(min(part, 1) * 30)
+            text = f"\r[{bar:.<30}] {tail}  {what}"
+            width = shutil.get_terminal_size().columns
+            sys.stderr.write(text[:width] + "\033[K")
+        elif now - self.said > 15:
+            self.said = now
+            sys.stderr.write(f"{tail}  {what}\n")
+        sys.stderr.flush()
+
+    def step(self, what):
+        self.show(what)
+        self.done += 1
+
+    def end(self):
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\033[K")
+
+
+def measure_rounds(tools, cells, rounds, budget=None):
+    """All cells, round by round; as many rounds as the budget of seconds lets through, one at least.
+
+    Returns the rows, each with its round, and what went wrong.
+    """
+    progress = Progress(len(cells) * rounds, budget)
+    rows, failures = [], []
+    began = time.monotonic()
+    for number in range(rounds):
+        round_began = time.monotonic()
+        for cell in cells:
+            progress.step(f"round {number + 1}: {cell}")
+            try:
+                row = measure(tools, cell)
+            except (Failure, subprocess.TimeoutExpired, OSError) as failure:
+                failures.append(f"{cell}: {failure}")
+                continue
+            row["round"] = number
+            rows.append(row)
+        now = time.monotonic()
+        if budget and now - began + (now - round_began) > budget:
+            break
+    progress.end()
+    return rows, failures
+
+
+# ---- servers that are not ours ----------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def await_port(port, process):
+    for _ in range(500):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    raise Failure("does not listen")
+
+
+NGINX = """
+daemon off;
+master_process off;
+worker_processes 1;
+error_log stderr crit;
+pid {folder}/nginx.pid;
+events {{ worker_connections 20000; }}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    types {{ text/plain txt; }}
+    client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
+    uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
+    server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+
+
+def nginx(root):
+    """nginx in front of a folder: one worker, access log off, all it writes in a folder that goes."""
+
+    @contextlib.contextmanager
+    def serve():
+        with tempfile.TemporaryDirectory() as folder:
+            port = free_port()
+            path = os.path.join(folder, "nginx.conf")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(NGINX.format(folder=folder, root=root, port=port))
+            command = ["nginx", "-p", folder, "-c", path, "-e", "stderr"]
+            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            try:
+                await_port(port, process)
+                if len(PROCESSORS) > 1:
+                    os.sched_setaffinity(process.pid, PROCESSORS[:1])
+                yield port, process.pid
+            finally:
+                process.terminate()
+                process.wait(timeout=10)
+
+    return serve
+
+
+# ---- the machine ------------------------------------------------------------------------------
+
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def machine():
+    """What a reader has to know of the machine; nothing that names it."""
+    about = {"processors": os.cpu_count(), "system": " ".join(os.uname()[i] for i in (0, 2, 4))}
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                about["processor"] = line.split(":", 1)[1].strip()
+                break
+    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="utf-8") as file:
+        about["memory_gib"] = round(int(file.readline().split()[1]) / 1048576)
+    about["compiler"] = first_line([os.environ.get("CC", "cc"), "--version"])
+    about["date"] = time.strftime("%Y-%m-%d")
+    about["load_average"] = round(os.getloadavg()[0], 1)
+    return about
