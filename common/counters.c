@@ -20,6 +20,7 @@ static const char *const names[COUNTERS] = {
     [COUNTER_TASKS_BY_CALLER] = "tasks_by_caller",
     [COUNTER_TASKS_DISCARDED] = "tasks_discarded",
     [COUNTER_MOST_THREADS] = "most_threads",
+    [COUNTER_NO_MEMORY] = "no_memory",
 };
 
 /* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */

@@ -27,6 +27,7 @@ enum counter {
     COUNTER_TASKS_BY_CALLER, /* that the submitter ran itself */
     COUNTER_TASKS_DISCARDED,
     COUNTER_MOST_THREADS, /* workers at any one time */
+    COUNTER_NO_MEMORY,    /* connections that were closed because there was none */
     COUNTERS,
 };
 

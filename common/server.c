@@ -254,6 +254,7 @@ static void init_parts(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
     server->log = (struct log){.program = server->name, .level = settings->log_level};
+    server->memory_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
     server->output_limits = limits_in_order(settings);
     buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
@@ -330,6 +331,14 @@ void server_announce(struct server *server, const char *service)
         printf("%s: urgent %s on %s\n", server->name, service, place);
     }
     fflush(stdout);
+}
+
+void server_no_memory(struct server *server, struct counters *counters)
+{
+    int error = errno;
+    counters_add(counters, COUNTER_NO_MEMORY, 1);
+    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN, "closed a client: no memory");
+    errno = error;
 }
 
 void server_close(struct server *server)

@@ -55,6 +55,7 @@ struct server {
     struct listener urgent_listener; /* whose clients go first in a priority queue; fd -1: none */
     struct signals signals;
     struct log log;
+    struct log_limit memory_limit;
     struct counters counters;
     struct buffer_factory buffers;
     struct output_limits output_limits;
@@ -91,6 +92,12 @@ int server_open(struct server *server, const char *name);
  * open: it also finds out how many connections the descriptor limit leaves room for.
  */
 void server_announce(struct server *server, const char *service);
+
+/**
+ * A connection ends because there is no memory for what has come: counts it there, and tells of it
+ * in the log, not for every client. Any thread; errno stays.
+ */
+void server_no_memory(struct server *server, struct counters *counters);
 
 /** Prints the counters if that was asked for, and frees all. No other thread runs any more. */
 void server_close(struct server *server);

@@ -127,6 +127,8 @@ static bool handler_read(struct handler *handler)
         set_socket_timeout(handler, SO_RCVTIMEO);
         received = input_queue_fill(&handler->input, handler->fd);
     } while (received < 0 && errno == EAGAIN && !timed_out(handler));
+    if (received < 0 && errno == ENOMEM)
+        server_no_memory(handler->server, &handler->server->counters);
     if (received <= 0)
         return false;
     counters_add(&handler->server->counters, COUNTER_BYTES_IN, (uint64_t)received);
@@ -173,6 +175,8 @@ void handler_run(struct handler *handler)
         if (!handler_send(handler))
             return;
     }
+    if (framing == FRAMING_NO_MEMORY)
+        server_no_memory(handler->server, &handler->server->counters);
     if (framing == FRAMING_TOO_LONG)
         handler_linger(handler);
 }

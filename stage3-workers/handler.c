@@ -130,13 +130,13 @@ static void handler_refuse_line(struct handler *handler)
  */
 static struct state handler_process(struct handler *handler)
 {
-    const struct server_settings *settings = &handler->reactor->server->settings;
+    struct server *server = handler->reactor->server;
     struct message request;
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
     output_queue_cork(&handler->output);
     for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
-        framing = line_framing_next(&handler->input, settings->max_line, &request);
+        framing = line_framing_next(&handler->input, server->settings.max_line, &request);
         if (framing != FRAMING_MESSAGE)
             break;
         result = handler_answer(handler, request);
@@ -150,8 +150,10 @@ static struct state handler_process(struct handler *handler)
     result = output_queue_uncork(&handler->output);
     /* Requests that are left wait for room to reply, like output that waits for room to go. */
     handler_account(handler, requests_left ? OUTPUT_WAITING : result);
-    if (framing == FRAMING_NO_MEMORY)
+    if (framing == FRAMING_NO_MEMORY) {
+        server_no_memory(server, &server->counters);
         result = OUTPUT_BROKEN;
+    }
     return handler_next_state(handler, result, requests_left);
 }
 
@@ -212,8 +214,11 @@ static bool handler_skip_request(struct handler *handler)
 {
     struct server *server = handler->reactor->server;
     struct message request;
-    if (line_framing_next(&handler->input, server->settings.max_line, &request) != FRAMING_MESSAGE)
+    if (line_framing_next(&handler->input, server->settings.max_line, &request) !=
+        FRAMING_MESSAGE) {
+        server_no_memory(server, &server->counters);
         return false;
+    }
     counters_add(&server->counters, COUNTER_MESSAGES, 1);
     deadlines_framed(&handler->deadlines, clock_ms(), false);
     return true;
@@ -262,12 +267,15 @@ static void handler_execute(struct handler *handler)
 /* Takes in what the socket has. False if the connection is broken. */
 static bool handler_fill(struct handler *handler)
 {
+    struct server *server = handler->reactor->server;
     ssize_t received = input_queue_fill(&handler->input, handler->key.fd);
+    if (received < 0 && errno == ENOMEM)
+        server_no_memory(server, &server->counters);
     if (received < 0)
         return errno == EAGAIN;
     if (received == 0)
         handler->ended = true;
-    counters_add(&handler->reactor->server->counters, COUNTER_BYTES_IN, (uint64_t)received);
+    counters_add(&server->counters, COUNTER_BYTES_IN, (uint64_t)received);
     deadlines_received(&handler->deadlines, handler->reactor->now);
     return true;
 }

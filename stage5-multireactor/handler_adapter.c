@@ -280,6 +280,8 @@ static int run(struct handler_adapter *adapter, int most, enum treatment how)
 static int run_and_bury(struct handler_adapter *adapter, int most, enum treatment how)
 {
     int error = run(adapter, most, how);
+    if (error == ENOMEM)
+        server_no_memory(adapter->dispatcher->server, &adapter->dispatcher->counters);
     if (error != 0)
         adapter->phase = ADAPTER_OVER;
     if (adapter->phase == ADAPTER_OVER)
