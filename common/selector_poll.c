@@ -8,7 +8,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+enum {
+    BACK_OFF_MS = 20, /* before the next try, when the system has no memory for a wait */
+};
 
 /*
  * fds[0] is the reading end of the wakeup pipe; fds[i + 1] and keys[i + 1] are those of the key
@@ -144,11 +149,20 @@ static int collect(struct poll_state *set, struct ready_event *events, size_t ca
     return (int)used;
 }
 
+/* With many entries the kernel needs memory for them. A loop that only came back would spin. */
+static int back_off(void)
+{
+    const struct timespec moment = {.tv_nsec = BACK_OFF_MS * 1000000L};
+    if (errno != EINTR)
+        nanosleep(&moment, NULL);
+    return -1;
+}
+
 static int poll_wait(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
 {
     struct poll_state *set = state;
     if (poll(set->fds, (nfds_t)set->used, timeout_ms) < 0)
-        return -1;
+        return back_off();
     if (set->fds[0].revents != 0)
         swallow_wakeups(set);
     return collect(set, events, capacity);
