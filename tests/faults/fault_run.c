@@ -41,10 +41,11 @@ void faults_plan(const char *plan, bool armed)
 {
     set("FAULT_PLAN", plan);
     set("FAULT_CHANCE", NULL);
+    set("FAULT_NAMES", NULL);
     set("FAULT_ARMED", armed ? "1" : "0");
 }
 
-void faults_chance(int one_in, unsigned long long seed, const char *errors)
+void faults_chance(int one_in, unsigned long long seed, const char *names, const char *errors)
 {
     char text[32];
     faults_plan(NULL, false);
@@ -52,6 +53,7 @@ void faults_chance(int one_in, unsigned long long seed, const char *errors)
     set("FAULT_CHANCE", text);
     snprintf(text, sizeof text, "%llu", seed);
     set("FAULT_SEED", text);
+    set("FAULT_NAMES", names);
     set("FAULT_ERRORS", errors);
 }
 

@@ -29,8 +29,8 @@ bool faults_all(void);
 /** What the next server is started with. NULL for the plan: none; counted from the start or not. */
 void faults_plan(const char *plan, bool armed);
 
-/** The same by chance: one call in so many. NULL for the errors: all that a call can have. */
-void faults_chance(int one_in, unsigned long long seed, const char *errors);
+/** The same by chance, off at first: one call in so many. NULL for a list: all there are. */
+void faults_chance(int one_in, unsigned long long seed, const char *names, const char *errors);
 
 /** Turns counting and faults on or off, and waits until that is so. */
 void faults_switch(const struct server_process *server);

@@ -1,0 +1,118 @@
+/*
+ * Applications of stages 4 and 5 that run out of memory. Stages 1 to 3 serve the echo alone.
+ */
+#include "fault_run.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(fault_apps, .timeout = 120);
+
+static struct fault_report report;
+
+static bool has_applications(void)
+{
+    return strstr(server_name(), "stage4") || strstr(server_name(), "stage5");
+}
+
+/* What a client of the chat gets to read first, "" if it is the end. */
+static void first_words(int client, char *text, size_t size)
+{
+    size_t got = 0;
+    client_try_receive(client, text, 1, test_now() + test_deadline_ms() / 1000.0, &got);
+    size_t more = 0;
+    if (got == 1) {
+        client_try_receive(client, text + 1, size - 2, test_now() + 0.05, &more);
+    }
+    text[got + more] = '\0';
+}
+
+/*
+ * The handler is there and there is no memory for its connection: it hears `unused`, and the
+ * client that the server is busy. A handler that heard nothing would be a leak, which a sanitizer
+ * tells; one that heard too much would have announced a user who never came.
+ */
+Test(fault_apps, erratum_15_a_handler_that_is_not_used_is_given_back)
+{
+    char text[256];
+    if (!has_applications()) {
+        return;
+    }
+    faults_plan("calloc:2=ENOMEM", false);
+    struct server_process server = server_start("--app chat --stats --max-connections 50");
+    int witness = client_connect(&server);
+    client_expect_text(witness, "* welcome, you are user1; /help tells more\n");
+    long before = probe_descriptors(server.pid);
+    faults_switch(&server);
+    int unlucky = client_connect(&server);
+    first_words(unlucky, text, sizeof text);
+    cr_assert_str_eq(text, "ERR server busy\n");
+    client_close(unlucky);
+    int lucky = client_connect(&server);
+    client_expect_text(lucky, "* welcome, you are user2; /help tells more\n");
+    client_expect_text(witness, "* user2 is here\n");
+    client_close(lucky);
+    client_expect_text(witness, "* user2 has left\n");
+    cr_assert(probe_await_descriptors(server.pid, before), "a descriptor is left open");
+    client_close(witness);
+    fault_end(&server, true, 0, &report);
+    cr_assert_eq(report.injected, 1);
+    cr_assert_eq(stats_value(report.errors, "rejected", NULL), 1);
+    cr_assert_eq(stats_value(report.errors, "accepted", NULL),
+                 stats_value(report.errors, "closed", NULL), "%s", report.errors);
+}
+
+/* A crowd that talks while any allocation and any call may fail. It may lose all, but not hang. */
+static void talk(unsigned long long seed)
+{
+    enum { USERS = 8, ROUNDS = 30 };
+    int users[USERS];
+    char text[4096];
+    faults_chance(30, seed, NULL, NULL);
+    struct server_process server = server_start("--app chat --stats --max-connections 50");
+    long before = probe_descriptors(server.pid);
+    for (int i = 0; i < USERS; i++) {
+        users[i] = client_connect(&server);
+    }
+    faults_switch(&server);
+    for (int round = 0; round < ROUNDS; round++) {
+        static const char *const lines[] = {"hello\n", "/who\n", "/nick somebody\n", "/help\n",
+                                            "/quit\n"};
+        int i = round % USERS;
+        size_t got;
+        const char *line = lines[round % 5];
+        client_try_send(users[i], line, strlen(line), test_now() + 0.1);
+        if (client_try_receive(users[i], text, sizeof text, test_now() + 0.002, &got) !=
+            CLIENT_LATE) {
+            client_close(users[i]);
+            users[i] = client_connect(&server);
+        }
+    }
+    faults_switch(&server);
+    for (int i = 0; i < USERS; i++) {
+        client_close(users[i]);
+    }
+    int last = client_connect(&server);
+    client_expect_text(last, "* welcome, you are ");
+    client_close(last);
+    cr_assert(probe_await_descriptors(server.pid, before), "descriptors are left open; seed %llu",
+              seed);
+    fault_end(&server, true, 0, &report);
+    cr_assert_eq(stats_value(report.errors, "accepted", NULL),
+                 stats_value(report.errors, "closed", NULL), "%s", report.errors);
+}
+
+Test(fault_apps, case_40_a_chat_in_which_anything_may_fail)
+{
+    if (!has_applications()) {
+        return;
+    }
+    unsigned long long seed = faults_all() ? (unsigned long long)(test_now() * 1000) : 40;
+    for (int i = 0; i < (faults_all() ? 10 : 1); i++) {
+        talk(seed++);
+    }
+}
