@@ -5,7 +5,9 @@
 #include "common/apps/application.h"
 #include "common/clock.h"
 #include "common/executor_options.h"
+#include "common/log_element.h"
 #include "common/selector_provider.h"
+#include "common/throttle_element.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,11 +22,15 @@ struct choice {
     struct executor_choice executor;
     uint64_t dispatchers;
     bool guard_stands;
+    struct throttle_choice throttle;
+    bool log_traffic;
 };
 
 /* What the server is made of, beside what every stage has. */
 struct parts {
-    struct input_handler_factory *factory;
+    struct input_handler_factory *application;
+    struct throttle_element_factory throttle;
+    struct log_element_factory log;
     struct executor executor;
     struct admission admission;
     struct dispatcher_pool dispatchers;
@@ -37,13 +43,26 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
+/* The handlers of connections: the application's, behind the elements that were asked for. */
+static struct input_handler_factory *chain(struct server *server, const struct choice *choice,
+                                           struct parts *parts)
+{
+    struct input_handler_factory *factory = parts->application;
+    if (choice->throttle.wanted)
+        factory = throttle_element_over(&parts->throttle, factory, &choice->throttle);
+    if (choice->log_traffic)
+        factory = log_element_over(&parts->log, factory, &server->log);
+    return factory;
+}
+
 /* Accepts until a signal says stop; then everything comes to its end in the order of its use. */
 static int serve(struct server *server, const struct choice *choice, struct parts *parts)
 {
     int error = dispatcher_pool_start(&parts->dispatchers);
     if (error != 0)
         return cannot(server, "start the dispatchers", error);
-    acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission, parts->factory);
+    acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission,
+                  chain(server, choice, parts));
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
@@ -61,8 +80,8 @@ static int run(struct server *server, const struct choice *choice)
 {
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
-    parts.factory = application_open(&choice->application, server);
-    if (parts.factory == NULL)
+    parts.application = application_open(&choice->application, server);
+    if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
     admission_init(&parts.admission);
@@ -77,7 +96,7 @@ static int run(struct server *server, const struct choice *choice)
     }
     admission_destroy(&parts.admission);
     executor_close(&parts.executor);
-    choice->application.chosen->close(parts.factory);
+    choice->application.chosen->close(parts.application);
     return status;
 }
 
@@ -98,6 +117,8 @@ int main(int argc, char **argv)
     executor_options_or_none(&options, &choice.executor);
     options_add(&options, selector_guard_option(&choice.guard_stands));
     server_urgent_option(&options, &server.settings);
+    throttle_options(&options, &choice.throttle);
+    options_add(&options, log_element_option(&choice.log_traffic));
     int status = options_parse(&options, argc, argv);
     if (status != OPTIONS_SERVE)
         return status;
