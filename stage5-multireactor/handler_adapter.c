@@ -99,7 +99,7 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
 bool handler_adapter_must_run(const struct handler_adapter *adapter)
 {
     return adapter->life < LIFE_STARTED || adapter->phase != ADAPTER_OPEN ||
-           (atomic_load(&adapter->wishes) & (WISH_CLOSE | WISH_STOP | WISH_END)) != 0;
+           (atomic_load(&adapter->wishes) & (WISH_CLOSE | WISH_STOP | WISH_END | WISH_LATE)) != 0;
 }
 
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
@@ -197,6 +197,14 @@ static int handle_messages(struct handler_adapter *adapter, int most, enum treat
     return 0;
 }
 
+/* Its message is late: the handler may say so, and hears of no other. */
+static void end_late(struct handler_adapter *adapter)
+{
+    struct input_handler *handler = adapter->handler;
+    handler->verbs->timed_out(handler, &adapter->facade);
+    handler_adapter_wish(adapter, WISH_CLOSE);
+}
+
 /* Third: says farewell to a handler that has had its last message. */
 static void end_input(struct handler_adapter *adapter)
 {
@@ -236,7 +244,9 @@ static int run_open(struct handler_adapter *adapter, int most, enum treatment ho
         output_queue_drain(&adapter->output);
     output_queue_cork(&adapter->output);
     handler_adapter_live_to(adapter, LIFE_STARTED);
-    if ((atomic_load(&adapter->wishes) & WISH_STOP) != 0 && !adapter->end_of_stream)
+    if ((atomic_load(&adapter->wishes) & WISH_LATE) != 0)
+        end_late(adapter);
+    else if ((atomic_load(&adapter->wishes) & WISH_STOP) != 0 && !adapter->end_of_stream)
         error = fill_up(adapter);
     else if ((adapter->ready & SELECT_READ) != 0)
         error = fill_input(adapter);
@@ -350,7 +360,7 @@ static bool wants_run(struct handler_adapter *adapter, enum output_result output
     bool stops = (wishes & WISH_STOP) != 0 && !adapter->end_of_stream;
     bool goes_on = adapter->messages_left && (wishes & (WISH_READ | WISH_STOP)) != 0 &&
                    output != OUTPUT_CHOKED;
-    return stops || goes_on || (wishes & WISH_CLOSE) != 0;
+    return stops || goes_on || (wishes & (WISH_CLOSE | WISH_LATE)) != 0;
 }
 
 /* What to wait for until the next run. Output that is held back waits for its time instead. */
@@ -412,7 +422,10 @@ static void expire(struct handler_adapter *adapter, enum deadline passed)
     struct server *server = adapter->dispatcher->server;
     counters_add(&adapter->dispatcher->counters, COUNTER_TIMED_OUT, 1);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
-    handler_adapter_wish(adapter, WISH_END);
+    bool told = passed == DEADLINE_REQUEST && adapter->handler->verbs->timed_out != NULL;
+    if (told)
+        deadlines_framed(&adapter->deadlines, 0, false); /* its time is not running any more */
+    handler_adapter_wish(adapter, told ? WISH_LATE : WISH_END);
 }
 
 /* While it runs, its age alone can be told, which does not change; all else is the runner's. */

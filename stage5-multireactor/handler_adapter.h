@@ -52,6 +52,7 @@ enum adapter_wish {
     WISH_CLOSE = 2, /* close when the output has left */
     WISH_STOP = 4, /* likewise, but first answer what has arrived already: the server is stopping */
     WISH_END = 8,  /* end it at once */
+    WISH_LATE = 16, /* its message is late: the handler says so, and then it is closed */
 };
 
 struct handler_adapter {
