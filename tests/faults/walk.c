@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(case_40, .timeout = 300);
+TestSuite(case_40, .timeout = 120);
 
 enum {
     PLACES = 8,
