@@ -123,30 +123,35 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     return received;
 }
 
-bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
+bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
+                            size_t *index)
 {
-    retire_message(queue);
-    if (queue->searched_for != wanted)
-        queue->searched = 0;
-    queue->searched_for = wanted;
-
     size_t passed = 0;
+    retire_message(queue);
     for (const struct segment *segment = queue->head; segment != NULL; segment = segment->next) {
         size_t length = segment_length(segment);
-        size_t skip = queue->searched > passed ? queue->searched - passed : 0;
+        size_t skip = from > passed ? from - passed : 0;
         if (skip < length) {
             const unsigned char *start = segment->data + segment->start;
             const unsigned char *found = memchr(start + skip, wanted, length - skip);
             if (found != NULL) {
                 *index = passed + (size_t)(found - start);
-                queue->searched = (uint32_t)*index;
                 return true;
             }
         }
         passed += length;
     }
-    queue->searched = queue->length;
     return false;
+}
+
+bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
+{
+    if (queue->searched_for != wanted)
+        queue->searched = 0;
+    queue->searched_for = wanted;
+    bool found = input_queue_index_from(queue, wanted, queue->searched, index);
+    queue->searched = found ? (uint32_t)*index : queue->length;
+    return found;
 }
 
 /* Moves the front of the queue count bytes on. The segments stay for the message handed out. */
@@ -178,7 +183,7 @@ static bool join(struct input_queue *queue, size_t count)
     return true;
 }
 
-bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message)
+bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message)
 {
     assert(count > 0 && count <= queue->length);
     retire_message(queue);
@@ -189,6 +194,13 @@ bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message
     else
         return false;
     message->length = count;
+    return true;
+}
+
+bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message)
+{
+    if (!input_queue_peek(queue, count, message))
+        return false;
     advance(queue, count);
     return true;
 }

@@ -69,6 +69,19 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd);
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index);
 
 /**
+ * Finds the first wanted byte that is at a distance of at least `from`. For who looks for one after
+ * the other, and remembers how far that came.
+ */
+bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
+                            size_t *index);
+
+/**
+ * As input_queue_dequeue(), but the bytes stay in the queue: for who has to read the beginning of a
+ * message to know where it ends.
+ */
+bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message);
+
+/**
  * Takes count bytes, which must be there, from the front and hands them out as one message.
  * False if they had to be joined and there is no memory; the queue is unchanged then.
  */

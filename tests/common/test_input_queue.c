@@ -756,3 +756,60 @@ Test(no_memory, input_queue_dequeue_fails_and_leaves_the_message_there)
     expect_taken(&bench, data + 10, SEGMENT_SIZE + 1);
     bench_close(&bench);
 }
+
+/* ---- looking without taking ---- */
+
+Test(input_queue, a_peek_leaves_the_bytes_where_they_are)
+{
+    static unsigned char data[3 * SEGMENT_SIZE];
+    const size_t lengths[] = {1, 100, SEGMENT_SIZE, SEGMENT_SIZE + 1, sizeof(data)};
+    struct bench bench;
+    bench_open(&bench, ROOMY);
+    fill_pattern(data, sizeof(data), 3);
+    feed(&bench, data, sizeof(data));
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct message message;
+        cr_assert(input_queue_peek(&bench.queue, lengths[i], &message));
+        cr_assert_eq(message.length, lengths[i]);
+        cr_assert_eq(memcmp(message.data, data, lengths[i]), 0, "%zu bytes", lengths[i]);
+        cr_assert_eq(input_queue_length(&bench.queue), sizeof(data));
+    }
+    input_queue_discard(&bench.queue, SEGMENT_SIZE + 1);
+    cr_assert_eq(out(&bench), 2, "what was joined for a peek holds no segment");
+    expect_taken(&bench, data + SEGMENT_SIZE + 1, sizeof(data) - SEGMENT_SIZE - 1);
+    bench_close(&bench);
+}
+
+Test(input_queue, a_message_in_one_segment_is_seen_where_it_lies)
+{
+    struct bench bench;
+    struct message peeked;
+    struct message taken;
+    bench_open(&bench, ROOMY);
+    feed_text(&bench, "one two");
+    cr_assert(input_queue_peek(&bench.queue, 3, &peeked));
+    cr_assert(input_queue_dequeue(&bench.queue, 3, &taken));
+    cr_assert_eq(peeked.data, taken.data);
+    bench_close(&bench);
+}
+
+Test(input_queue, a_search_can_begin_anywhere)
+{
+    static unsigned char data[3 * SEGMENT_SIZE];
+    struct bench bench;
+    size_t index;
+    bench_open(&bench, ROOMY);
+    data[10] = data[SEGMENT_SIZE - 1] = data[SEGMENT_SIZE] = data[2 * SEGMENT_SIZE + 5] = 'x';
+    feed(&bench, data, sizeof(data));
+    for (size_t from = 0; from < sizeof(data) + 2; from++) {
+        size_t expected = from;
+        while (expected < sizeof(data) && data[expected] != 'x')
+            expected++;
+        bool found = input_queue_index_from(&bench.queue, 'x', from, &index);
+        cr_assert_eq(found, expected < sizeof(data), "from %zu", from);
+        if (found)
+            cr_assert_eq(index, expected, "from %zu: %zu, not %zu", from, index, expected);
+    }
+    expect_found(&bench, 'x', 10);
+    bench_close(&bench);
+}
