@@ -8,6 +8,7 @@ static const struct application *const applications[] = {
     &application_echo,
     &application_chat,
     &application_pop3,
+    &application_http,
 };
 
 static bool read_application(const struct option *option, const char *text)
@@ -26,8 +27,8 @@ void application_options(struct options *options, struct application_choice *cho
     options_add(options, (struct option){.name = "--app",
                                          .value = "NAME",
                                          .standard = "echo",
-                                         .help = "what to serve: echo, chat or pop3",
-                                         .takes = "one of echo, chat, pop3",
+                                         .help = "what to serve: echo, chat, pop3 or http",
+                                         .takes = "one of echo, chat, pop3, http",
                                          .read = read_application,
                                          .target = &choice->chosen});
     for (size_t i = 0; i < sizeof(applications) / sizeof(applications[0]); i++)

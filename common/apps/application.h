@@ -31,12 +31,14 @@ struct application {
 extern const struct application application_echo;
 extern const struct application application_chat;
 extern const struct application application_pop3;
+extern const struct application application_http;
 
 /** What a user chooses: the application, and whatever one of them has options for. */
 struct application_choice {
     const struct application *chosen;
-    const char *mail_dir; /* pop3: --mail-dir; NULL: none was named */
-    const char *users;    /* pop3: --users; likewise */
+    const char *mail_dir;  /* pop3: --mail-dir; NULL: none was named */
+    const char *users;     /* pop3: --users; likewise */
+    const char *http_root; /* http: --root */
 };
 
 /** Adds --app and the options of all applications: --help lists them whichever is chosen. */
