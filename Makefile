@@ -311,6 +311,12 @@ test-faulty: $(need_faulty)
 test-faults: $(need_faults)
 	@tests/run.sh $(call run_faults,FAULTS=all BUDGET=600)
 
+## test-cases: show that each of the forty cases has its tests, and which they are
+.PHONY: test-cases
+test-cases:
+	@tests/cases.sh --list
+	@tests/run.sh 'cases=tests/cases.sh'
+
 ## test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck
 test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))

@@ -25,6 +25,16 @@ Test(shutdown, case_39_idle_server_exits_0)
     server_stop(&server);
 }
 
+/* It may come before anybody waits for anything. */
+Test(shutdown, case_32_a_stop_right_after_the_start_is_not_lost)
+{
+    for (int i = 0; i < 10; i++) {
+        struct server_process server = server_start("%s", "");
+        server_signal(&server, SIGUSR1); /* one that asks for something else must not hide it */
+        server_stop(&server);
+    }
+}
+
 Test(shutdown, sigint_exits_0)
 {
     struct server_process server = server_start("%s", "");

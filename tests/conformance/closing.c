@@ -1,0 +1,101 @@
+/*
+ * The end of a connection: it comes once, whatever brings it about, and so does the end of every
+ * reply that is still on its way.
+ */
+#include "support/client.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(closing, .timeout = 60);
+
+/* Several reasons to close at a time: an error, the end of the stream, a timeout, a reset. */
+static void end_in_many_ways(int client, int way, const char *too_long, size_t length)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    client_send_text(client, "one\ntwo\nthree\n");
+    if (way & 1) {
+        client_try_send(client, too_long, length, end);
+    }
+    if (way & 2) {
+        client_half_close(client);
+    }
+    if (way & 4) {
+        client_reset(client);
+    } else {
+        client_close(client);
+    }
+}
+
+/*
+ * One that closed twice would close the descriptor of somebody who came in between; one that wrote
+ * after the close would write to him. So there are others all the time, who come and stay.
+ */
+Test(closing, case_26_closed_once_and_not_written_to_afterwards)
+{
+    enum { ROUNDS = 24, OTHERS = 8 };
+    struct server_process server = server_start("--max-line 100 --block-ms 1 --stats");
+    size_t length;
+    char *too_long = line_of(200, "\n", &length);
+    long before = probe_descriptors(server.pid);
+    int others[OTHERS];
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = client_connect(&server);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int place = round % OTHERS;
+        end_in_many_ways(client_connect(&server), round % 8, too_long, length);
+        client_close(others[place]);
+        others[place] = client_connect(&server);
+        client_echo(others[place], "came just now\n");
+        client_echo(others[(place + 1) % OTHERS], "was there all the time\n");
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        client_echo(others[i], "nobody else's end was mine\n");
+        client_close(others[i]);
+    }
+    cr_assert(probe_await_descriptors(server.pid, before), "descriptors are left: %ld, before %ld",
+              probe_descriptors(server.pid), before);
+    server_await_counter(&server, "closed", 2 * ROUNDS + OTHERS);
+    long long closed = server_counter(&server, "closed");
+    long long accepted = server_counter(&server, "accepted");
+    cr_assert_eq(closed, accepted, "%lld accepted, %lld closed", accepted, closed);
+    free(too_long);
+    server_stop(&server);
+}
+
+/* What is sent is counted once: all of it where all was read, never more than that elsewhere. */
+Test(closing, case_05_each_reply_is_sent_once_or_dropped)
+{
+    enum { CLIENTS = 12 };
+    struct server_process server = server_start("--send-buffer 16384");
+    size_t length;
+    char *lines = lines_numbered("exactly once", 5000, &length);
+    for (int i = 0; i < CLIENTS; i++) {
+        int client = client_connect(&server);
+        client_exchange(client, lines, length, lines, length);
+        client_half_close(client);
+        client_expect_end(client); /* and nothing behind it */
+        client_close(client);
+    }
+    server_await_counter(&server, "closed", CLIENTS);
+    long long sent = server_counter(&server, "bytes_out");
+    long long all = (long long)length * CLIENTS;
+    cr_assert_eq(sent, all, "%lld bytes were read, %lld are counted", all, sent);
+
+    for (int i = 0; i < CLIENTS; i++) {
+        int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        client_push(client, lines, length, length, 5);
+        client_reset(client);
+    }
+    server_await_counter(&server, "closed", 2 * CLIENTS);
+    sent = server_counter(&server, "bytes_out");
+    long long received = server_counter(&server, "bytes_in");
+    cr_assert(sent >= all && sent <= received, "%lld bytes received, %lld sent", received, sent);
+    free(lines);
+    server_stop(&server);
+}
