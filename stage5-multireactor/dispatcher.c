@@ -130,17 +130,20 @@ static void drop_adapter(struct dispatcher *dispatcher, struct handler_adapter *
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
 /*
- * Without an executor this is the dispatcher's own thread, and does it. Else runs that must take
- * place are not subject to the saturation policy; if there is no worker at all, the dispatcher does
- * them itself. Any other run that is refused costs the message it was for.
+ * Without an executor this is the dispatcher's own thread, and does it: there is nothing to wait
+ * for and no future. Else runs that must take place are not subject to the saturation policy; if
+ * there is no worker at all, the dispatcher does them itself. Any other run that is refused costs
+ * the message it was for.
  */
 void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     struct task *task = &adapter->run.future.task;
-    handler_future_task_prepare(&adapter->run, adapter);
     if (dispatcher->executor == NULL) {
-        task->run(task);
-    } else if (handler_adapter_must_run(adapter)) {
+        handler_adapter_done(adapter, handler_adapter_call(adapter));
+        return;
+    }
+    handler_future_task_prepare(&adapter->run, adapter);
+    if (handler_adapter_must_run(adapter)) {
         if (!executor_insist(dispatcher->executor, task))
             task->run(task);
     } else if (!executor_submit(dispatcher->executor, task)) {
@@ -160,10 +163,10 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
 
 /* A handler has run, and waits for events again. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                             unsigned interest)
+                             const struct adapter_rest *rest)
 {
-    look_no_later_than(dispatcher, adapter, handler_adapter_next_moment(adapter));
-    if (selector_interest(&adapter->key, interest) != 0)
+    look_no_later_than(dispatcher, adapter, rest->moment);
+    if (selector_interest(&adapter->key, rest->interest) != 0)
         handler_adapter_wish(adapter, WISH_END);
 }
 
@@ -173,9 +176,9 @@ static void check_status_change_queue(struct dispatcher *dispatcher)
     struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
     while (next != NULL) {
         struct handler_adapter *adapter = next;
-        unsigned interest;
+        struct adapter_rest rest;
         next = adapter->next_changed; /* before it can be put in again */
-        switch (handler_adapter_status(adapter, &interest)) {
+        switch (handler_adapter_status(adapter, &rest)) {
         case ADAPTER_IS_RUNNING: break;
         case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
         case ADAPTER_WANTS_RUN:
@@ -183,7 +186,7 @@ static void check_status_change_queue(struct dispatcher *dispatcher)
                 add_adapter(dispatcher, adapter);
             invoke_handler(dispatcher, adapter, SELECT_NOTHING);
             break;
-        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, interest); break;
+        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, &rest); break;
         }
     }
 }

@@ -364,10 +364,10 @@ static bool wants_run(struct handler_adapter *adapter, enum output_result output
 }
 
 /* What to wait for until the next run. Output that is held back waits for its time instead. */
-static unsigned rest_interest(struct handler_adapter *adapter, enum output_result output)
+static unsigned rest_interest(struct handler_adapter *adapter, enum output_result output,
+                              int64_t due)
 {
-    bool held_back = output_queue_due(&adapter->output) != 0;
-    unsigned interest = output == OUTPUT_FLOWING || held_back ? SELECT_NOTHING : SELECT_WRITE;
+    unsigned interest = output == OUTPUT_FLOWING || due != 0 ? SELECT_NOTHING : SELECT_WRITE;
     if (adapter->phase == ADAPTER_LINGERING)
         return SELECT_READ;
     if (adapter->phase == ADAPTER_OPEN && (atomic_load(&adapter->wishes) & WISH_READ) != 0 &&
@@ -376,7 +376,32 @@ static unsigned rest_interest(struct handler_adapter *adapter, enum output_resul
     return interest;
 }
 
-enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest)
+/*
+ * A close that was asked for waits for the output, but not for ever: then the peer has to read on,
+ * or the drain timeout ends it.
+ */
+static struct deadline_limits limits_of(const struct handler_adapter *adapter)
+{
+    const struct server_settings *settings = &adapter->dispatcher->server->settings;
+    struct deadline_limits limits = settings->deadlines;
+    int64_t drain = settings->drain_timeout > 0 ? settings->drain_timeout : 1;
+    if (adapter->phase == ADAPTER_DRAINING && (limits.progress == 0 || limits.progress > drain))
+        limits.progress = drain;
+    return limits;
+}
+
+/* When to look at it again if nothing happens. */
+static int64_t rest_moment(const struct handler_adapter *adapter, int64_t due)
+{
+    if (adapter->phase == ADAPTER_LINGERING)
+        return adapter->deadlines.active + SERVER_LINGER_MS;
+    struct deadline_limits limits = limits_of(adapter);
+    int64_t moment = deadlines_next(&adapter->deadlines, &limits);
+    return due != 0 && due < moment ? due : moment;
+}
+
+enum adapter_status handler_adapter_status(struct handler_adapter *adapter,
+                                           struct adapter_rest *rest)
 {
     enum adapter_status status;
     mutex_lock(&adapter->state_lock);
@@ -387,11 +412,13 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
         status = ADAPTER_IS_DEAD;
     } else {
         enum output_result output = output_queue_look(&adapter->output);
+        int64_t due = output == OUTPUT_FLOWING ? 0 : output_queue_due(&adapter->output);
         status = wants_run(adapter, output) ? ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST;
         if (output != OUTPUT_FLOWING)
             account(adapter, true); /* others may have enqueued it */
-        *interest = rest_interest(adapter, output);
-        adapter->watching = (uint8_t)*interest;
+        rest->interest = rest_interest(adapter, output, due);
+        rest->moment = rest_moment(adapter, due);
+        adapter->watching = (uint8_t)rest->interest;
     }
     mutex_unlock(&adapter->state_lock);
     return status;
@@ -441,30 +468,6 @@ static int64_t expire_running(struct handler_adapter *adapter, int64_t lifetime,
     return INT64_MAX;
 }
 
-/*
- * A close that was asked for waits for the output, but not for ever: then the peer has to read on,
- * or the drain timeout ends it.
- */
-static struct deadline_limits limits_of(const struct handler_adapter *adapter)
-{
-    const struct server_settings *settings = &adapter->dispatcher->server->settings;
-    struct deadline_limits limits = settings->deadlines;
-    int64_t drain = settings->drain_timeout > 0 ? settings->drain_timeout : 1;
-    if (adapter->phase == ADAPTER_DRAINING && (limits.progress == 0 || limits.progress > drain))
-        limits.progress = drain;
-    return limits;
-}
-
-int64_t handler_adapter_next_moment(struct handler_adapter *adapter)
-{
-    if (adapter->phase == ADAPTER_LINGERING)
-        return adapter->deadlines.active + SERVER_LINGER_MS;
-    struct deadline_limits limits = limits_of(adapter);
-    int64_t moment = deadlines_next(&adapter->deadlines, &limits);
-    int64_t due = output_queue_due(&adapter->output);
-    return due != 0 && due < moment ? due : moment;
-}
-
 /* The deadlines of one that rests. True if one has passed. */
 static bool expire_resting(struct handler_adapter *adapter, int64_t now)
 {
@@ -486,7 +489,7 @@ static bool expire_resting(struct handler_adapter *adapter, int64_t now)
 /* It lingers: its peer has had its time to read what we sent last. */
 static bool expire_lingering(struct handler_adapter *adapter, int64_t now)
 {
-    bool over = now >= handler_adapter_next_moment(adapter);
+    bool over = now >= rest_moment(adapter, 0);
     if (over)
         handler_adapter_wish(adapter, WISH_END);
     return over;
@@ -505,7 +508,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
                               now);
     bool over = adapter->phase == ADAPTER_LINGERING ? expire_lingering(adapter, now)
                                                     : expire_resting(adapter, now);
-    return over ? INT64_MAX : handler_adapter_next_moment(adapter);
+    return over ? INT64_MAX : rest_moment(adapter, output_queue_due(&adapter->output));
 }
 
 bool handler_adapter_is_due(struct handler_adapter *adapter)

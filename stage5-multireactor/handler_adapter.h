@@ -96,8 +96,14 @@ struct handler_adapter {
 enum adapter_status {
     ADAPTER_IS_RUNNING, /* nothing: it will be back */
     ADAPTER_WANTS_RUN,  /* run it, event or not */
-    ADAPTER_WANTS_REST, /* wait for events: *interest */
+    ADAPTER_WANTS_REST, /* wait, as *rest says */
     ADAPTER_IS_DEAD,    /* unregister it */
+};
+
+/** What one that rests waits for. */
+struct adapter_rest {
+    unsigned interest; /* events; and, if none comes, */
+    int64_t moment;    /* a deadline, or the time of output that is held back; INT64_MAX: none */
 };
 
 /**
@@ -132,20 +138,15 @@ void handler_adapter_refuse(struct handler_adapter *adapter, bool answer);
 void handler_adapter_done(struct handler_adapter *adapter, int error);
 
 /** What a status change comes to. The dispatcher's thread. */
-enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
+enum adapter_status handler_adapter_status(struct handler_adapter *adapter,
+                                           struct adapter_rest *rest);
 
 /** Adds a wish. Any thread. */
 void handler_adapter_wish(struct handler_adapter *adapter, enum adapter_wish wish);
 
 /**
- * Of one that rests: the moment at which a deadline passes, or output that is held back for its
- * rate becomes due, unless something happens first; INT64_MAX: none. The dispatcher's thread.
- */
-int64_t handler_adapter_next_moment(struct handler_adapter *adapter);
-
-/**
- * Such a moment has come: wishes for the end if a deadline has passed. The moment to look again,
- * which is not past; INT64_MAX: none. The dispatcher's thread.
+ * The moment of a rest has come: wishes for the end if a deadline has passed. The moment to look
+ * again, which is not past; INT64_MAX: none. The dispatcher's thread.
  */
 int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
 
