@@ -3,7 +3,10 @@
 # A link names a file of the repository, relative to the file it stands in. In the site
 #
 #   a README.md, or the folder of one  is the main page of that Doxygen run
+#   README.md at the top               is the page readme.html
 #   docs/queues.md                     is the page queues.html, whatever Doxygen's version
+#   docs/labs/stage3.md                is the page lab3.html
+#   docs/remarks/stage3.md             is the page changes3.html, made by docs/diff_pages.sh
 #   common/log.h, stage*-*/handler.c   is the file's listing
 #   any other file                     is a copy below files/, made by docs/site.sh
 #
@@ -48,21 +51,25 @@ function plain_path(path)
 
 function is_page(path)
 {
-    return path ~ /^docs\/[^\/]*\.md$/ && path != "docs/index.md"
+    return path ~ /^(README|docs\/([^\/]*|(labs|remarks)\/stage[1-5]))\.md$/ && path != "docs/index.md"
 }
 
-# What anchors of a file start with: they have to differ in all of a run.
+# The name of a page, with which its anchors begin: they have to differ in all of a run.
 function page(path,    name)
 {
-    name = bare_name(path)
+    name = tolower(bare_name(path))
     sub(/\.md$/, "", name)
+    if (path ~ /^docs\/labs\//)
+        sub(/^stage/, "lab", name)
+    else if (path ~ /^docs\/remarks\//)
+        sub(/^stage/, "changes", name)
     return is_page(path) ? name : "index"
 }
 
 # Where a path of the repository is in the site.
 function address(path,    name)
 {
-    if (path ~ /^(README\.md|docs\/?(index\.md)?)?$/)
+    if (path ~ /^(docs\/?(index\.md)?)?$/)
         return "index.html"
     if (path ~ /^(common|stage[1-5]-[^\/]*)(\/(README\.md)?)?$/) {
         sub(/\/.*/, "", path)
@@ -151,12 +158,21 @@ function snippet(text,    name, path)
     return "\\snippetlineno " plain_path(folder(source) path) " " name
 }
 
-# Doxygen names the file by its whole path; TOP is the repository's.
+# Doxygen names the file by its whole path; TOP is the repository's, MADE that of pages that a script
+# has made.
 FNR == 1 {
     source = FILENAME
-    if (index(source, ENVIRON["TOP"] "/") == 1)
+    if (index(source, ENVIRON["MADE"] "/") == 1)
+        source = substr(source, length(ENVIRON["MADE"]) + 2)
+    else if (index(source, ENVIRON["TOP"] "/") == 1)
         source = substr(source, length(ENVIRON["TOP"]) + 2)
 }
+
+# HTML, of pages that a script has made.
+/^\\htmlonly/ { raw = 1 }
+raw { print }
+/^\\endhtmlonly/ { raw = 0; next }
+raw { next }
 
 /^ *```/ { fenced = !fenced }
 fenced || /^ *```/ { print; next }

@@ -3,25 +3,28 @@
 #
 #   usage: docs/site.sh FOLDER STAGE...      (`make docs` calls this, from the top)
 #
-#   FOLDER/index.html                        README.md, or docs/index.md if there is one
-#   FOLDER/*.html                            the chapters, docs/*.md
-#   FOLDER/common/, FOLDER/stage1-blocking/  the code; a stage's main page is its README.md
+#   FOLDER/index.html                        docs/index.md
+#   FOLDER/*.html                            the chapters, docs/*.md; README.md; the labs; the steps from
+#                                            stage to stage (docs/diff_pages.sh)
+#   FOLDER/common/, FOLDER/stage1-blocking/  the code, by module; a stage's main page is its README.md
 #   FOLDER/files/                            copies of the other files that the texts link to
+#   FOLDER/site.css, FOLDER/search.js        docs/theme, whose header and footer are around every page
 #
-# The stages know common/ by its tag file, and the chapters link to all of them by name, which the
-# Markdown filter resolves. Any warning, any complaint about the configuration, and any link that
-# leads nowhere makes the whole fail.
+# The order of the chapters is that of docs/chapters. The stages know common/ by its tag file, and the
+# chapters link to all of them by name, which the Markdown filter resolves. Any warning, any complaint
+# about the configuration, and any link that leads nowhere makes the whole fail.
 set -u
 
 site=$1
 shift
 TOP=$(pwd)
-export TOP
 work=$(mktemp -d "${TMPDIR:-/tmp}/site.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+MADE=$work/made # pages that a script makes
+export TOP MADE
 rm -rf "$site"
-mkdir -p "$site"
+mkdir -p "$site" "$MADE"
 
 existing() { # FILE...: those that exist
     for file; do
@@ -29,20 +32,92 @@ existing() { # FILE...: those that exist
     done
 }
 
-# Writes the layout of the next run: Doxygen's own menu, and a line for each part of the course.
-layout() { # WAY TO THE TOP, STAGE...
-    top=$1
-    shift
-    {
-        [ -z "$top" ] || echo "<tab type=\"user\" url=\"${top}index.html\" title=\"The course\"/>"
-        for part in "$@" common; do
-            echo "<tab type=\"user\" url=\"$top$part/index.html\" title=\"$part\"/>"
-        done
-    } >"$work/tabs"
-    sed "/<tab type=\"mainpage\"/r $work/tabs" "$work/layout.default" >"$work/layout.xml"
+title_of() { # FILE.md: its first heading, without the part before a colon if there is another
+    sed -n '/^# /{s/^# //;p;q;}' "$1"
+}
+
+name_of() { # STAGE: "2, single reactor"
+    echo "$1" | sed 's/^stage\([1-5]\)-/\1, /; s/-/ /g'
 }
 
 failed=0
+
+# ---- the pages of the steps from stage to stage ------------------------------------------------------
+
+docs/diff_pages.sh "$MADE" "$@" || failed=1
+
+# ---- the side bar ------------------------------------------------------------------------------------
+
+# A line of the side bar. polish.awk looks for the page's own and takes the attribute away.
+entry() { # PAGE TITLE
+    echo "<li><a data-page=\"$1\" href=\"@TOP@$1\">$2</a></li>"
+}
+
+# What belongs to a chapter on a stage: changes, code, lab.
+beside() { # NUMBER
+    stage=$(existing "stage$1"-*/main.c)
+    stage=${stage%%/*}
+    [ -n "$stage" ] || return 0
+    echo '<li class="beside">'
+    for page in "changes$1.html:changes" "$stage/index.html:code" "lab$1.html:lab"; do
+        case $page in
+        changes*) [ -e "$MADE/docs/remarks/stage$1.md" ] || continue ;;
+        lab*) [ -e "docs/labs/stage$1.md" ] || continue ;;
+        esac
+        echo "<a data-page=\"${page%:*}\" href=\"@TOP@${page%:*}\">${page#*:}</a>"
+    done
+    echo '</li>'
+}
+
+# The chapters; and $work/around, what comes before and after what.
+chapters() {
+    printf 'index.html\tThe course\n' >"$work/around"
+    echo '<ul>'
+    entry index.html 'The course'
+    heading=
+    while read -r line; do
+        case $line in
+        \#*) ;;
+        *.md)
+            [ -e "docs/$line" ] || continue
+            [ -z "$heading" ] || echo "</ul><h2>$heading</h2><ul>"
+            heading=
+            page=${line%.md}.html
+            title=$(title_of "docs/$line")
+            printf '%s\t%s\n' "$page" "$title" >>"$work/around"
+            entry "$page" "$title"
+            case $line in stage[1-5].md) beside "$(echo "$line" | tr -dc 0-9)" ;; esac
+            ;;
+        *) heading=$line ;;
+        esac
+    done <docs/chapters
+    echo '</ul><h2>Code</h2><ul>'
+    entry readme.html 'The repository'
+    entry common/index.html common
+    for each in $stages; do
+        entry "$each/index.html" "stage $(name_of "$each")"
+    done
+    echo '</ul>'
+}
+
+# The modules of a part of the code, in the order in which its README.md names their headers.
+modules() { # PART
+    {
+        [ ! -e "$1/README.md" ] || grep -oE '\]\((apps/)?[a-z_0-9]+\.[ch]\)' "$1/README.md" | tr -d '])('
+        (cd "$1" && find . -name '*.[ch]' | sed 's|^\./||' | LC_ALL=C sort)
+    } | sed 's|.*/||; s/\.[ch]$//' | awk '!seen[$0]++' | while read -r module; do
+        file=$(echo "$module" | sed 's/_/__/g')
+        # A source without a header of its own belongs to another module.
+        [ ! -e "$site/$1/group__$file.html" ] || entry "$1/group__$file.html" "$module"
+    done
+}
+
+stages=$*
+chapters >"$work/chapters"
+sed 's/@TOP@/..\//g' "$work/chapters" >"$work/chapters.below"
+
+# ---- Doxygen -----------------------------------------------------------------------------------------
+
 run() { # NAME FOLDER MAIN_PAGE INPUT; further lines of the configuration come from standard input
     mkdir -p "$site/$2"
     {
@@ -53,21 +128,27 @@ INPUT                  = $4
 USE_MDFILE_AS_MAINPAGE = $3
 OUTPUT_DIRECTORY       = $site/$2
 HTML_OUTPUT            = .
-LAYOUT_FILE            = $work/layout.xml
 EXAMPLE_PATH           = $work/snippets $(existing tests)
+GENERATE_TAGFILE       = $work/$2.tag
+LAYOUT_FILE            = $work/layout.xml
+HTML_HEADER            = docs/theme/header.html
+HTML_FOOTER            = docs/theme/footer.html
 END
         cat
-    } >"$work/Doxyfile"
-    doxygen "$work/Doxyfile" >"$work/log" 2>&1
+    } >"$work/Doxyfile.$2"
+    doxygen "$work/Doxyfile.$2" >"$work/log.$2" 2>&1
     status=$?
-    if [ $status -ne 0 ] || grep -q 'warning: \|error: ' "$work/log"; then
-        sed "s|$TOP/||" "$work/log"
+    if [ $status -ne 0 ] || grep -q 'warning: \|error: ' "$work/log.$2"; then
+        sed "s|$TOP/||; s|$MADE/|made: |" "$work/log.$2"
         echo "docs: Doxygen is not content with $1"
         failed=1
     fi
 }
 
-doxygen -l "$work/layout.default" >/dev/null
+# None of Doxygen's own lists: the side bar and the search take their place.
+doxygen -l "$work/layout.xml" >/dev/null
+sed '/<navindex>/,/<\/navindex>/s/visible="yes"/visible="no"/' "$work/layout.xml" >"$work/layout" &&
+    mv "$work/layout" "$work/layout.xml"
 
 # What the chapters show of the sources: copies with markers.
 for source in common/*.[ch] common/apps/*.[ch] stage[1-5]-*/*.[ch]; do
@@ -76,23 +157,63 @@ for source in common/*.[ch] common/apps/*.[ch] stage[1-5]-*/*.[ch]; do
     awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
 done
 
-layout ../ "$@"
-run common common "$(existing common/README.md)" common <<END
-GENERATE_TAGFILE       = $work/common.tag
-END
+run common common "$(existing common/README.md)" common </dev/null
 for stage; do
-    run "$stage" "$stage" "$(existing "$stage/README.md")" "$stage" <<END
+    run "Stage $(name_of "$stage")" "$stage" "$(existing "$stage/README.md")" "$stage" <<END
 TAGFILES               = $work/common.tag=../common
 END
 done
-
-main=$(existing docs/index.md README.md)
-main=${main%% *}
-layout '' "$@"
-run 'Scalable servers, stage by stage' . "$main" "$main $(existing docs)" <<END
+run 'Scalable servers, stage by stage' . docs/index.md "README.md $(existing docs/*.md docs/labs/stage?.md \
+    "$MADE"/docs/remarks/*.md)" <<END
 TAGFILES               = $work/common.tag=common
 FILE_PATTERNS          = *.md
 END
+
+# ---- the last touch ----------------------------------------------------------------------------------
+
+cp docs/theme/site.css docs/theme/search.js docs/theme/icon.svg "$site"
+
+polish() { # FOLDER WAY_TO_THE_TOP
+    {
+        if [ "$1" != . ]; then
+            echo "<h2 class=\"here\">$1</h2><ul class=\"modules\">"
+            modules "$1"
+            echo '</ul>'
+        fi
+        cat "$work/chapters"
+    } | sed "s|@TOP@|$2|g" >"$work/side"
+    for html in "$site/$1"/*.html; do
+        page=${html#"$site/$1"/}
+        [ "$1" = . ] || page=$1/$page
+        sed -e "/^@SIDE@$/r $work/side" -e '/^@SIDE@$/d' -e "s|@TOP@|$2|g" "$html" |
+            awk -v page="$page" -v around="$work/around" -f docs/polish.awk >"$work/polished" || failed=1
+        cp "$work/polished" "$html"
+    done
+    # Doxygen's own theme: nothing asks for it.
+    (cd "$site/$1" && rm -f ./*.png doxygen.css doxygen.svg tabs.css ./*.js)
+}
+
+polish . ''
+for part in common "$@"; do
+    polish "$part" ../
+done
+cp docs/theme/search.js "$site"
+
+# ---- what the search finds ---------------------------------------------------------------------------
+
+# ["title","where","address","text"] for each section of a text and each thing that is defined.
+{
+    echo 'window.searchIndex = ['
+    for text in docs/index.md README.md $(existing docs/*.md docs/labs/stage?.md); do
+        awk -f docs/filter_markdown.awk "$text" | awk -f docs/search_texts.awk
+    done
+    for part in common "$@"; do
+        awk -v part="$part" -f docs/search_tags.awk "$work/$part.tag"
+    done
+    echo '];'
+} >"$site/search_index.js"
+
+# ---- links -------------------------------------------------------------------------------------------
 
 # Every link that leads into the site, as PAGE<TAB>FILE<TAB>#FRAGMENT.
 links() {
@@ -120,9 +241,13 @@ links() {
 links >"$work/links"
 cut -f 2 "$work/links" | sort -u | sed -n 's|^files/||p' | while read -r copy; do
     file=${copy%.txt}
-    [ -f "$file" ] || continue
+    [ -e "$file" ] || continue
     mkdir -p "$(dirname "$site/files/$copy")"
-    cp "$file" "$site/files/$copy"
+    if [ -d "$file" ]; then
+        find "$file" -type f | LC_ALL=C sort >"$site/files/$copy"
+    else
+        cp "$file" "$site/files/$copy"
+    fi
 done
 cut -f 2 "$work/links" | sort -u | while read -r file; do
     [ -e "$site/$file" ] || echo "$file"

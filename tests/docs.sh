@@ -8,6 +8,7 @@
 #   anything, also for several lines.
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
 # - A relative link leads to a file that exists, and to a heading that exists in it.
+# - A remark in docs/remarks is about something that changes.
 # - A test that is named as `suite/test` exists. A stage's README.md names all files of the stage.
 #
 # Each block is run by a bash of its own, in the top folder, with the servers of BUILD. A command
@@ -40,7 +41,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-[ $# -gt 0 ] || set -- README.md stage[1-5]-*/README.md docs/*.md docs/labs/*.md
+[ $# -gt 0 ] || set -- README.md stage[1-5]-*/README.md docs/*.md docs/labs/*.md docs/remarks/*.md
 documents=()
 for document; do
     [ ! -f "$document" ] || documents+=("$document")
@@ -176,6 +177,7 @@ run_some() { # HOW_MANY
 run_blocks() { # DOCUMENT...
     local n
     split_blocks "$work/blocks" "$@"
+    [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
     (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
     run_some 1 <"$work/with_make"
@@ -263,12 +265,23 @@ check_files_named() { # README OF A STAGE
     done
 }
 
+# The remarks on the steps from stage to stage speak of what is there and changes.
+check_remarks() {
+    # shellcheck disable=SC2046 # one word for each stage
+    if docs/diff_pages.sh "$work/changes" $(echo stage[1-5]-*) 2>"$work/error"; then
+        pass
+    else
+        fail docs/remarks "$(cat "$work/error")"
+    fi
+}
+
 for document in "${documents[@]}"; do
     check_links "$document"
     check_test_names "$document"
     check_make_commands "$document"
     case $document in stage*) check_files_named "$document" ;; esac
 done
+[ ! -d docs/remarks ] || check_remarks
 run_blocks "${documents[@]}"
 
 echo "$passed passed, $failed failed"

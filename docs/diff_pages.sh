@@ -1,0 +1,64 @@
+#!/bin/sh
+# Writes a page for each step from a stage to the next: every file that changes, hunk by hunk, with
+# the chapter's remarks beside the hunks they speak of.
+#
+#   usage: docs/diff_pages.sh FOLDER STAGE...      (docs/site.sh calls this, from the top)
+#
+#   FOLDER/docs/remarks/stage3.md    what comes out of docs/remarks/stage3.md and the two stages; the
+#                                    Markdown filter makes the page changes3 of it
+#
+# The remarks begin with a title and an introduction; what follows is told in docs/diff_pages.awk.
+# Fails if a remark speaks of something that is not there, or does not change.
+set -u
+
+folder=$1
+shift
+work=$(mktemp -d "${TMPDIR:-/tmp}/diff_pages.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$folder/docs/remarks"
+: >"$work/empty"
+
+# The files of two stages: those of the later one in the order in which its README.md names them.
+files() { # BEFORE AFTER
+    {
+        grep -oE '\]\([a-z_0-9]+\.[ch]\)' "$2/README.md" | tr -d ']()'
+        (cd "$2" && ls ./*.[ch]) | sed 's|.*/||'
+        (cd "$1" && ls ./*.[ch]) | sed 's|.*/||'
+    } | awk '!seen[$0]++'
+}
+
+failed=0
+before=
+for stage; do
+    number=${stage#stage}
+    number=${number%%-*}
+    remarks=docs/remarks/stage$number.md
+    if [ -n "$before" ] && [ -e "$remarks" ]; then
+        page=$folder/$remarks
+        awk '/^## / { exit } { print }' "$remarks" >"$page"
+        for file in $(files "$before" "$stage"); do
+            old=$before/$file new=$stage/$file what=changed
+            [ -e "$old" ] || { old=$work/empty what=added; }
+            [ -e "$new" ] || { new=$work/empty what=removed; }
+            diff -U 4 "$old" "$new" >"$work/diff" && what=unchanged
+            awk -v name="$file" -v what=$what -v before="$before" -v after="$stage" \
+                -v old="$old" -v new="$new" -v remarks="$remarks" \
+                -f docs/diff_pages.awk "$remarks" "$work/diff" >>"$page" || failed=1
+        done
+        # Remarks on files that neither stage has.
+        files "$before" "$stage" >"$work/files"
+        awk -v remarks="$remarks" '
+            NR == FNR { there[$0]; next }
+            /^## / {
+                file = substr($0, 4)
+                sub(/:.*/, "", file)
+                if (!(file in there)) {
+                    print "docs: " remarks ":" FNR ": there is no " file
+                    bad = 1
+                }
+            }
+            END { exit bad }' "$work/files" "$remarks" >&2 || failed=1
+    fi
+    before=$stage
+done
+exit $failed

@@ -1,0 +1,115 @@
+# The last touch to a page that Doxygen has written:
+#
+# - the side bar says where the reader is,
+# - a chapter has links to the one before it and the one after it,
+# - the number of each line of code leads to it: in a listing to itself, in an excerpt to the listing,
+# - in what a console shows, the commands stand out,
+# - tables and code that are too wide scroll for themselves,
+# - a text with several headings begins with a list of them,
+# - pictures are images, in which the reader's choice of light or dark holds.
+#
+#   usage: awk -v page=stage2.html -v around=FILE -f docs/polish.awk PAGE >NEW_PAGE
+#
+# page is the address in the site; around has a line for each chapter, ADDRESS<TAB>TITLE.
+
+BEGIN {
+    while ((getline entry <around) > 0) {
+        split(entry, field, "\t")
+        address[++chapters] = field[1]
+        title[chapters] = field[2]
+        if (field[1] == page)
+            here = chapters
+    }
+}
+
+function link(class, i, what)
+{
+    return i < 1 || i > chapters ? "<span></span>" : "<a class=\"" class "\" href=\"" address[i] \
+        "\"><small>" what "</small>" title[i] "</a>"
+}
+
+/<a data-page="/ {
+    current = "data-page=\"" page "\""
+    if (index($0, current))
+        sub(/ data-page="[^"]*"/, " aria-current=\"page\"")
+    gsub(/ data-page="[^"]*"/, "")
+}
+
+/<!-- before and after -->/ {
+    line[NR] = here ? "<nav class=\"around\" aria-label=\"Before and after\">" \
+        link("before", here - 1, "Before") link("after", here + 1, "Next") "</nav>" : ""
+    next
+}
+
+# The listing that an excerpt comes from is linked right above it.
+match($0, /href="[^"#]*_8[ch]_source\.html"/) { listing = substr($0, RSTART + 6, RLENGTH - 7) }
+
+/<div class="fragment"/ {
+    gsub(/<div class="fragment">/, "<div class=\"fragment\" tabindex=\"0\">")
+}
+
+/<pre class="fragment">/ { gsub(/<pre class="fragment">/, "<pre class=\"fragment\" tabindex=\"0\">") }
+
+/^<div class="ttc"/ { next } # what Doxygen's own scripts would show
+
+/<div class="line">/ {
+    if (match($0, /<a id="l[0-9]+" name="l[0-9]+"><\/a><span class="lineno"> *(<a [^>]*>)? *[0-9]+(<\/a>)?/)) {
+        target = substr($0, RSTART + 7, RLENGTH)
+        sub(/".*/, "", target)
+        shown = target
+        sub(/^l0*/, "", shown)
+        shown = page ~ /_source\.html$/ ? "id=\"" target "\" href=\"#" target "\">" shown : \
+            "href=\"" listing "#" target "\">" shown
+        sub(/<a id="l[0-9]+" name="l[0-9]+"><\/a><span class="lineno"> *(<a [^>]*>)? *[0-9]+(<\/a>)?<\/span>(&#160;)?/, \
+            "<a class=\"lineno\" " shown "</a>")
+    }
+    gsub(/<div class="line">\$ /, "<div class=\"line command\">$ ")
+    gsub(/<div class="line">&gt; /, "<div class=\"line command\">\\&gt; ")
+}
+
+open_table && /<\/table>/ {
+    sub(/<\/table>/, "</table></div>")
+    open_table = 0
+}
+/<table class="(markdownTable|memberdecls|doxtable|fieldtable)"/ {
+    sub(/<table class="(markdownTable|memberdecls|doxtable|fieldtable)"[^>]*>/, "<div class=\"wide\" tabindex=\"0\">&")
+    open_table = 1
+}
+
+# A file of its own the top README.md is not.
+{ gsub(/<a class="el" href="README_8md\.html"[^>]*>README\.md<\/a>/, "README.md") }
+
+# <object type="image/svg+xml" data="lanes.svg" ...>what it shows</object>
+/<object type="image\/svg\+xml"/ {
+    picture = ""
+    match($0, /data="[^"]*"/)
+    picture = substr($0, RSTART + 6, RLENGTH - 7)
+    sub(/<object [^>]*>[^<]*<\/object>/, "<img src=\"" picture "\" alt=\"\"/>")
+}
+
+# The headings of a text, for a list of them at its top.
+/<h1><a class="anchor" id="[^"]*">/ {
+    heading = $0
+    sub(/.*<h1><a class="anchor" id="/, "", heading)
+    sub(/".*/, "", heading)
+}
+heading != "" && /<\/h1>$/ {
+    text = $0
+    sub(/.*<h1><a [^>]*><\/a>/, "", text)
+    sub(/<\/h1>$/, "", text)
+    gsub(/<[^>]*>/, "", text)
+    contents = contents "<li><a href=\"#" heading "\">" text "</a></li>\n"
+    headings++
+    heading = ""
+}
+
+{ line[NR] = $0 }
+
+END {
+    for (i = 1; i <= NR; i++) {
+        if (i in line)
+            print line[i]
+        if (line[i] ~ /^<div class="contents">/ && headings >= 4 && !listed++)
+            print "<nav class=\"toc\" aria-label=\"On this page\"><ul>\n" contents "</ul></nav>"
+    }
+}
