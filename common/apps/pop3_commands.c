@@ -234,27 +234,29 @@ static void uidl(struct pop3_session *session, const struct arguments *arguments
     tell(session, arguments->message, unique_id_line);
 }
 
-static void send_message(struct pop3_session *session, struct maildir_message *message,
-                         uint64_t lines)
+/* Begins to send the message; false if it cannot be read: the client is told. */
+static bool begin_message(struct pop3_session *session, struct maildir_message *message,
+                          uint64_t lines)
 {
     int file = maildir_open_message(&session->mailbox, message);
-    if (file < 0) {
-        bool gone = errno == ENOENT;
+    bool gone = file < 0 && errno == ENOENT;
+    if (file >= 0)
+        pop3_begin_message(session, file, lines);
+    else
         pop3_say(session, "-ERR %s", gone ? "somebody else has removed it" : "it cannot be read");
-        return;
-    }
-    pop3_say(session, "+OK %" PRIu64 " octets", message->octets);
-    pop3_begin_message(session, file, lines);
+    return file >= 0;
 }
 
 static void retr(struct pop3_session *session, const struct arguments *arguments)
 {
-    send_message(session, arguments->message, UINT64_MAX);
+    if (begin_message(session, arguments->message, UINT64_MAX))
+        pop3_say(session, "+OK %" PRIu64 " octets", arguments->message->octets);
 }
 
 static void top(struct pop3_session *session, const struct arguments *arguments)
 {
-    send_message(session, arguments->message, arguments->lines);
+    if (begin_message(session, arguments->message, arguments->lines))
+        pop3_say(session, "+OK");
 }
 
 static void dele(struct pop3_session *session, const struct arguments *arguments)

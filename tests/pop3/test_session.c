@@ -1,0 +1,170 @@
+/*
+ * A session without a connection: a facade that keeps what is enqueued. For what no client can
+ * bring about, and for what none can see: how much is enqueued at a time.
+ */
+#include "common/apps/application.h"
+#include "common/apps/pop3_session.h"
+#include "mailboxes.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 30);
+
+enum {
+    MOST_OF_A_PIECE = 20000, /* a piece of 8 KiB, all of it line ends, and a little more */
+};
+
+/** A connection that is none. */
+static struct {
+    struct channel_facade facade;
+    char text[1 << 20];
+    size_t length;
+    size_t largest; /* that was enqueued at once */
+    bool closed;
+} fake;
+
+static enum output_result enqueue(struct channel_facade *facade, struct message message)
+{
+    (void)facade;
+    cr_assert_lt(fake.length + message.length, sizeof fake.text);
+    memcpy(fake.text + fake.length, message.data, message.length);
+    fake.length += message.length;
+    fake.text[fake.length] = '\0';
+    fake.largest = message.length > fake.largest ? message.length : fake.largest;
+    return OUTPUT_FLOWING;
+}
+
+static void close_it(struct channel_facade *facade)
+{
+    (void)facade;
+    fake.closed = true;
+}
+
+static const struct channel_facade_verbs fake_verbs = {.enqueue = enqueue, .close = close_it};
+
+static struct server server = {.name = "test", .settings.max_line = 1000};
+static struct input_handler_factory *factory;
+static struct application_choice choice;
+
+/** A session in which ann is logged in. */
+static struct input_handler *begin(void)
+{
+    static char folder[128];
+    static char file[128];
+    snprintf(folder, sizeof folder, "%s", mailboxes_path("."));
+    snprintf(file, sizeof file, "%s", mailboxes_path("users"));
+    choice =
+        (struct application_choice){.chosen = &application_pop3, .mail_dir = folder, .users = file};
+    service_init(&server.service);
+    server.service.cost_every = 1;
+    fake.facade.verbs = &fake_verbs;
+    factory = application_open(&choice, &server);
+    cr_assert_not_null(factory);
+    struct input_handler *handler = factory->create(factory);
+    handler->verbs->starting(handler, &fake.facade);
+    return handler;
+}
+
+static void end(struct input_handler *handler)
+{
+    handler->verbs->stopping(handler, &fake.facade);
+    handler->verbs->stopped(handler, &fake.facade);
+    application_pop3.close(factory);
+    service_destroy(&server.service);
+}
+
+/** Gives the handler a line, and returns what it enqueues. Only the first piece is asked for. */
+static const char *give(struct input_handler *handler, const char *line)
+{
+    fake.length = 0;
+    fake.text[0] = '\0';
+    struct message message = {(const unsigned char *)line, strlen(line)};
+    cr_assert(handler->verbs->handle_input(handler, message, &fake.facade));
+    return fake.text;
+}
+
+static void log_in(struct input_handler *handler)
+{
+    cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
+    cr_assert(strncmp(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"), "+OK", 3) == 0, "%s",
+              fake.text);
+}
+
+/* No worker was free: the command is refused, and was not carried out. */
+Test(pop3_session, a_refused_command_was_not_done)
+{
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    struct input_handler *handler = begin();
+    log_in(handler);
+    fake.length = 0;
+    struct message message = {(const unsigned char *)"DELE 1\r\n", 8};
+    handler->verbs->refuse_input(handler, message, &fake.facade);
+    cr_assert(strncmp(fake.text, "-ERR [SYS/TEMP] ", 16) == 0, "%s", fake.text);
+    cr_assert_str_eq(give(handler, "STAT\r\n"), "+OK 1 5\r\n");
+    end(handler);
+}
+
+/* Half a message without a dot at its end is known to be half a message. */
+Test(pop3_session, a_message_that_cannot_be_read_on_ends_the_connection)
+{
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    struct input_handler *handler = begin();
+    struct pop3_session *session = (struct pop3_session *)handler;
+    server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
+    log_in(handler);
+    cr_assert(strncmp(give(handler, "RETR 1\r\n"), "+OK", 3) == 0);
+    int folder = open("/", O_RDONLY | O_DIRECTORY); /* reading it fails */
+    cr_assert_geq(dup2(folder, session->file), 0);
+    close(folder);
+    fake.length = 0;
+    fake.text[0] = '\0';
+    cr_assert_not(handler->verbs->continue_output(handler, &fake.facade));
+    cr_assert(fake.closed);
+    cr_assert_str_empty(fake.text);
+    end(handler);
+    cr_assert(mailboxes_have("ann/new/1.one"));
+}
+
+/** Asks for pieces until there is no more; how many there were. */
+static int take_all(struct input_handler *handler)
+{
+    int pieces = 1;
+    while (handler->verbs->continue_output(handler, &fake.facade)) {
+        pieces++;
+    }
+    cr_assert_not(handler->verbs->continue_output(handler, &fake.facade), "it goes on");
+    return pieces;
+}
+
+/* What a command enqueues itself is one line; the rest comes when it is asked for, in pieces. */
+Test(pop3_session, long_answers_come_in_pieces)
+{
+    enum { LENGTH = 100000, MESSAGES = 900 };
+    static char text[LENGTH];
+    memset(text, '\n', sizeof text);
+    mailboxes_deliver_bytes("ann/new/0.long", text, LENGTH);
+    for (int i = 1; i < MESSAGES; i++) {
+        char place[128];
+        snprintf(place, sizeof place, "ann/new/%060d", i);
+        mailboxes_deliver(place, "");
+    }
+    struct input_handler *handler = begin();
+    log_in(handler);
+    static const char *const commands[] = {"RETR 1\r\n", "TOP 1 99999\r\n", "UIDL\r\n"};
+    for (int i = 0; i < 3; i++) {
+        fake.largest = 0;
+        const char *first = give(handler, commands[i]);
+        cr_assert_eq(strchr(first, '\n') - first + 1, (ptrdiff_t)fake.length,
+                     "`%s` enqueued more than a line", commands[i]);
+        int pieces = take_all(handler);
+        cr_assert(pieces > 3 && fake.largest < MOST_OF_A_PIECE, "`%s`: %d pieces, one of %zu",
+                  commands[i], pieces, fake.largest);
+        cr_assert(strcmp(fake.text + fake.length - 5, "\r\n.\r\n") == 0, "no end");
+    }
+    end(handler);
+}
