@@ -183,7 +183,7 @@ LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
     $(call libraries,$*)
 
 APP_SUITES   := chat pop3 http
-SUITES       := $(foreach s,common conformance $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
+SUITES       := $(foreach s,common conformance soak $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
 $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
@@ -239,7 +239,7 @@ run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common
 # What a stage goes through: what every server answers to, the applications where it has some, and what
 # this stage promises.
 WITH_APPS := 4 5
-black_box = $(filter conformance $(if $(filter $1,$(WITH_APPS)),$(APP_SUITES)),$(SUITES))
+black_box = $(filter conformance soak $(if $(filter $1,$(WITH_APPS)),$(APP_SUITES)),$(SUITES))
 suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
 
 # Another server is graded by the tests that need nothing but the program, and not by those that show
@@ -310,6 +310,15 @@ test-faulty: $(need_faulty)
 .PHONY: test-faults
 test-faults: $(need_faults)
 	@tests/run.sh $(call run_faults,FAULTS=all BUDGET=600)
+
+## soak [MINUTES=N] [STAGE=N]: all kinds of clients for so long (10); 100,000 that come and go
+.PHONY: soak
+SOAKED := $(or $(STAGE),$(NUMBERS))
+SOAK_SECONDS = $(or $(SECONDS),$(shell expr 60 '*' $(or $(MINUTES),10)))
+soak: $(OUT)/tests/soak $(foreach n,$(SOAKED),$(OUT)/$(call stage,$n))
+	@tests/run.sh $(foreach n,$(SOAKED),'stage$n soak=SERVER=$(OUT)/$(call stage,$n) \
+	    SOAK_CONNECTIONS=100000 SOAK_IDLE=10000 SOAK_SECONDS=$(SOAK_SECONDS) \
+	    CRITERION_JOBS=1 BUDGET=$(shell expr $(SOAK_SECONDS) + 1200) $(GATE) $<')
 
 ## test-cases: show that each of the forty cases has its tests, and which they are
 .PHONY: test-cases

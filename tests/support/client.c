@@ -84,6 +84,17 @@ static void set_size(int fd, int level, int option, int size)
     }
 }
 
+/** A port is picked when the socket connects, so that one serves several destinations. */
+static void set_source(int fd, int source)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (unsigned)source)};
+    if (source > 0) {
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &(int){1}, sizeof(int));
+        bind(fd, (struct sockaddr *)&address, sizeof address);
+    }
+}
+
 /** Waits for the outcome of a connect under way; returns an errno value, 0 for success. */
 static int connect_outcome(int fd)
 {
@@ -107,6 +118,7 @@ int client_try_connect(const struct server_process *server, struct client_buffer
     set_size(fd, SOL_SOCKET, SO_RCVBUF, buffers.receive);
     set_size(fd, SOL_SOCKET, SO_SNDBUF, buffers.send);
     set_size(fd, IPPROTO_TCP, TCP_MAXSEG, buffers.segment);
+    set_source(fd, buffers.source);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     int error = 0;
     if (connect(fd, (struct sockaddr *)&address, length) == -1) {

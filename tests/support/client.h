@@ -36,6 +36,7 @@ struct client_buffers {
     int receive; /**< SO_RCVBUF */
     int send;    /**< SO_SNDBUF */
     int segment; /**< TCP_MAXSEG */
+    int source;  /**< the client's address is 127.0.0.SOURCE, not 127.0.0.1: more ports in all */
 };
 
 enum { CLIENT_ETHERNET_SEGMENT = 1448 };
