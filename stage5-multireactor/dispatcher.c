@@ -151,13 +151,17 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
     }
 }
 
-/* An event, or a wish, for an adapter: stops selection on its channel and has it run. */
+/*
+ * An event, or a wish, for an adapter: stops selection on its channel, reads what has come, and has
+ * it run.
+ */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready)
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
     selector_interest(&adapter->key, SELECT_NOTHING);
+    handler_adapter_take_in(adapter);
     dispatcher_execute(dispatcher, adapter);
 }
 

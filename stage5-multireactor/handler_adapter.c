@@ -110,7 +110,7 @@ static void account(struct handler_adapter *adapter, bool waiting)
     deadlines_output(&adapter->deadlines, clock_ms(), sent, waiting);
 }
 
-/* First: takes in what the socket has. 0, or the error that ends the connection. */
+/* Takes in what the socket has. 0, or the error that ends the connection. */
 static int fill_input(struct handler_adapter *adapter)
 {
     ssize_t received = input_queue_fill(&adapter->input, adapter->key.fd);
@@ -121,6 +121,12 @@ static int fill_input(struct handler_adapter *adapter)
     counters_add(&adapter->dispatcher->counters, COUNTER_BYTES_IN, (uint64_t)received);
     deadlines_received(&adapter->deadlines, clock_ms());
     return 0;
+}
+
+void handler_adapter_take_in(struct handler_adapter *adapter)
+{
+    bool reads = adapter->phase == ADAPTER_OPEN && (adapter->ready & SELECT_READ) != 0;
+    adapter->error = reads ? fill_input(adapter) : 0;
 }
 
 /* The server is stopping: takes in all that has arrived, as far as there is room. */
@@ -168,7 +174,7 @@ static bool answer_goes_on(struct handler_adapter *adapter)
 }
 
 /*
- * Second: hands out messages, `most` of them at the most. 0, or the error that ends it. What is
+ * First: hands out messages, `most` of them at the most. 0, or the error that ends it. What is
  * left may be bytes, or an answer that only its handler knows of.
  */
 static int handle_messages(struct handler_adapter *adapter, int most, enum treatment how)
@@ -205,7 +211,7 @@ static void end_late(struct handler_adapter *adapter)
     handler_adapter_wish(adapter, WISH_CLOSE);
 }
 
-/* Third: says farewell to a handler that has had its last message. */
+/* Second: says farewell to a handler that has had its last message. */
 static void end_input(struct handler_adapter *adapter)
 {
     bool asked = (atomic_load(&adapter->wishes) & WISH_CLOSE) != 0;
@@ -236,10 +242,13 @@ static void finish(struct handler_adapter *adapter)
     adapter->phase = ADAPTER_LINGERING;
 }
 
-/* Drain, fill, messages, as the slide says; and then drain what these have brought. */
+/*
+ * Drain, fill, messages, says the slide, and then drain what these have brought. The filling has
+ * been done already, by the dispatcher.
+ */
 static int run_open(struct handler_adapter *adapter, int most, enum treatment how)
 {
-    int error = 0;
+    int error = adapter->error;
     if ((adapter->ready & SELECT_WRITE) != 0)
         output_queue_drain(&adapter->output);
     output_queue_cork(&adapter->output);
@@ -248,8 +257,6 @@ static int run_open(struct handler_adapter *adapter, int most, enum treatment ho
         end_late(adapter);
     else if ((atomic_load(&adapter->wishes) & WISH_STOP) != 0 && !adapter->end_of_stream)
         error = fill_up(adapter);
-    else if ((adapter->ready & SELECT_READ) != 0)
-        error = fill_input(adapter);
     if (error == 0)
         error = handle_messages(adapter, most, how);
     if (error == 0)

@@ -2,11 +2,11 @@
  * The handler adapter: what the framework keeps of a connection, wrapped around the application's
  * handler (Hitchens, "Dispatcher Framework Architecture").
  *
- * It is three things at once. To the dispatcher it is what is attached to a key. To a worker it is
- * a task: drain the output, fill the input, hand out messages. To the handler it is a channel
- * facade. Between these it keeps two threads apart: while a worker runs it, the dispatcher waits
- * for nothing from the connection, and what others want to change meanwhile is kept until the run
- * is over (Hitchens, "While a Worker Thread Is Running").
+ * It is three things at once. To the dispatcher it is what is attached to a key, and where to read
+ * from a socket. To a worker it is a task: drain the output, hand out messages. To the handler it
+ * is a channel facade. Between these it keeps two threads apart: while a worker runs it, the
+ * dispatcher waits for nothing from the connection, and what others want to change meanwhile is
+ * kept until the run is over (Hitchens, "While a Worker Thread Is Running").
  *
  * Interface:
  * - It owns its socket, its key and its queues, from handler_adapter_create() on.
@@ -69,6 +69,7 @@ struct handler_adapter {
     uint8_t phase;      /* enum adapter_phase */
     uint8_t life;       /* enum adapter_life: the last call that was made */
     uint8_t ready;      /* what the key was ready for when the run was prepared */
+    int error;          /* of the read before the run */
     bool end_of_stream; /* the peer has sent its last byte */
     bool messages_left; /* whole messages may still be in the input queue, or part of an answer in
                            the handler */
@@ -118,6 +119,13 @@ void handler_adapter_live_to(struct handler_adapter *adapter, enum adapter_life 
 
 /** Before a run, in the dispatcher's thread. False if it runs already or is dead. */
 bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready);
+
+/**
+ * Before the run that was prepared: takes in what the socket has. It is the dispatcher that reads
+ * (Roth), so that the event it was woken for is over when a worker gets the connection, and does
+ * not fire again. The dispatcher's thread.
+ */
+void handler_adapter_take_in(struct handler_adapter *adapter);
 
 /** Whether the run that was prepared must take place, whatever the executor's policy says. */
 bool handler_adapter_must_run(const struct handler_adapter *adapter);
