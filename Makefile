@@ -476,6 +476,13 @@ docs:
 	@tests/need.sh Doxygen 'command -v doxygen && command -v dot' doxygen graphviz
 	@docs/site.sh $(BUILD)/site $(STAGES)
 
+## read [ARGS="..."]: build the site and serve it by the last stage, for a browser
+READER := $(call stage,$(lastword $(NUMBERS)))
+.PHONY: read
+read: docs $(READER:%=$(OUT)/%)
+	@echo 'read: http://127.0.0.1:700$(lastword $(NUMBERS))/index.html (Ctrl-C ends it)'
+	@exec $(FIXED) $(OUT)/$(READER) --app http --root $(BUILD)/site $(ARGS)
+
 SOURCES := $(wildcard common/*.[ch] common/apps/*.[ch] $(STAGES:%=%/*.[ch]) \
     tests/*.[ch] tests/*/*.[ch])
 CLANG_FORMAT := clang-format

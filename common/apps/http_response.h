@@ -24,16 +24,16 @@ struct http_head {
 /** Begins a head: the line that tells the status, and the date. */
 void http_head_begin(struct http_head *head, enum http_status status, time_t now);
 
-/** Adds a field: a name with colon and space, "ETag: ", and a value. */
+/** Adds a field: a name, with colon and space, and a value. */
 void http_head_add(struct http_head *head, const char *name, const char *value);
 
 /** The same with a number. */
 void http_head_add_number(struct http_head *head, const char *name, uint64_t value);
 
-/** Adds `Content-Range: bytes FIRST-LAST/SIZE`, or `bytes STAR/SIZE` where length is 0. */
+/** Adds the field Content-Range: the first and the last byte, or none if length is 0. */
 void http_head_add_range(struct http_head *head, uint64_t start, uint64_t length, uint64_t size);
 
-/** Adds `Location: ./NAME/`, whatever characters the name has. */
+/** Adds the field Location: the name as a folder, whatever characters it has. */
 void http_head_add_folder(struct http_head *head, const char *name);
 
 /** Ends the head with the empty line. */

@@ -1,0 +1,386 @@
+/*
+ * The reader of HTTP heads: what it takes, what it refuses, and that no bytes whatever get it to
+ * read outside of them.
+ */
+#include "common/apps/http_request.h"
+#include "helpers.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(http_request, .timeout = 60);
+
+/* Reads a head that lies at the very end of its memory, so that a sanitizer sees one byte more. */
+static enum http_status read_bytes(struct http_request *request, const void *bytes, size_t length)
+{
+    static unsigned char *copy;
+    free(copy);
+    copy = malloc(length > 0 ? length : 1);
+    memcpy(copy, bytes, length);
+    return http_request_read(request, (struct message){copy, length});
+}
+
+static enum http_status read_text(struct http_request *request, const char *text)
+{
+    return read_bytes(request, text, strlen(text));
+}
+
+/* A GET of 1.1 with these fields beside Host. */
+static enum http_status read_fields(struct http_request *request, const char *fields)
+{
+    char text[4096];
+    snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n", fields);
+    return read_text(request, text);
+}
+
+static void expect_text(struct message text, const char *expected)
+{
+    cr_assert_eq(text.length, strlen(expected), "`%.*s`, not `%s`", (int)text.length,
+                 (const char *)text.data, expected);
+    cr_assert_eq(memcmp(text.data, expected, text.length), 0, "`%.*s`, not `%s`", (int)text.length,
+                 (const char *)text.data, expected);
+}
+
+/* ---- request lines ---- */
+
+static const struct line {
+    const char *line;
+    enum http_status status;
+    const char *path; /* NULL: it does not matter */
+} lines[] = {
+    {"GET / HTTP/1.1", HTTP_OK, "/"},
+    {"GET /a/b.html?c=d HTTP/1.1", HTTP_OK, "/a/b.html"},
+    {"GET /?q HTTP/1.1", HTTP_OK, "/"},
+    {"GET /a%20b HTTP/1.1", HTTP_OK, "/a%20b"},
+    {"GET //x//y HTTP/1.1", HTTP_OK, "//x//y"},
+    {"GET http://host/a HTTP/1.1", HTTP_OK, "/a"},
+    {"GET HTTP://host:80/a?b HTTP/1.1", HTTP_OK, "/a"},
+    {"GET http://host HTTP/1.1", HTTP_OK, "/"},
+    {"GET http://host?q HTTP/1.1", HTTP_OK, "/"},
+    {"GET http://[::1]:80/ HTTP/1.1", HTTP_OK, "/"},
+    {"GET / HTTP/1.9", HTTP_OK, "/"},
+    {"GET http:///a HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET http:// HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET http://user@host/ HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET http://ho\"st/ HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET https://host/ HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET ftp://host/ HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET a HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET * HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET ?a HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /a#b HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /\x80 HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /\x7f HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /\t HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET  / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /  HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/1.1 ", HTTP_BAD_REQUEST, NULL},
+    {" GET / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET / a HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET\t/\tHTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET /", HTTP_BAD_REQUEST, NULL},
+    {"GET", HTTP_BAD_REQUEST, NULL},
+    {"GET / ", HTTP_BAD_REQUEST, NULL},
+    {"GET / http/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/11", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/1.10", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/1.x", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/x.1", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/1,1", HTTP_BAD_REQUEST, NULL},
+    {"GET / FTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET / HTTP/2.0", HTTP_VERSION_UNSUPPORTED, NULL},
+    {"GET / HTTP/0.9", HTTP_VERSION_UNSUPPORTED, NULL},
+    {"G(T / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"G\x01T / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"OPTIONS * HTTP/1.1", HTTP_OK, NULL},
+    {"CONNECT host:80 HTTP/1.1", HTTP_OK, NULL},
+};
+
+Test(http_request, request_lines)
+{
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char text[256];
+        struct http_request request;
+        snprintf(text, sizeof(text), "%s\r\nHost: x\r\n\r\n", lines[i].line);
+        enum http_status status = read_text(&request, text);
+        cr_assert_eq(status, lines[i].status, "`%s`: %d, not %d", lines[i].line, (int)status,
+                     (int)lines[i].status);
+        if (lines[i].path != NULL)
+            expect_text(request.path, lines[i].path);
+    }
+}
+
+Test(http_request, a_nul_byte_is_refused_wherever_it_stands)
+{
+    static const char text[] = "GET /a HTTP/1.1\r\nHost: x\r\nFoo: bar\r\n\r\n";
+    struct http_request request;
+    cr_assert_eq(read_bytes(&request, text, sizeof(text) - 1), HTTP_OK);
+    for (size_t i = 0; i < sizeof(text) - 1; i++) {
+        char bytes[sizeof(text)];
+        memcpy(bytes, text, sizeof(text));
+        bytes[i] = '\0';
+        cr_assert_neq(read_bytes(&request, bytes, sizeof(text) - 1), HTTP_OK, "at %zu", i);
+    }
+}
+
+Test(http_request, methods)
+{
+    static const struct {
+        const char *name;
+        enum http_method method;
+    } methods[] = {
+        {"GET", HTTP_METHOD_GET},      {"HEAD", HTTP_METHOD_HEAD},
+        {"POST", HTTP_METHOD_OTHER},   {"PUT", HTTP_METHOD_OTHER},
+        {"DELETE", HTTP_METHOD_OTHER}, {"TRACE", HTTP_METHOD_OTHER},
+        {"PATCH", HTTP_METHOD_OTHER},  {"get", HTTP_METHOD_UNKNOWN},
+        {"GETT", HTTP_METHOD_UNKNOWN}, {"GE", HTTP_METHOD_UNKNOWN},
+        {"BREW", HTTP_METHOD_UNKNOWN}, {"!#$%&'*+-.^_`|~", HTTP_METHOD_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        char text[64];
+        struct http_request request;
+        snprintf(text, sizeof(text), "%s / HTTP/1.1\r\nHost: x\r\n\r\n", methods[i].name);
+        cr_assert_eq(read_text(&request, text), HTTP_OK, "%s", methods[i].name);
+        cr_assert_eq(request.method, methods[i].method, "%s", methods[i].name);
+    }
+}
+
+Test(http_request, the_longest_line_and_one_byte_more)
+{
+    for (int more = 0; more <= 1; more++) {
+        static char text[HTTP_LINE_MOST + 64];
+        static const char version[] = " HTTP/1.1";
+        struct http_request request;
+        size_t length = HTTP_LINE_MOST + (size_t)more;
+        memset(text, 'a', sizeof(text));
+        memcpy(text, "GET /", 5);
+        memcpy(text + length - strlen(version), version, strlen(version));
+        strcpy(text + length, "\r\nHost: x\r\n\r\n");
+        cr_assert_eq(read_text(&request, text), more ? HTTP_TARGET_TOO_LONG : HTTP_OK, "%d", more);
+    }
+}
+
+Test(http_request, empty_lines_before_a_request_are_passed_over)
+{
+    struct http_request request;
+    cr_assert_eq(read_text(&request, "\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n"), HTTP_OK);
+    expect_text(request.path, "/a");
+    cr_assert_eq(read_text(&request, "\r\n"), HTTP_BAD_REQUEST);
+}
+
+/* ---- fields ---- */
+
+static const struct {
+    const char *fields;
+    enum http_status status;
+} field_lists[] = {
+    {"", HTTP_OK},
+    {"Foo: bar\r\n", HTTP_OK},
+    {"Foo:bar\r\n", HTTP_OK},
+    {"Foo:\r\n", HTTP_OK},
+    {"Foo: \t bar \t \r\n", HTTP_OK},
+    {"Foo: b\xc3\xa4r\r\n", HTTP_OK},
+    {"!#$%&'*+-.^_`|~: x\r\n", HTTP_OK},
+    {"Foo : bar\r\n", HTTP_BAD_REQUEST},
+    {"Foo\t: bar\r\n", HTTP_BAD_REQUEST},
+    {" Foo: bar\r\n", HTTP_BAD_REQUEST},
+    {": bar\r\n", HTTP_BAD_REQUEST},
+    {"Foo\r\n", HTTP_BAD_REQUEST},
+    {"F(o: bar\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\r\n b\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\r\n\tb\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\rb\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\r\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\n", HTTP_BAD_REQUEST},
+    {"Foo: a\nBar: b\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\x01\r\n", HTTP_BAD_REQUEST},
+    {"Foo: a\x7f\r\n", HTTP_BAD_REQUEST},
+    {"Host: y\r\n", HTTP_BAD_REQUEST}, /* a second one */
+    {"Expect: 100-continue\r\n", HTTP_OK},
+    {"Expect: 100-Continue\r\nContent-Length: 5\r\n", HTTP_OK},
+    {"Expect: something\r\n", HTTP_EXPECTATION_FAILED},
+    {"Transfer-Encoding: chunked\r\n", HTTP_NOT_IMPLEMENTED},
+    {"Transfer-Encoding: identity\r\n", HTTP_NOT_IMPLEMENTED},
+    {"transfer-encoding:\r\n", HTTP_NOT_IMPLEMENTED},
+    {"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", HTTP_BAD_REQUEST},
+    {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", HTTP_BAD_REQUEST},
+    {"Content-Length: 0\r\nTransfer-Encoding: x\r\n", HTTP_BAD_REQUEST},
+};
+
+Test(http_request, fields)
+{
+    for (size_t i = 0; i < sizeof(field_lists) / sizeof(field_lists[0]); i++) {
+        struct http_request request;
+        enum http_status status = read_fields(&request, field_lists[i].fields);
+        cr_assert_eq(status, field_lists[i].status, "`%s`: %d, not %d", field_lists[i].fields,
+                     (int)status, (int)field_lists[i].status);
+    }
+}
+
+Test(http_request, case_18_lengths_that_are_none)
+{
+    static const char *const bad[] = {"-1",
+                                      "+1",
+                                      "-0",
+                                      "1 2",
+                                      "1,1",
+                                      "1, 1",
+                                      "0x10",
+                                      "1.0",
+                                      "one",
+                                      "",
+                                      " ",
+                                      "1a",
+                                      "٣",
+                                      "18446744073709551616",
+                                      "99999999999999999999999999999999",
+                                      "1\t2",
+                                      "\"1\""};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char fields[128];
+        struct http_request request;
+        snprintf(fields, sizeof(fields), "Content-Length: %s\r\n", bad[i]);
+        cr_assert_eq(read_fields(&request, fields), HTTP_BAD_REQUEST, "`%s`", bad[i]);
+    }
+}
+
+Test(http_request, case_18_lengths_that_are_some)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } good[] = {{"0", 0},     {"00", 0},      {"7", 7},
+                {"0012", 12}, {"  42\t", 42}, {"18446744073709551615", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char fields[128];
+        struct http_request request;
+        snprintf(fields, sizeof(fields), "Content-Length: %s\r\n", good[i].text);
+        cr_assert_eq(read_fields(&request, fields), HTTP_OK, "`%s`", good[i].text);
+        cr_assert_eq(request.body, good[i].value, "`%s`", good[i].text);
+    }
+}
+
+Test(http_request, case_18_two_lengths_are_one_too_many)
+{
+    struct http_request request;
+    cr_assert_eq(read_fields(&request, "Content-Length: 5\r\nContent-Length: 5\r\n"),
+                 HTTP_BAD_REQUEST);
+    cr_assert_eq(read_fields(&request, "Content-Length: 5\r\ncontent-length: 6\r\n"),
+                 HTTP_BAD_REQUEST);
+}
+
+Test(http_request, a_hundred_fields_and_one_more)
+{
+    for (int more = 0; more <= 1; more++) {
+        static char fields[4096];
+        struct http_request request;
+        fields[0] = '\0';
+        for (int i = 1; i < HTTP_FIELDS_MOST + more; i++) /* and Host */
+            strcat(fields, "A: b\r\n");
+        cr_assert_eq(read_fields(&request, fields), more ? HTTP_HEAD_TOO_LARGE : HTTP_OK);
+    }
+}
+
+Test(http_request, hosts)
+{
+    static const struct {
+        const char *text;
+        enum http_status status;
+    } heads[] = {
+        {"GET / HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+        {"GET http://x/ HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+        {"GET / HTTP/1.0\r\n\r\n", HTTP_OK},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", HTTP_OK},
+        {"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", HTTP_OK},
+        {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", HTTP_BAD_REQUEST},
+        {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", HTTP_BAD_REQUEST},
+        {"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", HTTP_BAD_REQUEST},
+        {"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", HTTP_BAD_REQUEST},
+    };
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct http_request request;
+        cr_assert_eq(read_text(&request, heads[i].text), heads[i].status, "`%s`", heads[i].text);
+    }
+}
+
+Test(http_request, who_keeps_the_connection)
+{
+    static const struct {
+        const char *head;
+        bool closes;
+    } heads[] = {
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: CLOSE\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: foo, close\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: a\r\nConnection:  close ,b\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: closed\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, close\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: Keep-Alive, close\r\n\r\n", true},
+    };
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct http_request request;
+        cr_assert_eq(read_text(&request, heads[i].head), HTTP_OK, "`%s`", heads[i].head);
+        cr_assert_eq(request.closes, heads[i].closes, "`%s`", heads[i].head);
+    }
+}
+
+Test(http_request, who_waits_for_an_answer)
+{
+    struct http_request request;
+    read_fields(&request, "Expect: 100-continue\r\nContent-Length: 5\r\n");
+    cr_assert(request.waits);
+    read_fields(&request, "Expect: 100-continue\r\n");
+    cr_assert_not(request.waits, "there is nothing to send");
+    read_text(&request, "GET / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    cr_assert_not(request.waits, "1.0 has no Expect");
+}
+
+Test(http_request, conditions_and_ranges)
+{
+    struct http_request request;
+    read_fields(&request, "range: bytes=1-2\r\nIf-Range: \"a\"\r\nIF-NONE-MATCH: \"b\", \"c\"\r\n"
+                          "If-Modified-Since:  Sun, 06 Nov 1994 08:49:37 GMT \r\n");
+    expect_text(request.range, "bytes=1-2");
+    expect_text(request.if_range, "\"a\"");
+    expect_text(request.if_none_match, "\"b\", \"c\"");
+    expect_text(request.if_modified_since, "Sun, 06 Nov 1994 08:49:37 GMT");
+    read_fields(&request, "Range: bytes=1-2\r\nRange: bytes=3-4\r\n");
+    expect_text(request.range, "");
+}
+
+/* ---- any bytes ---- */
+
+/* What follows the first empty line is nothing to the reader, and whatever it reads stays inside.
+ */
+Test(http_request, any_bytes_get_an_answer)
+{
+    static const char alphabet[] = "GET / HTTP/1.1\r\n\r\n:Host: x\r\nContent-Length: 1,\t\"\0\x80";
+    for (uint64_t seed = 1; seed <= 20000; seed++) {
+        struct rng rng = rng_from(seed);
+        unsigned char bytes[120];
+        size_t length = rng_below(&rng, sizeof(bytes));
+        static const char start[] = "GET /a HTTP/1.1\r\nHost: x\r\n";
+        size_t kept = rng_below(&rng, sizeof(start));
+        for (size_t i = 0; i < length; i++)
+            bytes[i] =
+                (unsigned char)(i < kept ? start[i] : alphabet[rng_below(&rng, sizeof(alphabet))]);
+        struct http_request request;
+        enum http_status status = read_bytes(&request, bytes, length);
+        if (status == HTTP_OK && request.path.length > 0)
+            cr_assert_eq(request.path.data[0], '/', "seed %d", (int)seed);
+    }
+}
+
+/* Each head that is cut short is refused. */
+Test(http_request, no_part_of_a_head_is_a_head)
+{
+    static const char text[] = "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n";
+    for (size_t length = 0; length < sizeof(text) - 1; length++) {
+        struct http_request request;
+        cr_assert_eq(read_bytes(&request, text, length), HTTP_BAD_REQUEST, "%zu bytes", length);
+    }
+}
