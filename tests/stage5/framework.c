@@ -1,0 +1,325 @@
+/*
+ * The dispatchers in threads of the test: see framework.h.
+ */
+#include "framework.h"
+
+#include "common/clock.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    WORDS_MAX = 40,
+    SLEEP_STATE_ASLEEP = 1, /* in selector.c */
+};
+
+struct chosen {
+    const struct selector_provider *provider;
+    uint64_t dispatchers;
+    bool guard_stands;
+};
+
+static void parse(struct framework *framework, struct chosen *chosen, char *text)
+{
+    struct options options;
+    char program[] = "stage5-multireactor";
+    char *argv[WORDS_MAX] = {program};
+    int argc = 1;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        cr_assert_lt(argc, WORDS_MAX);
+        argv[argc++] = word;
+    }
+    options_init(&options, program, "");
+    server_options(&options, &framework->server.settings, "0");
+    options_add(&options, selector_provider_option(&chosen->provider));
+    options_add(&options, dispatcher_pool_option(&chosen->dispatchers));
+    options_set_standard(&options, "--dispatchers", "1");
+    executor_options_or_none(&options, &framework->choice);
+    options_add(&options, selector_guard_option(&chosen->guard_stands));
+    cr_assert_eq(options_parse(&options, argc, argv), OPTIONS_SERVE);
+}
+
+static void open_all(struct framework *framework, const struct selector_provider *wanted,
+                     const char *options, va_list arguments)
+{
+    char text[1024];
+    struct chosen chosen;
+    vsnprintf(text, sizeof text, options, arguments);
+    memset(framework, 0, sizeof *framework);
+    parse(framework, &chosen, text);
+    cr_assert_eq(server_open(&framework->server, "stage5-multireactor"), 0);
+    struct executor_settings settings = executor_settings(&framework->choice);
+    executor_open(&framework->executor, &settings);
+    admission_init(&framework->admission);
+    cr_assert_eq(dispatcher_pool_open(&framework->pool, chosen.dispatchers, &framework->server,
+                                      settings.most > 0 ? &framework->executor : NULL,
+                                      &framework->admission, wanted ? wanted : chosen.provider,
+                                      chosen.guard_stands),
+                 0);
+    const struct sockaddr_storage *address = &framework->server.listener.endpoint.address;
+    framework->process = (struct server_process){
+        .pid = getpid(),
+        .family = AF_INET,
+        .port = ntohs(((const struct sockaddr_in *)address)->sin_port),
+    };
+}
+
+void framework_open(struct framework *framework, const char *options, ...)
+{
+    va_list arguments;
+    va_start(arguments, options);
+    open_all(framework, NULL, options, arguments);
+    va_end(arguments);
+}
+
+void framework_open_on(struct framework *framework, const struct selector_provider *provider,
+                       const char *options, ...)
+{
+    va_list arguments;
+    va_start(arguments, options);
+    open_all(framework, provider, options, arguments);
+    va_end(arguments);
+}
+
+void framework_run(struct framework *framework)
+{
+    cr_assert_eq(dispatcher_pool_start(&framework->pool), 0);
+}
+
+/* ---- connections ---- */
+
+int framework_accept_at(const char *where, struct framework *framework, int *fd)
+{
+    struct listener *listener = &framework->server.listener;
+    int client = client_connect_at(where, &framework->process, framework->buffers);
+    cr_assert(test_await(listener->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert_eq(listener_accept(listener, SOCK_NONBLOCK, &framework->server.log, fd),
+                 ACCEPT_CONNECTION, "%s: accept", where);
+    return client;
+}
+
+bool framework_register(struct framework *framework, int fd, struct input_handler *handler)
+{
+    struct dispatcher *dispatcher = dispatcher_pool_next(&framework->pool);
+    admission_enter(&framework->admission);
+    bool registered = dispatcher_register_channel(dispatcher, fd, false, handler);
+    if (!registered) {
+        admission_leave(&framework->admission);
+    }
+    return registered;
+}
+
+int framework_connect_at(const char *where, struct framework *framework,
+                         struct input_handler *handler)
+{
+    int fd;
+    int client = framework_accept_at(where, framework, &fd);
+    cr_assert(framework_register(framework, fd, handler), "%s: cannot register", where);
+    return client;
+}
+
+/* ---- waiting ---- */
+
+/** Whether no worker has anything to do but those that are held, and no change waits. */
+static bool nothing_under_way(struct framework *framework, size_t held)
+{
+    struct executor_stats stats = executor_stats(&framework->executor);
+    for (size_t i = 0; i < framework->pool.count; i++) {
+        if (!status_change_queue_is_empty(&framework->pool.dispatchers[i].changes)) {
+            return false;
+        }
+    }
+    return stats.threads - stats.idle == held && (stats.idle == 0 || stats.waiting == 0);
+}
+
+static bool all_asleep(struct framework *framework)
+{
+    for (size_t i = 0; i < framework->pool.count; i++) {
+        struct selector *selector = &framework->pool.dispatchers[i].selector;
+        if (atomic_load_explicit(&selector->sleep, memory_order_relaxed) != SLEEP_STATE_ASLEEP) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Nothing under way, the dispatchers asleep, and still nothing under way: then they have not begun
+ * anything in between, and nobody else does.
+ */
+void framework_await_asleep_at(const char *where, struct framework *framework, size_t held)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    bool quiet = false;
+    while (!quiet && test_left_ms(end) > 0) {
+        quiet = nothing_under_way(framework, held) && all_asleep(framework) &&
+                nothing_under_way(framework, held) && all_asleep(framework);
+        if (!quiet) {
+            test_pause_ms(1);
+        }
+    }
+    cr_assert(quiet, "%s: the dispatchers do not go to sleep", where);
+}
+
+uint64_t framework_count(const struct framework *framework, enum counter counter)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < framework->pool.count; i++) {
+        sum += counters_get(&framework->pool.dispatchers[i].counters, counter);
+    }
+    return sum;
+}
+
+void framework_await_count_at(const char *where, const struct framework *framework,
+                              enum counter counter, uint64_t count)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (framework_count(framework, counter) < count && test_left_ms(end) > 0) {
+        test_pause_ms(1);
+    }
+    cr_assert_eq(framework_count(framework, counter), count,
+                 "%s: waited %d ms for counter %d to be %d; it is %d", where, test_deadline_ms(),
+                 (int)counter, (int)count, (int)framework_count(framework, counter));
+}
+
+/* ---- the end ---- */
+
+void framework_stop(struct framework *framework)
+{
+    for (size_t i = 0; i < framework->pool.count; i++) {
+        dispatcher_stop(&framework->pool.dispatchers[i]);
+    }
+    framework_end(framework);
+}
+
+void framework_end(struct framework *framework)
+{
+    int64_t end = clock_ms() + test_deadline_ms();
+    for (size_t i = 0; i < framework->pool.running; i++) {
+        struct dispatcher *dispatcher = &framework->pool.dispatchers[i];
+        cr_assert(dispatcher_await(dispatcher, end),
+                  "dispatcher %zu does not end; %zu are registered", i + 1,
+                  atomic_load(&dispatcher->registered));
+    }
+    dispatcher_pool_stop(&framework->pool); /* joins the threads */
+    for (size_t i = 0; i < framework->pool.count; i++) {
+        struct dispatcher *dispatcher = &framework->pool.dispatchers[i];
+        cr_assert_eq(atomic_load(&dispatcher->registered), 0);
+        cr_assert_null(dispatcher->adapters, "an adapter is still in the list");
+        const struct timer *timer = timer_heap_first(&dispatcher->timers);
+        cr_assert(!timer || timer == &dispatcher->cut_off_timer, "a timer is still set");
+    }
+    executor_shutdown(&framework->executor, false);
+    cr_assert(executor_await(&framework->executor, INT64_MAX / 2));
+    uint64_t accepted = framework_count(framework, COUNTER_ACCEPTED);
+    uint64_t closed = framework_count(framework, COUNTER_CLOSED);
+    dispatcher_pool_close(&framework->pool);
+    cr_assert(admission_has_place(&framework->admission, 1), "somebody still has a place");
+    admission_destroy(&framework->admission);
+    executor_close(&framework->executor);
+    server_close(&framework->server);
+    cr_assert_eq(closed, accepted, "%d connections were accepted and %d closed", (int)accepted,
+                 (int)closed);
+}
+
+/* ---- what fails ---- */
+
+atomic_bool failing_provider_fails;
+
+static void *open_real(void)
+{
+    return selector_epoll.open();
+}
+
+static void close_real(void *state)
+{
+    selector_epoll.close(state);
+}
+
+static int watch_or_fail(void *state, struct selection_key *key, unsigned watch)
+{
+    if (watch != SELECT_NOTHING && atomic_load(&failing_provider_fails)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return selector_epoll.watch(state, key, watch);
+}
+
+static void moved_really(void *state, const struct selection_key *key, size_t from)
+{
+    selector_epoll.moved(state, key, from);
+}
+
+static int wait_really(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
+{
+    return selector_epoll.wait(state, events, capacity, timeout_ms);
+}
+
+static void wakeup_really(void *state)
+{
+    selector_epoll.wakeup(state);
+}
+
+const struct selector_provider failing_provider = {
+    .name = "failing",
+    .open = open_real,
+    .close = close_real,
+    .watch = watch_or_fail,
+    .moved = moved_really,
+    .wait = wait_really,
+    .wakeup = wakeup_really,
+};
+
+/*
+ * Allocations that fail. The function is replaced in the whole test binary; a sanitizer has a
+ * version of its own in front of the C library's, and wants to be asked.
+ */
+_Thread_local int failing_reallocations;
+static _Thread_local bool spared;
+static atomic_int failing_elsewhere;
+
+void failing_reallocations_elsewhere(int count)
+{
+    spared = true;
+    atomic_store(&failing_elsewhere, count);
+}
+
+int failing_reallocations_left(void)
+{
+    int left = atomic_load(&failing_elsewhere);
+    return left > 0 ? left : 0;
+}
+
+extern void *interceptor_realloc(void *, size_t) __asm__("__interceptor_realloc")
+    __attribute__((weak));
+extern void *library_realloc(void *, size_t) __asm__("__libc_realloc");
+void *replaced_realloc(void *block, size_t size) __asm__("realloc");
+
+/* ThreadSanitizer comes by here before a thread of its own is ready. */
+#if defined(__clang__)
+#define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define NOT_SANITIZED __attribute__((no_sanitize_thread, no_sanitize_address))
+#endif
+
+NOT_SANITIZED void *replaced_realloc(void *block, size_t size)
+{
+    if (failing_reallocations > 0) {
+        failing_reallocations--;
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!spared && atomic_load_explicit(&failing_elsewhere, memory_order_relaxed) > 0 &&
+        atomic_fetch_sub(&failing_elsewhere, 1) > 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return interceptor_realloc ? interceptor_realloc(block, size) : library_realloc(block, size);
+}

@@ -1,0 +1,72 @@
+/*
+ * A handler that records how it is called, and checks it: each life-cycle call once and in its
+ * order, and no two calls at a time.
+ *
+ * It serves lines, and does what they say:
+ *
+ *   fail            handle_input returns false
+ *   close           answers "closing" and closes
+ *   suspend         wants to hear of no more input
+ *   big N           answers with N bytes and a line end
+ *   switch          gives the connection to the handler `other`
+ *   anything else   is answered with itself; with a number in it, numbers have to go up by one
+ *
+ * Rules:
+ * - It outlives its connection, so that the test can look at it afterwards, and holds a reference
+ *   to its facade from `starting` on. recorder_expect_whole_life() gives it back.
+ * - Its plain fields are the runner's alone: ThreadSanitizer would tell if two runs were not in
+ *   order. The test looks at the atomic ones.
+ */
+#ifndef TESTS_STAGE5_RECORDER_H
+#define TESTS_STAGE5_RECORDER_H
+
+#include "framework.h"
+
+struct recorder {
+    struct input_handler handler; /* first */
+    struct recorder *other;       /* for `switch` */
+    bool close_in_starting;
+    bool fails_always; /* whatever the message is */
+
+    /* The runner's. */
+    int life; /* the last life-cycle call, as in enum adapter_life */
+    int number;
+
+    /* Anybody's. */
+    struct channel_facade *_Atomic facade;
+    atomic_int calls[LIFE_STOPPED + 1];
+    atomic_int messages;
+    atomic_int refused;
+    atomic_int inside;       /* calls under way */
+    atomic_int overlaps;     /* calls that began in another one */
+    atomic_int out_of_order; /* calls that came too early, too late, or twice */
+    atomic_int thread;       /* the system's number for the thread that handled the last message */
+    atomic_int turn;         /* the last message's place among those of all recorders */
+};
+
+void recorder_init(struct recorder *recorder);
+
+/** Waits until one of the recorder's atomic numbers is at least so much; asserts that it gets so.
+ */
+#define recorder_await(recorder, field, least)                                                     \
+    recorder_await_at(HERE, #field, &(recorder)->field, least)
+void recorder_await_at(const char *where, const char *field, atomic_int *value, int least);
+
+/** Waits for `stopped`, asserts that nothing was called wrongly, and gives the facade back. */
+#define recorder_expect_whole_life(recorder) recorder_expect_whole_life_at(HERE, recorder)
+void recorder_expect_whole_life_at(const char *where, struct recorder *recorder);
+
+/** Asserts that nothing was called wrongly so far. */
+#define recorder_expect_order(recorder) recorder_expect_order_at(HERE, recorder)
+void recorder_expect_order_at(const char *where, struct recorder *recorder);
+
+/** The facade, from `starting` on. */
+static inline struct channel_facade *recorder_facade(struct recorder *recorder)
+{
+    return atomic_load(&recorder->facade);
+}
+
+/** Sends a text from outside the handler, as any thread may. */
+enum output_result recorder_send(struct recorder *recorder, const char *text);
+
+#endif
