@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pop3_clients, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 90);
+TestSuite(pop3_clients, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 #define ONE "From: bob@a.b\nSubject: one\n\n.hidden\nlast line"
 #define TWO "From: bob@a.b\nSubject: two\n\n..\n.\n"

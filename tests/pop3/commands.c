@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(pop3_commands, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
+TestSuite(pop3_commands, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 /** Three messages, in the order of their names: of 7, 12 and 8 octets. */
 static void deliver_three(void)
@@ -252,7 +252,7 @@ Test(pop3_commands, unique_ids_of_odd_names)
     for (int round = 0; round < 2; round++) {
         int client = pop3_login(&server, "ann");
         for (int i = 0; i < NAMES; i++) {
-            char command[16];
+            char command[32];
             snprintf(command, sizeof command, "UIDL %d", i + 1);
             const char *id = strchr(pop3_ok(client, command), ' ') + 1;
             snprintf(ids[round][i], sizeof ids[round][i], "%s", id);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(pop3_locks, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
+TestSuite(pop3_locks, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 static void expect_in_use(int client)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pop3_passwords, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
+TestSuite(pop3_passwords, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 static bool begins(const char *text, const char *with)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pop3_usage, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
+TestSuite(pop3_usage, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 Test(pop3_usage, help_lists_the_options)
 {
