@@ -446,7 +446,8 @@ $(BUILD)/obj-fuzz/%.o: %.c Makefile
 $(FUZZ_TARGETS:%=$(FUZZ)/%): $(FUZZ)/%: $(BUILD)/obj-fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=readv -o $@ $^ $(LDLIBS)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=readv -o $@ $^ \
+	    -lcrypt $(call libraries,common)
 
 -include $(wildcard $(BUILD)/obj-fuzz/*/*.d $(BUILD)/obj-fuzz/*/*/*.d)
 

@@ -3,10 +3,16 @@
  */
 #include "fuzz.h"
 
+#include "common/shared_file.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 struct fuzz_stream fuzz_stream;
 
@@ -112,6 +118,22 @@ static enum output_result facade_enqueue_shared(struct channel_facade *facade,
     return facade_enqueue(facade, (struct message){message->data, message->length});
 }
 
+static enum output_result facade_enqueue_file(struct channel_facade *facade,
+                                              struct shared_file *file, size_t offset,
+                                              size_t length)
+{
+    unsigned char piece[4096];
+    while (length > 0) {
+        size_t wanted = length < sizeof piece ? length : sizeof piece;
+        ssize_t got = pread(file->fd, piece, wanted, (off_t)offset);
+        fuzz_check(got > 0, "a range of a file that is not there");
+        facade_enqueue(facade, (struct message){piece, (size_t)got});
+        offset += (size_t)got;
+        length -= (size_t)got;
+    }
+    return OUTPUT_FLOWING;
+}
+
 static void facade_set_handler(struct channel_facade *facade, struct input_handler *handler)
 {
     channel_of(facade)->handler = handler;
@@ -161,6 +183,7 @@ static const struct channel_facade_verbs verbs = {
     .input = facade_input,
     .enqueue = facade_enqueue,
     .enqueue_shared = facade_enqueue_shared,
+    .enqueue_file = facade_enqueue_file,
     .set_handler = facade_set_handler,
     .interest = facade_interest,
     .modify_interest = facade_modify_interest,
@@ -253,6 +276,52 @@ void fuzz_channel_free(struct fuzz_channel *channel)
     fuzz_check(channel->references == 0, "%d references are left", channel->references);
     input_queue_clear(&channel->input);
     fuzz_text_free(&channel->output);
+}
+
+/* ---- Files ---- */
+
+static char folder[64];
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+static void remove_folder(void)
+{
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *fuzz_folder(void)
+{
+    if (folder[0] == '\0') {
+        strcpy(folder, "/tmp/fuzz.XXXXXX");
+        fuzz_check(mkdtemp(folder) != NULL, "%s", strerror(errno));
+        atexit(remove_folder);
+    }
+    return folder;
+}
+
+void fuzz_file(const char *path, const void *data, size_t length)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", fuzz_folder(), path);
+    for (char *slash = full + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    if (length == 0 && data == NULL) {
+        mkdir(full, 0700);
+        return;
+    }
+    int fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fuzz_check(fd >= 0 && write(fd, data, length) == (ssize_t)length, "%s: %s", full,
+               strerror(errno));
+    close(fd);
 }
 
 /* ---- The server ---- */

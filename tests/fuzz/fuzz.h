@@ -91,6 +91,12 @@ void fuzz_channel_close(struct fuzz_channel *channel);
 /** Asserts that nobody refers to it any more, and frees what it holds. */
 void fuzz_channel_free(struct fuzz_channel *channel);
 
+/** A folder that is removed at exit, with all in it; its path. */
+const char *fuzz_folder(void);
+
+/** Makes a file in it, and the folders that lead to it; with NULL a folder. */
+void fuzz_file(const char *path, const void *data, size_t length);
+
 /** A server that listens nowhere: settings as the user's text, one option after the other. */
 void fuzz_server_open(struct server *server, int argc, char **argv);
 void fuzz_server_close(struct server *server);
