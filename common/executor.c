@@ -82,12 +82,31 @@ static bool start_thread(struct executor *executor, struct task *task, size_t li
     return true;
 }
 
+/* Workers that sleep while tasks wait for one. */
+static size_t workers_to_wake(struct executor *executor) REQUIRES(&executor->lock)
+{
+    size_t waiting = executor->queue.length;
+    return waiting < executor->stats.idle ? waiting : executor->stats.idle;
+}
+
+static void wake_workers(struct executor *executor, size_t count)
+{
+    while (count-- > 0)
+        condition_signal(&executor->work);
+}
+
+/* One task more waits. While somebody holds, workers are woken later, for all of them. */
+static void wake_for_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->holders == 0 && executor->stats.idle > 0)
+        condition_signal(&executor->work);
+}
+
 static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     if (!task_queue_offer(&executor->queue, task, executor->stats.idle))
         return false;
-    if (executor->stats.idle > 0)
-        condition_signal(&executor->work);
+    wake_for_task(executor);
     return true;
 }
 
@@ -108,6 +127,7 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return false;
     if (place(executor, task))
         return true;
+    wake_workers(executor, workers_to_wake(executor)); /* a policy may wait for them */
     if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* nobody would ever run it */
     return executor->settings.policy->saturated(executor, task);
@@ -121,13 +141,30 @@ bool executor_submit(struct executor *executor, struct task *task)
     return accepted;
 }
 
+void executor_hold(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    executor->holders++;
+    mutex_unlock(&executor->lock);
+}
+
+/* The lock is free before anybody is woken, or they would wake only to wait for it. */
+void executor_release(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    executor->holders--;
+    size_t count = workers_to_wake(executor);
+    mutex_unlock(&executor->lock);
+    wake_workers(executor, count);
+}
+
 bool executor_insist(struct executor *executor, struct task *task)
 {
     mutex_lock(&executor->lock);
     bool accepted = start_thread(executor, task, 1);
     if (!accepted && executor->stats.threads > 0) {
         task_queue_insist(&executor->queue, task);
-        condition_signal(&executor->work);
+        wake_for_task(executor);
         accepted = true;
     }
     mutex_unlock(&executor->lock);

@@ -71,6 +71,7 @@ struct executor {
     struct task_list first_tasks GUARDED_BY(&lock); /* for threads that are starting */
     struct task_queue queue GUARDED_BY(&lock);
     struct executor_stats stats GUARDED_BY(&lock);
+    size_t holders GUARDED_BY(&lock); /* those between hold and release */
     bool closing GUARDED_BY(&lock);
 };
 
@@ -83,6 +84,14 @@ void executor_open(struct executor *executor, const struct executor_settings *se
  * is called, perhaps before this returns.
  */
 bool executor_submit(struct executor *executor, struct task *task);
+
+/**
+ * Between the two, tasks that are submitted wake no worker; executor_release() wakes as many as
+ * there are tasks for. Who has several tasks to submit saves the switch to a worker and back for
+ * each. Workers that are awake take them at once all the same. Whoever holds must not block.
+ */
+void executor_hold(struct executor *executor);
+void executor_release(struct executor *executor);
 
 /**
  * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the

@@ -161,12 +161,14 @@ void reactor_run(struct reactor *reactor)
         size_t count = selector_select(selector, reactor_timeout(reactor));
         TEST_POINT("reactor: after select");
         reactor->now = clock_ms();
+        executor_hold(reactor->executor); /* one waking for all that this round submits */
         reactor_take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
+        executor_release(reactor->executor);
         reactor_sweep(reactor);
     }
     reactor_end_workers(reactor);

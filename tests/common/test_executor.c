@@ -823,6 +823,88 @@ Test(executor, insisting_wakes_an_idle_thread)
 
 /* ---- counting ---- */
 
+/* ---- hold and release ---- */
+
+/* So many threads, which have nothing to do. */
+static void open_idle(struct executor *executor, struct job *jobs, struct gate *gate, size_t count,
+                      const struct task_queue_kind *kind, const struct saturation_policy *policy)
+{
+    gate_init(gate);
+    open_with(executor, count, count, kind, 1, policy);
+    jobs_init(jobs, count, executor, gate);
+    submit_all(executor, jobs, count);
+    gate_let(gate, (int)count);
+    AWAIT(executor_stats(executor).idle == count);
+}
+
+Test(executor, what_is_submitted_while_held_waits_for_the_release)
+{
+    enum { COUNT = 3 };
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[COUNT];
+    open_idle(&executor, jobs, &gate, COUNT, &task_queue_unbounded, &saturation_abort);
+    executor_hold(&executor);
+    jobs_init(jobs, COUNT, &executor, &gate);
+    submit_all(&executor, jobs, COUNT - 1);
+    cr_assert(executor_insist(&executor, &jobs[COUNT - 1].task));
+    test_pause_ms(20);
+    expect_load(&executor, COUNT, COUNT);
+    executor_release(&executor);
+    gate_await(&gate, COUNT); /* each has woken a worker */
+    gate_let(&gate, COUNT);
+    finish(&executor);
+}
+
+Test(executor, a_worker_that_is_awake_takes_what_is_held)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[2];
+    gate_init(&gate);
+    open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 2, &executor, &gate);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    gate_await(&gate, 1);
+    executor_hold(&executor);
+    cr_assert(executor_submit(&executor, &jobs[1].task));
+    gate_let(&gate, 2);
+    AWAIT(executor_stats(&executor).completed == 2);
+    executor_release(&executor);
+    finish(&executor);
+}
+
+Test(executor, who_holds_and_has_to_wait_for_room_gets_it)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[3];
+    open_idle(&executor, jobs, &gate, 1, &task_queue_bounded, &saturation_block);
+    executor_hold(&executor);
+    jobs_init(jobs, 3, &executor, NULL);
+    submit_all(&executor, jobs, 3); /* there is room for one */
+    executor_release(&executor);
+    finish(&executor);
+    for (int i = 0; i < 3; i++)
+        expect_fate(&jobs[i], 1, 0);
+}
+
+Test(executor, as_long_as_one_of_two_holds_the_other_wakes)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[1];
+    open_idle(&executor, jobs, &gate, 1, &task_queue_unbounded, &saturation_abort);
+    executor_hold(&executor);
+    executor_hold(&executor);
+    jobs_init(jobs, 1, &executor, NULL);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    executor_release(&executor);
+    AWAIT(executor_stats(&executor).completed == 2);
+    executor_release(&executor);
+    finish(&executor);
+}
+
 Test(executor, its_counters_go_to_the_server_s)
 {
     static const struct saturation_policy *const policies[] = {
