@@ -95,7 +95,8 @@ int main(int argc, char **argv)
     struct server server;
     struct choice choice;
 
-    options_init(&options, STAGE_NAME, "Echo or chat, by a framework with a guarded dispatcher.");
+    options_init(&options, STAGE_NAME,
+                 "Applications, served by a framework with a guarded dispatcher.");
     server_options(&options, &server.settings, "7004");
     options_set_standard(&options, "--idle-timeout", "60");
     options_set_standard(&options, "--request-timeout", "30");

@@ -13,6 +13,8 @@
  *   session remembers: where in the list it is, or an open file. No message is ever in memory.
  * - Whether a name is known cannot be told by what PASS says, nor by how long it takes to say it.
  * - No password is logged, and none stays in memory that is ours to clean.
+ *
+ * The chapter is docs/pop3.md.
  */
 #include "application.h"
 #include "pop3_demonstration.h"
