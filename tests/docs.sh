@@ -31,6 +31,7 @@ DEADLINE=10     # seconds for a command's output
 BLOCK_BUDGET=40 # seconds for a block
 
 tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd || exit 1
+tests/need.sh curl 'command -v curl' curl || exit 1
 
 # Most blocks wait more than they work.
 own_network=() jobs=1
