@@ -280,7 +280,7 @@ void fuzz_channel_free(struct fuzz_channel *channel)
 
 /* ---- Files ---- */
 
-static char folder[64];
+static char folder[256];
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
 {
@@ -298,7 +298,8 @@ static void remove_folder(void)
 const char *fuzz_folder(void)
 {
     if (folder[0] == '\0') {
-        strcpy(folder, "/tmp/fuzz.XXXXXX");
+        const char *place = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/fuzz.XXXXXX", place != NULL ? place : "/tmp");
         fuzz_check(mkdtemp(folder) != NULL, "%s", strerror(errno));
         atexit(remove_folder);
     }

@@ -11,6 +11,10 @@ set -u
 : "${FUZZ:?the folder of the fuzz programs}"
 seconds=${SECONDS_EACH:-5}
 passed=0 failed=0
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fuzz.XXXXXX") || exit 2
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
+export TMPDIR
 
 for target; do
     seeds=tests/fuzz/corpus/$target found=$FUZZ/corpus/$target log=$FUZZ/$target.log
