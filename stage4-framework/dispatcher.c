@@ -247,7 +247,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a status change */
-                invoke_handler(dispatcher, key->attachment, key->ready);
+                invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }
         sweep(dispatcher);
     }

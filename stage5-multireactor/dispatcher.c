@@ -282,7 +282,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_stop(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* lost its interest in a caller-run */
+            if (key != NULL) /* not wanted any more */
                 invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }
         check_timers(dispatcher);
