@@ -11,8 +11,10 @@
 
 TestSuite(executor_options, .timeout = 60);
 
+typedef void adds_options(struct options *options, struct executor_choice *choice);
+
 /* Reads a command line, "--workers 3 --queue direct" for instance, and returns the exit status. */
-static int parse(struct executor_choice *choice, const char *line)
+static int parse_with(adds_options *add, struct executor_choice *choice, const char *line)
 {
     static char text[256];
     struct options options;
@@ -24,8 +26,13 @@ static int parse(struct executor_choice *choice, const char *line)
          word = strtok_r(NULL, " ", &rest))
         argv[argc++] = word;
     options_init(&options, "server", "");
-    executor_options(&options, choice);
+    add(&options, choice);
     return options_parse(&options, argc, argv);
+}
+
+static int parse(struct executor_choice *choice, const char *line)
+{
+    return parse_with(executor_options, choice, line);
 }
 
 static struct executor_settings settings_from(const char *line)
@@ -180,4 +187,48 @@ Test(executor_options, help_lists_them_with_their_defaults)
     cr_assert_eq(status, 0);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         cr_assert_not_null(strstr(text, parts[i]), "--help does not tell %s: %s", parts[i], text);
+}
+
+/* ---- servers that can do without an executor ---- */
+
+static struct executor_settings settings_or_none(const char *line)
+{
+    struct executor_choice choice;
+    cr_assert_eq(parse_with(executor_options_or_none, &choice, line), OPTIONS_SERVE,
+                 "`%s` is refused", line);
+    return executor_settings(&choice);
+}
+
+Test(executor_options, or_none_is_none_unless_workers_are_asked_for)
+{
+    struct executor_settings settings = settings_or_none("");
+    cr_assert(settings.core == 0 && settings.most == 0);
+    settings = settings_or_none("--workers 0");
+    cr_assert(settings.core == 0 && settings.most == 0);
+    settings = settings_or_none("--workers 3");
+    cr_assert(settings.core == 3 && settings.most == 3);
+    settings = settings_or_none("--max-workers 2");
+    cr_assert(settings.core == 0 && settings.most == 2);
+    cr_assert_eq(settings.keep_alive, 60000);
+    cr_assert_eq(settings.queue_kind, &task_queue_unbounded);
+    cr_assert_eq(settings.policy, &saturation_abort);
+}
+
+Test(executor_options, or_none_tells_so)
+{
+    struct executor_choice choice;
+    struct capture capture;
+    char text[4096];
+    capture_start(&capture, STDOUT_FILENO);
+    int status = parse_with(executor_options_or_none, &choice, "--help");
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(status, 0);
+    const char *line = strstr(text, "--workers N");
+    cr_assert_not_null(line);
+    cr_assert_not_null(strstr(line, "0: each dispatcher runs its handlers itself [0]"), "%s", text);
+    capture_start(&capture, STDERR_FILENO);
+    status = parse_with(executor_options_or_none, &choice, "--workers -1");
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(status, 2);
+    cr_assert_str_eq(text, "server: --workers: not a number from 0 to 10000: -1\n");
 }

@@ -1,0 +1,724 @@
+/*
+ * Elements of handler chains, between a fake channel and a fake application: every call comes out
+ * at the other side as it went in, elements can be stacked, and each frees itself at the right
+ * moment (AddressSanitizer would tell). Then the two that the course ships: log and throttle.
+ */
+#include "common/handler_element.h"
+#include "common/log_element.h"
+#include "common/selector.h"
+#include "common/throttle_element.h"
+#include "helpers.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(handler_element, .timeout = 60);
+
+/* ---- a channel that notes what it is told ---- */
+
+struct fake_channel {
+    struct channel_facade facade; /* first */
+    struct input_queue *input;
+    struct endpoint peer;
+    int references;
+    int closes;
+    unsigned set;
+    unsigned reset;
+    uint64_t rate;
+    bool takes_rate;
+    const unsigned char *sent;
+    size_t sent_length;
+    const void *sent_shared;
+    const void *sent_file;
+    size_t file_offset;
+    size_t file_length;
+    enum output_result answer;
+    const struct input_handler *handler;
+};
+
+static struct fake_channel *fake(struct channel_facade *facade)
+{
+    return (struct fake_channel *)facade;
+}
+
+static struct input_queue *fake_input(struct channel_facade *facade)
+{
+    return fake(facade)->input;
+}
+
+static enum output_result fake_enqueue(struct channel_facade *facade, struct message message)
+{
+    fake(facade)->sent = message.data;
+    fake(facade)->sent_length = message.length;
+    return fake(facade)->answer;
+}
+
+static enum output_result fake_enqueue_shared(struct channel_facade *facade,
+                                              struct shared_message *message)
+{
+    fake(facade)->sent_shared = message;
+    return fake(facade)->answer;
+}
+
+static enum output_result fake_enqueue_file(struct channel_facade *facade, struct shared_file *file,
+                                            size_t offset, size_t length)
+{
+    fake(facade)->sent_file = file;
+    fake(facade)->file_offset = offset;
+    fake(facade)->file_length = length;
+    return fake(facade)->answer;
+}
+
+static void fake_set_handler(struct channel_facade *facade, struct input_handler *handler)
+{
+    fake(facade)->handler = handler;
+}
+
+static unsigned fake_interest(struct channel_facade *facade)
+{
+    return fake(facade)->set;
+}
+
+static void fake_modify_interest(struct channel_facade *facade, unsigned set, unsigned reset)
+{
+    fake(facade)->set = set;
+    fake(facade)->reset = reset;
+}
+
+static void fake_close(struct channel_facade *facade)
+{
+    fake(facade)->closes++;
+}
+
+static bool fake_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
+{
+    fake(facade)->rate = bytes_per_second;
+    return fake(facade)->takes_rate;
+}
+
+static void fake_peer(struct channel_facade *facade, struct endpoint *endpoint)
+{
+    *endpoint = fake(facade)->peer;
+}
+
+static void fake_retain(struct channel_facade *facade)
+{
+    fake(facade)->references++;
+}
+
+static void fake_release(struct channel_facade *facade)
+{
+    fake(facade)->references--;
+}
+
+static const struct channel_facade_verbs fake_verbs = {
+    .input = fake_input,
+    .enqueue = fake_enqueue,
+    .enqueue_shared = fake_enqueue_shared,
+    .enqueue_file = fake_enqueue_file,
+    .set_handler = fake_set_handler,
+    .interest = fake_interest,
+    .modify_interest = fake_modify_interest,
+    .close = fake_close,
+    .set_write_rate = fake_set_write_rate,
+    .peer = fake_peer,
+    .retain = fake_retain,
+    .release = fake_release,
+};
+
+/* ---- an application that notes how it is called ---- */
+
+struct fake_application {
+    struct input_handler_factory factory; /* first */
+    struct input_handler handler;
+    char calls[128]; /* a letter for each */
+    struct channel_facade *facade;
+    struct message message; /* what next_message gives, or what was handled */
+    enum framing_result framing;
+    bool answer;
+    bool create_fails;
+    const struct fake_channel *channel; /* whose rate is noted when the application starts */
+    uint64_t rate_at_start;
+};
+
+static struct fake_application *application_of(struct input_handler *handler)
+{
+    return (struct fake_application *)(void *)((char *)handler -
+                                               offsetof(struct fake_application, handler));
+}
+
+static void note(struct input_handler *handler, struct channel_facade *facade, char call)
+{
+    struct fake_application *application = application_of(handler);
+    size_t length = strlen(application->calls);
+    application->calls[length] = call;
+    application->calls[length + 1] = '\0';
+    application->facade = facade;
+}
+
+static enum framing_result fake_next_message(struct input_handler *self,
+                                             struct channel_facade *facade, struct message *message)
+{
+    note(self, facade, 'n');
+    *message = application_of(self)->message;
+    return application_of(self)->framing;
+}
+
+static bool fake_handle_input(struct input_handler *self, struct message message,
+                              struct channel_facade *facade)
+{
+    note(self, facade, 'h');
+    application_of(self)->message = message;
+    return application_of(self)->answer;
+}
+
+static void fake_refuse_input(struct input_handler *self, struct message message,
+                              struct channel_facade *facade)
+{
+    note(self, facade, 'r');
+    application_of(self)->message = message;
+}
+
+static bool fake_continue_output(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, 'c');
+    return application_of(self)->answer;
+}
+
+static void fake_timed_out(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, 't');
+}
+
+static void fake_unused(struct input_handler *self)
+{
+    note(self, NULL, 'u');
+}
+
+static void fake_starting(struct input_handler *self, struct channel_facade *facade)
+{
+    struct fake_application *application = application_of(self);
+    note(self, facade, '1');
+    application->rate_at_start = application->channel != NULL ? application->channel->rate : 0;
+}
+
+static void fake_started(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, '2');
+}
+
+static void fake_end_of_input(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, '3');
+}
+
+static void fake_stopping(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, '4');
+}
+
+static void fake_stopped(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, '5');
+}
+
+static const struct input_handler_verbs all_verbs = {
+    .next_message = fake_next_message,
+    .handle_input = fake_handle_input,
+    .refuse_input = fake_refuse_input,
+    .continue_output = fake_continue_output,
+    .timed_out = fake_timed_out,
+    .unused = fake_unused,
+    .starting = fake_starting,
+    .started = fake_started,
+    .end_of_input = fake_end_of_input,
+    .stopping = fake_stopping,
+    .stopped = fake_stopped,
+};
+
+/* An application that has nothing to do where it need not. */
+static const struct input_handler_verbs few_verbs = {
+    .next_message = fake_next_message,
+    .handle_input = fake_handle_input,
+};
+
+static struct input_handler *fake_create(struct input_handler_factory *factory)
+{
+    struct fake_application *application = (struct fake_application *)factory;
+    return application->create_fails ? NULL : &application->handler;
+}
+
+static void open_fakes(struct fake_channel *channel, struct fake_application *application,
+                       const struct input_handler_verbs *verbs)
+{
+    *channel = (struct fake_channel){.facade.verbs = &fake_verbs, .references = 1};
+    *application = (struct fake_application){.factory.create = fake_create, .handler.verbs = verbs};
+    cr_assert(endpoint_parse(&channel->peer, "192.0.2.7", 4321));
+}
+
+/* ---- an element that passes everything on ---- */
+
+static struct handler_element *plain(struct input_handler *inner)
+{
+    struct handler_element *element =
+        handler_element_create(sizeof(struct handler_element), &handler_element_verbs,
+                               &handler_element_facade_verbs, inner);
+    cr_assert_not_null(element);
+    return element;
+}
+
+/* So many of them, one in front of the other; the outermost. */
+static struct input_handler *stack(struct input_handler *inner, int count)
+{
+    for (int i = 0; i < count; i++)
+        inner = &plain(inner)->handler;
+    return inner;
+}
+
+static void expect_calls(struct fake_application *application, const char *calls)
+{
+    cr_assert_str_eq(application->calls, calls);
+    application->calls[0] = '\0';
+}
+
+static struct message text(const char *bytes)
+{
+    return (struct message){(const unsigned char *)bytes, strlen(bytes)};
+}
+
+/* Through one element and through several. */
+static void pass_everything_inwards(int elements)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &all_verbs);
+    struct input_handler *outermost = stack(&application.handler, elements);
+    const struct input_handler_verbs *verbs = outermost->verbs;
+    struct channel_facade *facade = &channel.facade;
+    struct message message = text("hello\n");
+    struct message got;
+
+    verbs->starting(outermost, facade);
+    cr_assert_neq(application.facade, facade, "it got the channel, and not the element's facade");
+    struct channel_facade *of_element = application.facade;
+    verbs->started(outermost, facade);
+    expect_calls(&application, "12");
+
+    application.message = message;
+    application.framing = FRAMING_TOO_LONG;
+    cr_assert_eq(verbs->next_message(outermost, facade, &got), FRAMING_TOO_LONG);
+    application.framing = FRAMING_MESSAGE;
+    cr_assert_eq(verbs->next_message(outermost, facade, &got), FRAMING_MESSAGE);
+    cr_assert(got.data == message.data && got.length == message.length);
+    expect_calls(&application, "nn");
+
+    for (int answer = 0; answer < 2; answer++) {
+        application.answer = answer;
+        application.message = (struct message){0};
+        cr_assert_eq(verbs->handle_input(outermost, message, facade), answer);
+        cr_assert(application.message.data == message.data);
+        cr_assert_eq(verbs->continue_output(outermost, facade), answer);
+    }
+    expect_calls(&application, "hchc");
+    application.message = (struct message){0};
+    verbs->refuse_input(outermost, message, facade);
+    cr_assert(application.message.data == message.data);
+    verbs->timed_out(outermost, facade);
+    expect_calls(&application, "rt");
+    cr_assert_eq(application.facade, of_element, "another facade each time");
+
+    verbs->end_of_input(outermost, facade);
+    verbs->stopping(outermost, facade);
+    verbs->stopped(outermost, facade);
+    expect_calls(&application, "345");
+    cr_assert_eq(channel.references, 1, "%d references to the channel are left",
+                 channel.references);
+}
+
+Test(handler_element, everything_comes_in)
+{
+    pass_everything_inwards(1);
+}
+
+Test(handler_element, everything_comes_in_through_several)
+{
+    pass_everything_inwards(5);
+}
+
+static void pass_everything_outwards(int elements)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &all_verbs);
+    struct input_handler *outermost = stack(&application.handler, elements);
+    outermost->verbs->starting(outermost, &channel.facade);
+    struct channel_facade *facade = application.facade;
+    struct input_queue *input = (struct input_queue *)(void *)&application;
+    struct shared_message *shared = (struct shared_message *)(void *)&channel;
+    struct shared_file *file = (struct shared_file *)(void *)&application;
+    struct endpoint peer = {0};
+
+    channel.input = input;
+    cr_assert_eq(channel_input(facade), input);
+    channel.answer = OUTPUT_CHOKED;
+    cr_assert_eq(channel_enqueue(facade, text("hello\n")), OUTPUT_CHOKED);
+    cr_assert_eq(channel.sent_length, 6u);
+    cr_assert_eq(memcmp(channel.sent, "hello\n", 6), 0);
+    channel.answer = OUTPUT_REFUSED;
+    cr_assert_eq(channel_enqueue_shared(facade, shared), OUTPUT_REFUSED);
+    cr_assert_eq(channel.sent_shared, shared);
+    channel.answer = OUTPUT_BROKEN;
+    cr_assert_eq(channel_enqueue_file(facade, file, 7, 11), OUTPUT_BROKEN);
+    cr_assert(channel.sent_file == file && channel.file_offset == 7 && channel.file_length == 11);
+
+    channel_modify_interest(facade, SELECT_READ, SELECT_WRITE);
+    cr_assert(channel.set == SELECT_READ && channel.reset == SELECT_WRITE);
+    cr_assert_eq(channel_interest(facade), SELECT_READ);
+    cr_assert_not(channel_set_write_rate(facade, 5));
+    channel.takes_rate = true;
+    cr_assert(channel_set_write_rate(facade, UINT64_C(5000000000)));
+    cr_assert_eq(channel.rate, UINT64_C(5000000000));
+    channel_peer(facade, &peer);
+    cr_assert_eq(memcmp(&peer, &channel.peer, sizeof(peer)), 0);
+    channel_close(facade);
+    cr_assert_eq(channel.closes, 1);
+
+    outermost->verbs->stopped(outermost, &channel.facade);
+    cr_assert_eq(channel.references, 1);
+}
+
+Test(handler_element, everything_goes_out)
+{
+    pass_everything_outwards(1);
+}
+
+Test(handler_element, everything_goes_out_through_several)
+{
+    pass_everything_outwards(5);
+}
+
+/* What an application has left out, the framework does not find either. */
+Test(handler_element, calls_that_the_application_does_not_want)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &few_verbs);
+    struct input_handler *outermost = stack(&application.handler, 2);
+    const struct input_handler_verbs *verbs = outermost->verbs;
+    verbs->starting(outermost, &channel.facade);
+    verbs->started(outermost, &channel.facade);
+    cr_assert_not(verbs->continue_output(outermost, &channel.facade));
+    verbs->refuse_input(outermost, text("hello\n"), &channel.facade);
+    verbs->timed_out(outermost, &channel.facade);
+    verbs->end_of_input(outermost, &channel.facade);
+    verbs->stopping(outermost, &channel.facade);
+    verbs->stopped(outermost, &channel.facade);
+    expect_calls(&application, "");
+    struct input_handler *never = stack(&application.handler, 2);
+    never->verbs->unused(never);
+}
+
+Test(handler_element, another_handler_takes_over_behind_the_element)
+{
+    struct fake_channel channel;
+    struct fake_application first;
+    struct fake_application second;
+    open_fakes(&channel, &first, &all_verbs);
+    open_fakes(&channel, &second, &all_verbs);
+    struct input_handler *outermost = stack(&first.handler, 2);
+    outermost->verbs->starting(outermost, &channel.facade);
+    expect_calls(&first, "1");
+    channel_set_handler(first.facade, &second.handler);
+    cr_assert_null(channel.handler, "the channel got the handler itself: the element is bypassed");
+    outermost->verbs->handle_input(outermost, text("hello\n"), &channel.facade);
+    expect_calls(&first, "");
+    expect_calls(&second, "h");
+    outermost->verbs->stopped(outermost, &channel.facade);
+    expect_calls(&second, "5");
+}
+
+Test(handler_element, unused_reaches_the_application_and_frees)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &all_verbs);
+    struct input_handler *outermost = stack(&application.handler, 3);
+    outermost->verbs->unused(outermost);
+    expect_calls(&application, "u");
+}
+
+/* Who keeps the facade keeps the element, and through it the channel. */
+Test(handler_element, facade_that_is_kept)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &all_verbs);
+    struct input_handler *outermost = stack(&application.handler, 2);
+    outermost->verbs->starting(outermost, &channel.facade);
+    struct channel_facade *kept = application.facade;
+    channel_retain(kept);
+    channel_retain(kept);
+    outermost->verbs->stopped(outermost, &channel.facade);
+    cr_assert_eq(channel.references, 2, "the channel's own, and the chain's");
+    channel.answer = OUTPUT_BROKEN;
+    cr_assert_eq(channel_enqueue(kept, text("too late\n")), OUTPUT_BROKEN);
+    channel_release(kept);
+    cr_assert_eq(channel.references, 2);
+    channel_close(kept);
+    cr_assert_eq(channel.closes, 1);
+    channel_release(kept);
+    cr_assert_eq(channel.references, 1);
+}
+
+Test(handler_element, without_memory_the_application_is_told)
+{
+    if (!memory_can_run_out())
+        cr_skip_test("the memory is somebody else's");
+    struct fake_channel channel;
+    struct fake_application application;
+    open_fakes(&channel, &application, &all_verbs);
+    memory_take_all();
+    struct handler_element *element = handler_element_create(
+        4096, &handler_element_verbs, &handler_element_facade_verbs, &application.handler);
+    memory_give_back();
+    cr_assert_null(element);
+    expect_calls(&application, "u");
+}
+
+/* ---- log ---- */
+
+/* What the log element has printed of a message, behind the program, level, thread and peer. */
+struct logged {
+    struct log log;
+    struct log_element_factory factory;
+    struct fake_channel channel;
+    struct fake_application application;
+    struct input_handler *handler;
+    struct capture capture;
+    char text[4096];
+};
+
+static void log_open(struct logged *logged)
+{
+    open_fakes(&logged->channel, &logged->application, &all_verbs);
+    logged->log = (struct log){.program = "server", .level = LOG_LEVEL_WARN};
+    struct input_handler_factory *factory =
+        log_element_over(&logged->factory, &logged->application.factory, &logged->log);
+    logged->handler = factory->create(factory);
+    cr_assert_not_null(logged->handler);
+    capture_start(&logged->capture, STDERR_FILENO);
+}
+
+static void log_close(struct logged *logged)
+{
+    capture_stop(&logged->capture, logged->text, sizeof(logged->text));
+}
+
+static void expect_line(const char **rest, const char *expected)
+{
+    static const char level[] = "server: info: [";
+    cr_assert_eq(strncmp(*rest, level, strlen(level)), 0, "%s", *rest);
+    const char *line = strstr(*rest, "] ");
+    cr_assert_not_null(line);
+    const char *end = strchr(line, '\n');
+    cr_assert_not_null(end);
+    cr_assert(strlen(expected) == (size_t)(end - line - 2) &&
+                  strncmp(line + 2, expected, strlen(expected)) == 0,
+              "expected `%s`, got `%.*s`", expected, (int)(end - line - 2), line + 2);
+    *rest = end + 1;
+}
+
+Test(handler_element, log_shows_what_passes_and_changes_nothing)
+{
+    static struct logged logged;
+    struct message got = {0};
+    log_open(&logged);
+    struct input_handler *handler = logged.handler;
+    struct channel_facade *facade = &logged.channel.facade;
+    handler->verbs->starting(handler, facade);
+    logged.application.message = text("hello\n");
+    logged.application.framing = FRAMING_MESSAGE;
+    enum framing_result framing = handler->verbs->next_message(handler, facade, &got);
+    logged.application.framing = FRAMING_INCOMPLETE; /* is no message, and not shown */
+    struct message none;
+    handler->verbs->next_message(handler, facade, &none);
+    logged.channel.answer = OUTPUT_WAITING;
+    enum output_result output = channel_enqueue(logged.application.facade, text("and hello\n"));
+    struct shared_message *shared = shared_message_create(3);
+    memcpy(shared->data, "all", 3);
+    enum output_result output_shared = channel_enqueue_shared(logged.application.facade, shared);
+    struct shared_file *file = (struct shared_file *)(void *)&logged;
+    enum output_result output_file = channel_enqueue_file(logged.application.facade, file, 7, 1000);
+    handler->verbs->stopped(handler, facade);
+    log_close(&logged);
+
+    cr_assert(framing == FRAMING_MESSAGE && got.length == 6 && memcmp(got.data, "hello\n", 6) == 0);
+    cr_assert(output == OUTPUT_WAITING && output_shared == OUTPUT_WAITING &&
+              output_file == OUTPUT_WAITING);
+    cr_assert(logged.channel.sent_length == 10 && logged.channel.sent_shared == shared &&
+              logged.channel.sent_file == file && logged.channel.file_offset == 7);
+    shared_message_release(shared);
+    cr_assert_eq(logged.channel.references, 1);
+    expect_calls(&logged.application, "1nn5");
+
+    const char *rest = logged.text;
+    expect_line(&rest, "192.0.2.7:4321 has come");
+    expect_line(&rest, "192.0.2.7:4321 --> \"hello\\n\" (6 bytes)");
+    expect_line(&rest, "192.0.2.7:4321 <-- \"and hello\\n\" (10 bytes)");
+    expect_line(&rest, "192.0.2.7:4321 <-- \"all\" (3 bytes)");
+    expect_line(&rest, "192.0.2.7:4321 <-- 1000 bytes of a file");
+    expect_line(&rest, "192.0.2.7:4321 has gone");
+    cr_assert_str_empty(rest);
+}
+
+/* Not a byte of it reaches the terminal as it is, but those that are printable. */
+Test(handler_element, log_escapes)
+{
+    static struct logged logged;
+    log_open(&logged);
+    logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
+    channel_enqueue(logged.application.facade,
+                    (struct message){(const unsigned char *)"a\r\n\t\"\\\0\x1b\x7f\x80\xff~ ", 13});
+    channel_enqueue(logged.application.facade, (struct message){(const unsigned char *)"", 0});
+    logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
+    log_close(&logged);
+    const char *rest = logged.text;
+    expect_line(&rest, "192.0.2.7:4321 has come");
+    expect_line(&rest,
+                "192.0.2.7:4321 <-- \"a\\r\\n\\t\\\"\\\\\\x00\\x1b\\x7f\\x80\\xff~ \" (13 bytes)");
+    expect_line(&rest, "192.0.2.7:4321 <-- \"\" (0 bytes)");
+}
+
+Test(handler_element, log_cuts_what_is_long)
+{
+    enum { SHOWN = 60 };
+    static struct logged logged;
+    static unsigned char data[100000];
+    char expected[512];
+    char most[4 * SHOWN + 1] = "";
+    memset(data, 0x01, sizeof(data));
+    for (int i = 0; i < SHOWN; i++)
+        memcpy(most + 4 * (ptrdiff_t)i, "\\x01", 5);
+    log_open(&logged);
+    logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
+    channel_enqueue(logged.application.facade, (struct message){data, SHOWN});
+    channel_enqueue(logged.application.facade, (struct message){data, SHOWN + 1});
+    channel_enqueue(logged.application.facade, (struct message){data, sizeof(data)});
+    size_t passed = logged.channel.sent_length;
+    logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
+    log_close(&logged);
+    cr_assert_eq(passed, sizeof(data), "only what is shown was sent");
+    const char *rest = logged.text;
+    expect_line(&rest, "192.0.2.7:4321 has come");
+    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\" (60 bytes)", most);
+    expect_line(&rest, expected);
+    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\"... (61 bytes)", most);
+    expect_line(&rest, expected);
+    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\"... (100000 bytes)", most);
+    expect_line(&rest, expected);
+}
+
+Test(handler_element, log_level_only_rises)
+{
+    static struct logged logged;
+    open_fakes(&logged.channel, &logged.application, &all_verbs);
+    logged.log = (struct log){.program = "server", .level = LOG_LEVEL_DEBUG};
+    log_element_over(&logged.factory, &logged.application.factory, &logged.log);
+    cr_assert_eq(logged.log.level, LOG_LEVEL_DEBUG);
+    logged.log.level = LOG_LEVEL_ERROR;
+    log_element_over(&logged.factory, &logged.application.factory, &logged.log);
+    cr_assert_eq(logged.log.level, LOG_LEVEL_INFO);
+}
+
+/* ---- throttle ---- */
+
+/* The rate that a client from there gets; 0: none. */
+static uint64_t rate_for(const char *suspicious, const char *peer)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    struct throttle_element_factory factory;
+    struct throttle_choice choice = {.wanted = true, .bytes_per_second = 1234};
+    open_fakes(&channel, &application, &all_verbs);
+    cr_assert(network_parse(&choice.suspicious, suspicious));
+    cr_assert(endpoint_parse(&channel.peer, peer, 1));
+    struct input_handler_factory *made =
+        throttle_element_over(&factory, &application.factory, &choice);
+    struct input_handler *handler = made->create(made);
+    cr_assert_not_null(handler);
+    application.channel = &channel;
+    handler->verbs->starting(handler, &channel.facade);
+    expect_calls(&application, "1");
+    cr_assert_eq(application.rate_at_start, channel.rate, "the application could send before");
+    handler->verbs->stopped(handler, &channel.facade);
+    cr_assert_eq(channel.references, 1);
+    return channel.rate;
+}
+
+Test(handler_element, throttle_is_for_suspicious_networks)
+{
+    cr_assert_eq(rate_for("10.0.0.0/8", "10.1.2.3"), 1234u);
+    cr_assert_eq(rate_for("10.0.0.0/8", "11.1.2.3"), 0u);
+    cr_assert_eq(rate_for("10.0.0.0/8", "::ffff:10.1.2.3"), 1234u);
+    cr_assert_eq(rate_for("2001:db8::/32", "2001:db8::7"), 1234u);
+    cr_assert_eq(rate_for("2001:db8::/32", "2001:db9::7"), 0u);
+    cr_assert_eq(rate_for("0.0.0.0/0", "2001:db9::7"), 0u);
+}
+
+Test(handler_element, factories_whose_application_has_no_memory)
+{
+    struct fake_channel channel;
+    struct fake_application application;
+    struct throttle_element_factory throttle;
+    struct log_element_factory log_factory;
+    struct throttle_choice choice = {.wanted = true};
+    struct log log = {.program = "server"};
+    open_fakes(&channel, &application, &all_verbs);
+    application.create_fails = true;
+    struct input_handler_factory *inner =
+        throttle_element_over(&throttle, &application.factory, &choice);
+    struct input_handler_factory *outer = log_element_over(&log_factory, inner, &log);
+    cr_assert_null(inner->create(inner));
+    cr_assert_null(outer->create(outer));
+    expect_calls(&application, "");
+}
+
+/* --suspicious and --throttle, as a command line says them. */
+static int parse_choice(struct throttle_choice *choice, const char *suspicious, const char *rate)
+{
+    struct options options;
+    char first[64];
+    char second[64];
+    char program[] = "server";
+    char *argv[] = {program, first, second};
+    snprintf(first, sizeof(first), "--suspicious=%s", suspicious);
+    snprintf(second, sizeof(second), "--throttle=%s", rate);
+    options_init(&options, program, "");
+    throttle_options(&options, choice);
+    return options_parse(&options, 3, argv);
+}
+
+Test(handler_element, throttle_options_are_read)
+{
+    struct throttle_choice choice = {0};
+    cr_assert_eq(parse_choice(&choice, "none", "5"), OPTIONS_SERVE);
+    cr_assert_not(choice.wanted);
+    cr_assert_eq(parse_choice(&choice, "10.0.0.0/8", "10000000000"), OPTIONS_SERVE);
+    cr_assert(choice.wanted && choice.suspicious.bits == 96 + 8);
+    cr_assert_eq(choice.bytes_per_second, UINT64_C(10000000000));
+    struct capture capture;
+    char complaint[512];
+    capture_start(&capture, STDERR_FILENO);
+    int too_fast = parse_choice(&choice, "10.0.0.0/8", "10000000001");
+    int too_slow = parse_choice(&choice, "10.0.0.0/8", "0");
+    int nowhere = parse_choice(&choice, "10.0.0.0/33", "5");
+    capture_stop(&capture, complaint, sizeof(complaint));
+    cr_assert(too_fast == 2 && too_slow == 2 && nowhere == 2);
+    cr_assert_str_eq(complaint,
+                     "server: --throttle: not a number from 1 to 10000000000: 10000000001\n"
+                     "server: --throttle: not a number from 1 to 10000000000: 0\n"
+                     "server: --suspicious: not a network, such as 10.0.0.0/8, or none: "
+                     "10.0.0.0/33\n");
+}
