@@ -60,6 +60,11 @@ static bool find_message(struct pop3_session *session, uint64_t number, struct a
     return !arguments->message->deleted;
 }
 
+static bool is_blank(const char *text)
+{
+    return *skip_spaces(text) == '\0';
+}
+
 /* Reads what follows a command's name; false if that is not as it should be: the client is told. */
 static bool read_arguments(struct pop3_session *session, enum wants wants, const char *text,
                            struct arguments *arguments)
@@ -68,14 +73,17 @@ static bool read_arguments(struct pop3_session *session, enum wants wants, const
     *arguments = (struct arguments){.text = text};
     if (wants == TEXT && *text != '\0')
         return true;
-    bool numbered =
-        wants >= A_MESSAGE || (wants == PERHAPS_A_MESSAGE && *skip_spaces(text) != '\0');
-    bool good = wants != TEXT && (!numbered || take_number(&text, &number)) &&
-                (wants != A_MESSAGE_AND_LINES || take_number(&text, &arguments->lines)) &&
-                *skip_spaces(text) == '\0';
-    if (!good)
+    bool good = wants != TEXT;
+    bool numbered = wants >= A_MESSAGE || (wants == PERHAPS_A_MESSAGE && !is_blank(text));
+    if (numbered)
+        good = take_number(&text, &number);
+    if (good && wants == A_MESSAGE_AND_LINES)
+        good = take_number(&text, &arguments->lines);
+    if (!good || !is_blank(text)) {
         pop3_say(session, "-ERR that is not what the command takes");
-    return good && (!numbered || find_message(session, number, arguments));
+        return false;
+    }
+    return !numbered || find_message(session, number, arguments);
 }
 
 static size_t number_of(const struct pop3_session *session, const struct maildir_message *message)

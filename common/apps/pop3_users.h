@@ -12,8 +12,8 @@
  * - Only a name of the file can be anybody's, so a client cannot make one up. A name is a folder's
  *   name as well: it begins with no dot and has no slash in it.
  * - To ask takes as long for a name that is not there as for a wrong password: a hash is computed
- *   either way. That holds if all users' hashes are of one kind; otherwise the time tells which
- * kind a name has.
+ *   either way. That holds if all users' hashes are of one kind; if not, the time tells which kind
+ *   a name has.
  */
 #ifndef COMMON_APPS_POP3_USERS_H
 #define COMMON_APPS_POP3_USERS_H
@@ -53,7 +53,9 @@ void pop3_users_destroy(struct pop3_users *users);
 /** Adds a user. False with errno: EINVAL for what cannot be a name or is one already, ENOMEM. */
 bool pop3_users_add(struct pop3_users *users, const char *name, const char *hash);
 
-/** Adds all that a file lists. False, and the log tells why, if it cannot or nobody could log in.
+/**
+ * Adds all that a file lists. False if it cannot be read, or nobody could log in then; one line on
+ * standard error, with the program's name in front, tells why.
  */
 bool pop3_users_read(struct pop3_users *users, const char *file, const char *program);
 
