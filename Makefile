@@ -446,7 +446,7 @@ $(BUILD)/obj-fuzz/%.o: %.c Makefile
 $(FUZZ_TARGETS:%=$(FUZZ)/%): $(FUZZ)/%: $(BUILD)/obj-fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=readv -o $@ $^ \
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=socket_receive -o $@ $^ \
 	    -lcrypt $(call libraries,common)
 
 -include $(wildcard $(BUILD)/obj-fuzz/*/*.d $(BUILD)/obj-fuzz/*/*/*.d)

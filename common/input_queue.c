@@ -1,9 +1,10 @@
 #include "input_queue.h"
 
+#include "sockets.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 void input_queue_init(struct input_queue *queue, struct buffer_factory *factory, uint32_t limit)
 {
@@ -108,10 +109,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     }
     struct iovec iov[1 + INPUT_QUEUE_MOST_FRESH];
     int count = offer_room(queue, fresh, queue->limit - queue->length, iov);
-    ssize_t received;
-    do
-        received = readv(fd, iov, count);
-    while (received < 0 && errno == EINTR);
+    ssize_t received = socket_receive(fd, iov, count);
     int error = errno;
     if (received > 0) {
         fresh = append_used(queue, fresh, (size_t)received);

@@ -3,9 +3,9 @@
  *
  * TCP is a stream: a read returns a piece of a message, or several and a half. The input queue
  * collects the pieces and gives them back as messages. It is a chain of segments: bytes come in
- * behind the tail by one readv(2), and leave at the head. Hitchens' own queue was one fixed buffer
- * of 1024 bytes, and a longer line stopped his server for ever (erratum 1); this one grows to a
- * limit, and says so when the limit is reached.
+ * behind the tail by one readv(2) at a time, and leave at the head. Hitchens' own queue was one
+ * fixed buffer of 1024 bytes, and a longer line stopped his server for ever (erratum 1); this one
+ * grows to a limit, and says so when the limit is reached.
  *
  * Interface:
  * - One thread at a time, without a lock: a connection's input has one reader.
@@ -54,10 +54,10 @@ void input_queue_init(struct input_queue *queue, struct buffer_factory *factory,
 void input_queue_clear(struct input_queue *queue);
 
 /**
- * Reads what the socket has, by one readv(2) into the room of the last segment and new segments.
- * Returns the bytes read; 0 at end of stream; -1 with errno on error, among them EAGAIN (nothing to
- * read now), ENOMEM (no segment to be had), ENOBUFS (the queue is at its limit). An error leaves
- * the queue as it was.
+ * Reads what the socket has, by one socket_receive() into the room of the last segment and new
+ * segments. Returns the bytes read; 0 at end of stream; -1 with errno on error, among them EAGAIN
+ * (nothing to read now), ENOMEM (no segment to be had), ENOBUFS (the queue is at its limit). An
+ * error leaves the queue as it was.
  */
 ssize_t input_queue_fill(struct input_queue *queue, int fd);
 

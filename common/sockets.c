@@ -161,6 +161,16 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
     return error == EMFILE || error == ENFILE ? shed(listener) : ACCEPT_EXHAUSTED;
 }
 
+ssize_t socket_receive(int fd, const struct iovec *pieces, int count)
+{
+    ssize_t received;
+    do
+        received =
+            count == 1 ? recv(fd, pieces->iov_base, pieces->iov_len, 0) : readv(fd, pieces, count);
+    while (received < 0 && errno == EINTR);
+    return received;
+}
+
 void socket_turn_away(int fd, const char *text)
 {
     send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -6,12 +6,16 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 struct faults faults;
 
 /* The name in the program is not the C library's declared one, whose types differ per system. */
 ssize_t replaced_readv(int fd, const struct iovec *iov, int count) __asm__("readv");
 ssize_t replaced_writev(int fd, const struct iovec *iov, int count) __asm__("writev");
+ssize_t replaced_recv(int fd, void *data, size_t size, int flags) __asm__("recv");
+ssize_t replaced_send(int fd, const void *data, size_t size, int flags) __asm__("send");
 int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("accept4");
 ssize_t replaced_sendfile(int socket, int file, off_t *offset, size_t count) __asm__("sendfile");
 int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
@@ -24,11 +28,15 @@ int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 
 DECLARE_INTERCEPTOR(readv, ssize_t, int, const struct iovec *, int);
 DECLARE_INTERCEPTOR(writev, ssize_t, int, const struct iovec *, int);
+DECLARE_INTERCEPTOR(recv, ssize_t, int, void *, size_t, int);
+DECLARE_INTERCEPTOR(send, ssize_t, int, const void *, size_t, int);
 DECLARE_INTERCEPTOR(accept4, int, int, void *, void *, int);
 DECLARE_INTERCEPTOR(pthread_create, int, pthread_t *, const pthread_attr_t *, void *(*)(void *),
                     void *);
 
 typedef ssize_t vector_call(int fd, const struct iovec *iov, int count);
+typedef ssize_t receive_call(int fd, void *data, size_t size, int flags);
+typedef ssize_t send_call(int fd, const void *data, size_t size, int flags);
 typedef ssize_t file_call(int socket, int file, off_t *offset, size_t count);
 typedef int accept_call(int fd, void *address, void *length, int flags);
 typedef int create_call(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -53,6 +61,22 @@ ssize_t real_writev(int fd, const struct iovec *iov, int count)
     if (call == NULL)
         find("writev", &call);
     return call(fd, iov, count);
+}
+
+static ssize_t real_recv(int fd, void *data, size_t size, int flags)
+{
+    receive_call *call = interceptor_recv;
+    if (call == NULL)
+        find("recv", &call);
+    return call(fd, data, size, flags);
+}
+
+static ssize_t real_send(int fd, const void *data, size_t size, int flags)
+{
+    send_call *call = interceptor_send;
+    if (call == NULL)
+        find("send", &call);
+    return call(fd, data, size, flags);
 }
 
 static int real_accept4_at(int fd, void *address, void *length, int flags)
@@ -84,6 +108,22 @@ ssize_t replaced_readv(int fd, const struct iovec *iov, int count)
 ssize_t replaced_writev(int fd, const struct iovec *iov, int count)
 {
     return faults.writev != NULL ? faults.writev(fd, iov, count) : real_writev(fd, iov, count);
+}
+
+/* A receive without flags is a readv(2) of one piece, to a stand-in. */
+ssize_t replaced_recv(int fd, void *data, size_t size, int flags)
+{
+    struct iovec piece = {data, size};
+    return faults.readv != NULL && flags == 0 ? faults.readv(fd, &piece, 1)
+                                              : real_recv(fd, data, size, flags);
+}
+
+/* And a send without a flag but MSG_NOSIGNAL is a writev(2). */
+ssize_t replaced_send(int fd, const void *data, size_t size, int flags)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, size};
+    return faults.writev != NULL && flags == MSG_NOSIGNAL ? faults.writev(fd, &piece, 1)
+                                                          : real_send(fd, data, size, flags);
 }
 
 int replaced_accept4(int fd, void *address, void *length, int flags)

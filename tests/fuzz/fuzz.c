@@ -37,9 +37,9 @@ struct message fuzz_bytes(struct fuzz_input *input, size_t count)
 
 /* ---- The stream ---- */
 
-ssize_t __wrap_readv(int fd, const struct iovec *iov, int count);
+ssize_t __wrap_socket_receive(int fd, const struct iovec *iov, int count);
 
-ssize_t __wrap_readv(int fd, const struct iovec *iov, int count)
+ssize_t __wrap_socket_receive(int fd, const struct iovec *iov, int count)
 {
     size_t copied = 0;
     (void)fd;
