@@ -106,10 +106,12 @@ static int open_file(int folder, const char *name)
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+    int known = fstat(fd, &status);
+    if (known == 0 && S_ISREG(status.st_mode))
         return fd;
-    close(fd);
-    errno = ENXIO;
+    close_keeping_errno(fd);
+    if (known == 0)
+        errno = ENXIO;
     return -1;
 }
 
@@ -130,17 +132,28 @@ static int try_file(struct maildir *maildir, const struct maildir_message *messa
     return result;
 }
 
-/* Looks for the message's unique name in a folder. */
+/* The name of the file in a folder that has a message's unique name. NULL with errno. */
+static char *look_for(DIR *directory, const char *wanted)
+{
+    const struct dirent *entry;
+    while (errno = 0, (entry = readdir(directory)) != NULL)
+        if (compare_names(entry->d_name, wanted) == 0)
+            return strdup(entry->d_name);
+    if (errno == 0)
+        errno = ENOENT;
+    return NULL;
+}
+
+/* Looks for a message in a folder. False with errno, which is ENOENT if it is not there. */
 static bool find_in(struct maildir *maildir, struct maildir_message *message, const char *folder)
 {
     DIR *directory = list_folder(maildir, folder);
-    char *name = NULL;
     if (directory == NULL)
         return false;
-    for (struct dirent *entry; name == NULL && (entry = readdir(directory)) != NULL;)
-        if (compare_names(entry->d_name, message->name) == 0)
-            name = strdup(entry->d_name);
+    char *name = look_for(directory, message->name);
+    int error = errno;
     closedir(directory);
+    errno = error;
     if (name == NULL)
         return false;
     free(message->name);
@@ -156,9 +169,8 @@ static int act_on_file(struct maildir *maildir, struct maildir_message *message,
     int result = try_file(maildir, message, act);
     if (result >= 0 || errno != ENOENT)
         return result;
-    if (find_in(maildir, message, in_cur) || find_in(maildir, message, in_new))
+    if (find_in(maildir, message, in_cur) || (errno == ENOENT && find_in(maildir, message, in_new)))
         return try_file(maildir, message, act);
-    errno = ENOENT;
     return -1;
 }
 
@@ -228,8 +240,9 @@ static bool measure(int fd, uint64_t *octets)
     unsigned char sent[POP3_TEXT_SIZE(PIECE) + POP3_TEXT_END_SIZE];
     struct pop3_text text = {0};
     ssize_t length;
-    while ((length = read(fd, piece, sizeof(piece))) > 0)
-        pop3_text_add(&text, piece, (size_t)length, sent);
+    while ((length = read(fd, piece, sizeof(piece))) > 0 || (length < 0 && errno == EINTR))
+        if (length > 0)
+            pop3_text_add(&text, piece, (size_t)length, sent);
     pop3_text_end(&text, sent);
     *octets = text.octets;
     return length == 0;
