@@ -31,6 +31,7 @@
  *   pipe refuses, for instance, is no loss; one that an empty pipe refused would be, and no system
  *   does that.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -45,8 +46,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -77,23 +80,12 @@ static const struct {
     const char *name;
     int number;
 } error_names[] = {
-    {"SHORT", SHORT},
-    {"EINTR", EINTR},
-    {"EAGAIN", EAGAIN},
-    {"EMFILE", EMFILE},
-    {"ENFILE", ENFILE},
-    {"ENOMEM", ENOMEM},
-    {"ENOBUFS", ENOBUFS},
-    {"ENOSPC", ENOSPC},
-    {"EIO", EIO},
-    {"EACCES", EACCES},
-    {"EPIPE", EPIPE},
-    {"EPROTO", EPROTO},
-    {"ENOTCONN", ENOTCONN},
-    {"ETIMEDOUT", ETIMEDOUT},
-    {"EADDRINUSE", EADDRINUSE},
-    {"ECONNRESET", ECONNRESET},
-    {"ECONNABORTED", ECONNABORTED},
+    {"SHORT", SHORT},           {"EINTR", EINTR},           {"EAGAIN", EAGAIN},
+    {"EMFILE", EMFILE},         {"ENFILE", ENFILE},         {"ENOMEM", ENOMEM},
+    {"ENOBUFS", ENOBUFS},       {"ENOSPC", ENOSPC},         {"EIO", EIO},
+    {"EACCES", EACCES},         {"ENOLCK", ENOLCK},         {"EPIPE", EPIPE},
+    {"EPROTO", EPROTO},         {"ENOTCONN", ENOTCONN},     {"ETIMEDOUT", ETIMEDOUT},
+    {"EADDRINUSE", EADDRINUSE}, {"ECONNRESET", ECONNRESET}, {"ECONNABORTED", ECONNABORTED},
 };
 
 enum { ERROR_NAMES = sizeof(error_names) / sizeof(error_names[0]) };
@@ -364,6 +356,20 @@ WRAP(void *, realloc, (void *block, size_t size))
     return __real_realloc(block, size);
 }
 
+WRAP(void *, reallocarray, (void *block, size_t count, size_t size))
+{
+    FAILS("reallocarray", ENOMEM);
+    FAIL_WITH(NULL)
+    return __real_reallocarray(block, count, size);
+}
+
+WRAP(char *, strdup, (const char *text))
+{
+    FAILS("strdup", ENOMEM);
+    FAIL_WITH(NULL)
+    return __real_strdup(text);
+}
+
 /* These two return the error instead of leaving it in errno. */
 WRAP(int, pthread_attr_init, (pthread_attr_t * attributes))
 {
@@ -409,7 +415,7 @@ WRAP(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 
 WRAP(ssize_t, read, (int fd, void *data, size_t size))
 {
-    FAILS("read", EINTR, SHORT);
+    FAILS("read", EINTR, SHORT, EIO);
     FAIL_WITH(-1)
     return __real_read(fd, data, error == SHORT && size > 1 ? 1 : size);
 }
@@ -441,6 +447,68 @@ WRAP(ssize_t, sendfile, (int to, int from, off_t *offset, size_t count))
     FAILS("sendfile", EPIPE, EINTR, SHORT, EAGAIN, ECONNRESET, EIO);
     FAIL_WITH(-1)
     return __real_sendfile(to, from, offset, error == SHORT && count > 1 ? 1 : count);
+}
+
+/* ---- Files ---- */
+
+WRAP(ssize_t, pread, (int fd, void *data, size_t size, off_t offset))
+{
+    FAILS("pread", EIO, EINTR, SHORT);
+    FAIL_WITH(-1)
+    return __real_pread(fd, data, error == SHORT && size > 1 ? 1 : size, offset);
+}
+
+WRAP(int, openat, (int folder, const char *name, int flags, ...))
+{
+    FAILS("openat", EMFILE, ENFILE, ENOMEM, EIO);
+    FAIL_WITH(-1)
+    va_list rest;
+    va_start(rest, flags);
+    int mode = (flags & O_CREAT) != 0 ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return __real_openat(folder, name, flags, mode);
+}
+
+WRAP(int, fstat, (int fd, struct stat *status))
+{
+    FAILS("fstat", EIO, ENOMEM);
+    FAIL_WITH(-1)
+    return __real_fstat(fd, status);
+}
+
+WRAP(DIR *, fdopendir, (int fd))
+{
+    FAILS("fdopendir", ENOMEM);
+    FAIL_WITH(NULL)
+    return __real_fdopendir(fd);
+}
+
+WRAP(struct dirent *, readdir, (DIR * folder))
+{
+    FAILS("readdir", EIO);
+    FAIL_WITH(NULL)
+    return __real_readdir(folder);
+}
+
+WRAP(FILE *, fopen, (const char *path, const char *mode))
+{
+    FAILS("fopen", EMFILE, ENFILE, ENOMEM, EACCES);
+    FAIL_WITH(NULL)
+    return __real_fopen(path, mode);
+}
+
+WRAP(int, flock, (int fd, int operation))
+{
+    FAILS("flock", ENOLCK);
+    FAIL_WITH(-1)
+    return __real_flock(fd, operation);
+}
+
+WRAP(int, unlinkat, (int folder, const char *name, int flags))
+{
+    FAILS("unlinkat", EIO, EACCES);
+    FAIL_WITH(-1)
+    return __real_unlinkat(folder, name, flags);
 }
 
 /* ---- Descriptors ---- */
