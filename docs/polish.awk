@@ -5,6 +5,7 @@
 # - the number of each line of code leads to it: in a listing to itself, in an excerpt to the listing,
 # - in what a console shows, the commands stand out,
 # - tables and code that are too wide scroll for themselves,
+# - the cells of a table know what their column is,
 # - a text with several headings begins with a list of them,
 # - pictures are images, in which the reader's choice of light or dark holds.
 #
@@ -74,6 +75,25 @@ open_table && /<\/table>/ {
 /<table class="(markdownTable|memberdecls|doxtable|fieldtable)"/ {
     sub(/<table class="(markdownTable|memberdecls|doxtable|fieldtable)"[^>]*>/, "<div class=\"wide\" tabindex=\"0\">&")
     open_table = 1
+}
+
+# Each cell of a table knows its column's head, for where the columns do not fit beside each other.
+/<th class="markdownTableHead[A-Za-z]*">/ {
+    columns = split($0, head, /<th class="markdownTableHead[A-Za-z]*"> */)
+    for (i = 2; i <= columns; i++) {
+        gsub(/<[^>]*>/, "", head[i])
+        gsub(/^ +| +$/, "", head[i])
+        gsub(/"/, "", head[i])
+    }
+}
+/<td class="markdownTableBody[A-Za-z]*">/ {
+    cells = split($0, cell, /<td class="markdownTableBody[A-Za-z]*"> */)
+    $0 = cell[1]
+    for (i = 2; i <= cells; i++) {
+        sub(/ +<\/td>/, "</td>", cell[i])
+        $0 = $0 "<td" (i <= columns && head[i] != "" && cell[i] !~ /^<\/td>/ ? \
+            " data-head=\"" head[i] "\"" : "") ">" cell[i]
+    }
 }
 
 # A file of its own the top README.md is not.
