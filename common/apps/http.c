@@ -298,8 +298,9 @@ static void read_head(struct http_connection *connection, struct message head)
         return;
     }
     request->closes = true; /* a body that is not going to be read, or nobody knows */
-    if (connection->status == HTTP_OK && request->body > room)
-        connection->status = HTTP_BODY_TOO_LARGE;
+    bool is_for_file = request->method == HTTP_METHOD_GET || request->method == HTTP_METHOD_HEAD;
+    if (connection->status == HTTP_OK && !request->waits && is_for_file)
+        connection->status = HTTP_BODY_TOO_LARGE; /* others hear that they are not allowed at all */
 }
 
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,

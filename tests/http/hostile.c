@@ -1,0 +1,356 @@
+/*
+ * Clients that mean no good, or cannot do better: silent, slow, endless, curious. The numbers are
+ * those of the cases that every server here has to survive.
+ */
+#include "site.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(http_hostile, .timeout = 120);
+
+#define HOST "Host: test\r\n"
+
+static struct reply reply;
+
+/* ---- time ---- */
+
+static const char *const halves[] = {
+    "G",
+    "GET /page.txt HTTP/1.1\r\n",
+    "GET /page.txt HTTP/1.1\r\nHost: te",
+    "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 10\r\n\r\n123",
+};
+enum { HALVES = sizeof halves / sizeof halves[0] };
+
+Test(http_hostile, case_14_half_a_request_and_then_silence)
+{
+    int fds[HALVES];
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --request-timeout 0.5 --idle-timeout 0");
+    double begin = test_now();
+    for (int i = 0; i < HALVES; i++) {
+        fds[i] = client_connect(&server);
+        client_send_text(fds[i], halves[i]);
+    }
+    for (int i = 0; i < HALVES; i++) {
+        reply_take(fds[i], &reply, false);
+        cr_assert_eq(reply.status, 408, "`%s`: %d", halves[i], reply.status);
+        cr_assert_str_eq(reply_field(&reply, "Connection"), "close");
+        client_expect_end(fds[i]);
+        client_close(fds[i]);
+    }
+    cr_assert_geq(test_now() - begin, 0.45, "after %.2f s", test_now() - begin);
+    cr_assert_eq(server_counter(&server, "timed_out"), HALVES);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* Each byte is activity, so the idle timeout alone would never end it. */
+Test(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period)
+{
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --request-timeout 1 --idle-timeout 0.8");
+    int head = client_connect(&server);
+    int body = client_connect(&server);
+    client_send_text(head, "GET /page.txt HTTP/1.1\r\n" HOST "X: ");
+    client_send_text(body, "GET / HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\n");
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!test_await(head, POLLIN, test_now() + 0.1) ||
+           !test_await(body, POLLIN, test_now() + 0.1)) {
+        cr_assert_lt(test_now(), end, "still there");
+        client_try_send(head, "x", 1, test_now());
+        client_try_send(body, "x", 1, test_now());
+    }
+    reply_take(head, &reply, false);
+    expect_status(&reply, 408);
+    reply_take(body, &reply, false);
+    expect_status(&reply, 408);
+    client_close(head);
+    client_close(body);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* Between requests there is nothing to answer to: case 16, the idle timeout fires again. */
+Test(http_hostile, case_16_a_connection_that_is_kept_alive_for_nothing)
+{
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --request-timeout 30 --idle-timeout 0.5");
+    int fd = client_connect(&server);
+    expect_goes_on(fd);
+    client_expect_end(fd);
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* Each of these takes less than the limit, all of them together take more. */
+Test(http_hostile, the_time_of_a_request_ends_with_it)
+{
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --request-timeout 1 --idle-timeout 0");
+    int fd = client_connect(&server);
+    for (int i = 0; i < 4; i++) {
+        client_send_text(fd, "GET /page.txt HTTP/1.1\r\n");
+        test_pause_ms(300);
+        reply = *ask(fd, HOST "\r\n");
+        expect_status(&reply, 200);
+    }
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* ---- size ---- */
+
+/* Sends a beginning and then one byte for ever; what is answered, and how much it took. */
+static size_t send_endless(int fd, const char *beginning, char filler)
+{
+    enum { MOST = 64 << 20 };
+    static char block[65536];
+    memset(block, filler, sizeof block);
+    client_send_text(fd, beginning);
+    return client_push(fd, block, sizeof block, MOST, 1000);
+}
+
+Test(http_hostile, case_17_a_line_and_a_head_without_end)
+{
+    static const struct {
+        const char *beginning;
+        char filler;
+        int status;
+    } endless[] = {
+        {"GET /", 'a', 414},
+        {"", 'a', 414},
+        {"GET / HTTP/1.1\r\n" HOST "X: ", 'a', 431},
+        {"GET / HTTP/1.1\r\n" HOST, 'X', 431},
+        {"\r\n", '\r', 414},
+    };
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --idle-timeout 1");
+    for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
+        int fd = client_connect(&server);
+        long before = probe_resident_kib(server.pid);
+        send_endless(fd, endless[i].beginning, endless[i].filler);
+        long after = probe_resident_kib(server.pid);
+        reply_take(fd, &reply, false);
+        cr_assert_eq(reply.status, endless[i].status, "`%s`: %d", endless[i].beginning,
+                     reply.status);
+        cr_assert(probe_sanitized() || after - before < 2048, "`%s`: %ld KiB more",
+                  endless[i].beginning, after - before);
+        client_close(fd);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+Test(http_hostile, case_17_the_longest_line_that_is_allowed)
+{
+    enum { MOST = 8192 };
+    static char request[MOST + 64];
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, "");
+    for (int more = 0; more <= 1; more++) {
+        size_t length = MOST + (size_t)more;
+        int fd = client_connect(&server);
+        memset(request, 'a', sizeof request);
+        memcpy(request, "GET /page.txt?", 14);
+        snprintf(request + length - 9, 64, " HTTP/1.1\r\n" HOST "\r\n");
+        client_send_text(fd, request);
+        reply_take(fd, &reply, false);
+        cr_assert_eq(reply.status, more ? 414 : 200, "%d more: %d", more, reply.status);
+        client_close(fd);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+Test(http_hostile, case_17_the_longest_head_that_is_allowed)
+{
+    enum { MOST = 502 }; /* --max-line and the two bytes of a line's end */
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --max-line 500");
+    for (int more = 0; more <= 1; more++) {
+        char request[2 * MOST];
+        int length = snprintf(request, sizeof request, "GET /page.txt HTTP/1.1\r\n" HOST "X: ");
+        int fd = client_connect(&server);
+        memset(request + length, 'x', sizeof request - (size_t)length);
+        snprintf(request + MOST - 4 + more, 8, "\r\n\r\n");
+        client_send_text(fd, request);
+        reply_take(fd, &reply, false);
+        cr_assert_eq(reply.status, more ? 431 : 200, "%d more: %d", more, reply.status);
+        client_close(fd);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+Test(http_hostile, case_18_lengths_and_nul_bytes)
+{
+    static const char *const lengths[] = {"-1",  "+1",  "1,1", "0x1",
+                                          "1 1", "one", "",    "99999999999999999999"};
+    static const char nul[] = "GET /page.txt\0 HTTP/1.1\r\n" HOST "\r\n";
+    static const char nul_in_field[] = "GET /page.txt HTTP/1.1\r\n" HOST "X: \0\r\n\r\n";
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, "");
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        char fields[128];
+        int fd = client_connect(&server);
+        snprintf(fields, sizeof fields, "Content-Length: %s\r\n", lengths[i]);
+        int status = get(fd, "/page.txt", fields)->status;
+        cr_assert_eq(status, 400, "`%s`: %d", lengths[i], status);
+        client_expect_end(fd);
+        client_close(fd);
+    }
+    int fd = client_connect(&server);
+    client_send(fd, nul, sizeof nul - 1);
+    reply_take(fd, &reply, false);
+    expect_status(&reply, 400);
+    client_close(fd);
+    fd = client_connect(&server);
+    client_send(fd, nul_in_field, sizeof nul_in_field - 1);
+    reply_take(fd, &reply, false);
+    expect_status(&reply, 400);
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* ---- curiosity ---- */
+
+Test(http_hostile, nothing_leads_outside)
+{
+    static const char *const targets[] = {
+        "/../secret",
+        "/folder/../../secret",
+        "/./../secret",
+        "/..",
+        "/.",
+        "/%2e%2e/secret",
+        "/%2E%2E/secret",
+        "/.%2e/secret",
+        "/%2e./secret",
+        "/..%2fsecret",
+        "/..%2Fsecret",
+        "/%2e%2e%2fsecret",
+        "/folder%2f..%2f..%2fsecret",
+        "/..\\secret",
+        "/..%5csecret",
+        "/%5c..%5csecret",
+        "/..%c0%afsecret",
+        "/%c0%ae%c0%ae/secret",
+        "/%e0%80%ae%e0%80%ae/secret",
+        "/%252e%252e/secret",
+        "/..%252fsecret",
+        "/%u002e%u002e/secret",
+        "//../secret",
+        "///../secret",
+        "/folder/..;/secret",
+        "/link",
+        "/linked/secret",
+        "/linked",
+        "/linked/",
+        "/all/etc/passwd",
+        "/deep/../link",
+        "//etc/passwd",
+        "/%2fetc/passwd",
+        "//////etc/passwd",
+        "/page.txt/../../secret",
+        "/%00/../secret",
+        "/page.txt%00",
+        "/%00",
+        "/..%00/secret",
+        "http://test/../secret",
+        "http://test//../secret",
+        "http://../secret",
+        "/.hidden",
+        "/folder/.hidden",
+        "/proc/self/environ",
+        "/..?/secret",
+        "/?../../secret",
+        "/~root",
+        "/-",
+        "/%20",
+    };
+    struct site site = site_open();
+    char link[256];
+    site_add(&site, ".hidden", SITE_SECRET, strlen(SITE_SECRET));
+    site_add(&site, "folder/.hidden", SITE_SECRET, strlen(SITE_SECRET));
+    snprintf(link, sizeof link, "%s/secret", site.top);
+    cr_assert_eq(symlink(link, site_path(&site, "link")), 0);
+    cr_assert_eq(symlink(site.top, site_path(&site, "linked")), 0);
+    cr_assert_eq(symlink("/", site_path(&site, "all")), 0);
+    struct server_process server = site_serve(&site, "");
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        int fd = client_connect(&server);
+        const struct reply *answer = get(fd, targets[i], "Connection: close\r\n");
+        size_t got = answer->got;
+        bool index = answer->status == 200 && got == 10;
+        cr_expect(index || answer->status == 400 || answer->status == 403 || answer->status == 404,
+                  "%s: %d", targets[i], answer->status);
+        cr_expect_null(memmem(answer->body, got, SITE_SECRET, strlen(SITE_SECRET)), "%s",
+                       targets[i]);
+        cr_expect_null(memmem(answer->body, got, "root:", 5), "%s", targets[i]);
+        client_close(fd);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* ---- too many ---- */
+
+/**
+ * Clients that each hold a connection and, if he can, a file, until there are no descriptors left;
+ * beside one that holds a connection alone, or not. How many got their file, and how many an error.
+ */
+static void use_up_descriptors(const struct site *site, bool odd, int *served, int *refused)
+{
+    enum { DESCRIPTORS = 60, CLIENTS = 40 };
+    int fds[CLIENTS];
+    struct server_process server = server_start_limited(
+        (struct server_limits){.descriptors = DESCRIPTORS}, "--app http --root %s", site->root);
+    int idle = odd ? client_connect(&server) : -1;
+    for (int i = 0; i < CLIENTS; i++) {
+        size_t got;
+        char head[13] = "";
+        fds[i] = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        client_send_text(fds[i], "GET /large.bin HTTP/1.1\r\n" HOST "\r\n");
+        client_try_receive(fds[i], head, 12, test_now() + test_deadline_ms() / 1000.0, &got);
+        *served += strcmp(head, "HTTP/1.1 200") == 0;
+        *refused += strcmp(head, "HTTP/1.1 503") == 0;
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_reset(fds[i]);
+    }
+    if (odd) {
+        client_close(idle);
+    }
+    server_await_counter(&server, "closed", *served + *refused);
+    int fd = client_connect(&server);
+    expect_goes_on(fd);
+    client_close(fd);
+    server_stop(&server);
+}
+
+/* If the connection takes the last one, there is an answer, and the connection's is free again. */
+Test(http_hostile, without_a_free_descriptor_a_file_is_not_served_now)
+{
+    struct site site = site_open();
+    site_add_sparse(&site, "large.bin", 8 << 20);
+    int refused = 0;
+    for (int odd = 0; odd <= 1; odd++) {
+        int served = 0;
+        int refused_here = 0;
+        use_up_descriptors(&site, odd, &served, &refused_here);
+        cr_assert_gt(served, 5, "%d served", served);
+        refused += refused_here;
+    }
+    cr_assert_gt(refused, 0);
+    site_close(&site);
+}
