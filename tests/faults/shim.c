@@ -430,7 +430,7 @@ WRAP(ssize_t, write, (int fd, const void *data, size_t size))
 
 WRAP(ssize_t, recv, (int fd, void *data, size_t size, int flags))
 {
-    FAILS("recv", ECONNRESET, EINTR, SHORT, EAGAIN);
+    FAILS("recv", ECONNRESET, EINTR, SHORT, EAGAIN, ETIMEDOUT, ENOMEM);
     FAIL_WITH(-1)
     return __real_recv(fd, data, error == SHORT && size > 1 ? 1 : size, flags);
 }

@@ -7,7 +7,7 @@
  * the run where they differ.
  *
  * Rules:
- * - readv(2) is wrapped at link time: a fill of an input queue takes its bytes from fuzz_stream.
+ * - What an input queue is filled by is wrapped at link time: it takes its bytes from fuzz_stream.
  * - Nothing is kept from one input to the next.
  */
 #ifndef TESTS_FUZZ_H
@@ -45,7 +45,7 @@ uint8_t fuzz_byte(struct fuzz_input *input);
 /** The next count bytes, or as many as there are. */
 struct message fuzz_bytes(struct fuzz_input *input, size_t count);
 
-/** What the next readv(2) finds: as much as it has room for, then EAGAIN, or the end if it says
+/** What the next fill finds: as much as it has room for, then EAGAIN, or the end if it says
  * so. */
 struct fuzz_stream {
     const uint8_t *data;
