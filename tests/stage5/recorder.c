@@ -139,6 +139,8 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     } else if (begins(message, "switch")) {
         recorder->other->life = recorder->life;
         channel_set_handler(facade, &recorder->other->handler);
+    } else if (begins(message, "wake")) {
+        channel_modify_interest(recorder_facade(recorder->other), SELECT_READ, SELECT_NOTHING);
     } else {
         check_number(recorder, message);
         channel_enqueue(facade, message);

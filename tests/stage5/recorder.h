@@ -9,6 +9,7 @@
  *   suspend         wants to hear of no more input
  *   big N           answers with N bytes and a line end
  *   switch          gives the connection to the handler `other`
+ *   wake            has the connection of `other` hear of input again
  *   anything else   is answered with itself; with a number in it, numbers have to go up by one
  *
  * Rules:
@@ -24,7 +25,7 @@
 
 struct recorder {
     struct input_handler handler; /* first */
-    struct recorder *other;       /* for `switch` */
+    struct recorder *other;       /* for `switch` and `wake` */
     bool close_in_starting;
     bool fails_always; /* whatever the message is */
 
