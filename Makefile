@@ -337,6 +337,23 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 test-lab: $(addprefix $(OUT)/tests/,$(filter conformance chat,$(SUITES)) $(GRADED)) all
 	@tests/run.sh 'labs=BUILD=$(BUILD) tests/lab.sh $(STAGE)'
 
+## test-exercise STAGE=N [SIZE=small] [SERVER=path]: test what you have made of an exercise
+.PHONY: test-exercise
+EXERCISES := $(if $(wildcard tests/exercises/*.c),$(OUT)/tests/exercises)
+$(EXERCISES): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) $(LIBRARY) tests/% Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+test-exercise: $(EXERCISES) $(if $(SERVER),,$(OUT)/$(call stage,$(STAGE)))
+	$(if $(STAGE),,$(error test-exercise: say which: make test-exercise STAGE=2 SIZE=small))@ \
+	    CRITERION_TEST_PATTERN='exercise_stage$(STAGE)/$(SIZE)*' \
+	    tests/run.sh 'exercise=SERVER="$(call server,$(STAGE))" $(GATE) $(EXERCISES)'
+
+## test-exercises: show that each of their tests fails before, and passes with a solution
+.PHONY: test-exercises
+test-exercises: $(EXERCISES) all
+	@tests/run.sh 'exercises=BUILD=$(BUILD) tests/exercises/run.sh'
+
 ## test-docs: show that what the documents show is what happens
 .PHONY: test-docs
 test-docs: all test-build
