@@ -179,6 +179,15 @@ int maildir_open_message(struct maildir *maildir, struct maildir_message *messag
     return act_on_file(maildir, message, open_file);
 }
 
+ssize_t maildir_read(int file, unsigned char *to, size_t size)
+{
+    ssize_t length;
+    do
+        length = read(file, to, size);
+    while (length < 0 && errno == EINTR);
+    return length;
+}
+
 bool maildir_remove_deleted(struct maildir *maildir)
 {
     bool all = true;
@@ -240,9 +249,8 @@ static bool measure(int fd, uint64_t *octets)
     unsigned char sent[POP3_TEXT_SIZE(PIECE) + POP3_TEXT_END_SIZE];
     struct pop3_text text = {0};
     ssize_t length;
-    while ((length = read(fd, piece, sizeof(piece))) > 0 || (length < 0 && errno == EINTR))
-        if (length > 0)
-            pop3_text_add(&text, piece, (size_t)length, sent);
+    while ((length = maildir_read(fd, piece, sizeof(piece))) > 0)
+        pop3_text_add(&text, piece, (size_t)length, sent);
     pop3_text_end(&text, sent);
     *octets = text.octets;
     return length == 0;

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
     /** What RFC 1939 allows in a unique identifier, with the closing zero. */
@@ -55,6 +56,9 @@ void maildir_close(struct maildir *maildir);
 
 /** Opens a message for reading. A descriptor, the caller's; or -1 with errno. */
 int maildir_open_message(struct maildir *maildir, struct maildir_message *message);
+
+/** Reads on in a message that was opened. How many bytes; 0 at its end; -1 with errno. */
+ssize_t maildir_read(int file, unsigned char *to, size_t size);
 
 /** Removes the messages that are marked as deleted. False if some could not be removed. */
 bool maildir_remove_deleted(struct maildir *maildir);

@@ -100,10 +100,7 @@ static bool send_message_piece(struct pop3_session *session)
 {
     unsigned char piece[PIECE];
     unsigned char sent[POP3_TEXT_SIZE(PIECE) + POP3_TEXT_END_SIZE];
-    ssize_t got;
-    do
-        got = read(session->file, piece, sizeof(piece));
-    while (got < 0 && errno == EINTR);
+    ssize_t got = maildir_read(session->file, piece, sizeof(piece));
     if (got < 0)
         return break_off(session);
     size_t wanted = pop3_top_take(&session->top, piece, (size_t)got);
