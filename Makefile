@@ -326,6 +326,17 @@ test-cases:
 	@tests/cases.sh --list
 	@tests/run.sh 'cases=tests/cases.sh'
 
+## withstands: run every test of the forty cases for every stage, and write docs/withstands.md's table
+.PHONY: withstands
+withstands: all test-build $$(PEERS) $$(filter %/raw_epoll %/raw_threads,$$(BENCH_TOOLS))
+	@OUT=$(OUT) tests/withstands.sh $(STAGES)
+
+## coverage: which lines of the servers no test has run; builds and runs everything once more
+.PHONY: coverage
+coverage:
+	@tests/need.sh gcov 'command -v gcov' gcc
+	@tests/coverage.sh $(BUILD)/coverage test-common $(STAGE_TESTS) test-faults
+
 ## test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck
 test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
@@ -447,7 +458,7 @@ test-bench: all $(need_bench)
 # ---- fuzzing -----------------------------------------------------------------------------------
 
 # libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
-# from what the target gives it (--wrap).
+# what the target gives it (--wrap).
 FUZZ := $(BUILD)/fuzz
 FUZZ_CC := clang
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
