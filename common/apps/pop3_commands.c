@@ -30,12 +30,12 @@ static const char *skip_spaces(const char *text)
     return text + strspn(text, " ");
 }
 
-/* Reads a number, which a space or the end follows, and moves on. What is too large is the most. */
+/* Reads a number and moves on, to whatever follows it. What is too large is the most there is. */
 static bool take_number(const char **text, uint64_t *number)
 {
     const char *digit = skip_spaces(*text);
     size_t length = strspn(digit, "0123456789");
-    if (length == 0 || (digit[length] != ' ' && digit[length] != '\0'))
+    if (length == 0)
         return false;
     *number = 0;
     for (*text = digit + length; digit < *text; digit++) {
