@@ -124,17 +124,27 @@ void selector_cancel(struct selection_key *key)
     mutex_unlock(&selector->lock);
 }
 
+/* Whether the kernel would not report all that the interest asks for. */
+static bool has_to_grow(const struct selection_key *key, unsigned interest)
+{
+    bool ends = (key->watched & SELECT_ONCE) != 0 && (interest & SELECT_ONCE) == 0;
+    return (interest & ~(unsigned)key->watched) != 0 || (ends && interest != SELECT_NOTHING);
+}
+
 int selector_interest(struct selection_key *key, unsigned interest)
 {
     struct selector *selector = key->selector;
     int result = 0;
+    if (interest == SELECT_ONCE)
+        interest = SELECT_NOTHING;
     mutex_lock(&selector->lock);
     key->interest = (uint8_t)interest;
-    if ((interest & ~(unsigned)key->watched) != 0)
+    if (has_to_grow(key, interest))
         result = watch(selector, key, interest);
     if (result != 0)
         key->interest = SELECT_NOTHING;
-    if ((key->ready & key->interest) == 0)
+    key->ready &= key->interest;
+    if (key->ready == 0)
         deselect(selector, key);
     mutex_unlock(&selector->lock);
     return result;
@@ -162,6 +172,8 @@ static void select_key(struct selector *selector, const struct ready_event *even
         watch(selector, key, key->interest);
         return;
     }
+    if (key->interest & SELECT_ONCE)
+        key->interest = SELECT_NOTHING;
     selector->selected[selector->selected_count++] = key;
     key->selected = (uint32_t)selector->selected_count;
 }

@@ -25,7 +25,9 @@
  *   that the next read or write finds out.
  * - A change of interest costs a system call only where the kernel's view has to grow. Interest
  *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
- *   only; taking it away for the time of a reply and putting it back costs nothing at all.
+ *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no
+ *   such event comes in between. Where one surely does, SELECT_ONCE costs one call instead of two:
+ *   the kernel forgets the interest when it reports the event.
  */
 #ifndef COMMON_SELECTOR_H
 #define COMMON_SELECTOR_H
@@ -35,11 +37,12 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/** What a key can be interested in and ready for. Bits. */
+/** What a key can be interested in and ready for, and for how long. Bits. */
 enum selection {
     SELECT_NOTHING = 0,
     SELECT_READ = 1,  /* a read will not block: data, a new connection, end of stream or an error */
     SELECT_WRITE = 2, /* a write will not block: room in the send buffer, or an error */
+    SELECT_ONCE = 4,  /* with others: the interest ends when the key is selected */
 };
 
 struct selector;
@@ -54,7 +57,7 @@ struct selection_key {
     uint32_t selected; /* place among the selected keys, plus one; 0: not selected */
     uint8_t interest;  /* what the owner wants to hear of */
     uint8_t watched;   /* what the kernel has been told to watch */
-    uint8_t ready;     /* what the last select found */
+    uint8_t ready;     /* what the last select found, as far as it is still wanted */
 };
 
 enum {

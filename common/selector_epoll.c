@@ -55,6 +55,8 @@ static int epoll_watch(void *state, struct selection_key *key, unsigned watch)
         event.events |= EPOLLIN;
     if (watch & SELECT_WRITE)
         event.events |= EPOLLOUT;
+    if (watch & SELECT_ONCE)
+        event.events |= EPOLLONESHOT;
 
     /* An event mask of 0 would still report errors, for ever: out of sight is out of the set. */
     int operation = EPOLL_CTL_MOD;
@@ -95,8 +97,10 @@ static int epoll_wait_events(void *state, struct ready_event *events, size_t cap
     for (int i = 0; i < count; i++) {
         if (found[i].data.ptr == NULL)
             continue; /* the wakeup: it has done its work by ending the wait */
-        events[used].key = found[i].data.ptr;
-        events[used++].ready = ready_of(found[i].events);
+        struct selection_key *key = found[i].data.ptr;
+        if (key->watched & SELECT_ONCE)
+            key->watched = SELECT_ONCE; /* still in the set, and watched for nothing */
+        events[used++] = (struct ready_event){key, ready_of(found[i].events)};
     }
     return used;
 }

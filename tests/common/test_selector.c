@@ -419,6 +419,68 @@ static void sleeps_after_one_event_at_most(struct bench *bench)
     check((test_now() - began) * 1000 >= 2 * QUIET_MS - 1);
 }
 
+/* Nothing is selected any more. One event that nobody wants may still end a select. */
+static void is_over(struct bench *bench)
+{
+    check(poll_now(bench) == 0);
+    select_sleeps(bench);
+}
+
+SELECTOR_TEST(interest_for_once_ends_when_the_key_is_selected)
+{
+    struct selection_key key;
+    watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_ONCE);
+    select_sleeps(bench);
+    put(bench->ends[0], "x", 1);
+    for (int i = 0; i < 3; i++) {
+        check(selected_only(bench, select_at_once(bench), &key, SELECT_READ));
+        check(key.interest == SELECT_NOTHING);
+        is_over(bench);
+        check(selector_interest(&key, SELECT_READ | SELECT_ONCE) == 0);
+    }
+    selector_cancel(&key);
+}
+
+SELECTOR_TEST(interest_for_once_ends_for_all_that_was_wanted)
+{
+    struct selection_key key;
+    watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_WRITE | SELECT_ONCE);
+    check(selected_only(bench, select_at_once(bench), &key, SELECT_WRITE));
+    put(bench->ends[0], "x", 1);
+    is_over(bench);
+    check(selector_interest(&key, SELECT_READ | SELECT_ONCE) == 0);
+    check(selected_only(bench, select_at_once(bench), &key, SELECT_READ));
+    selector_cancel(&key);
+}
+
+SELECTOR_TEST(interest_for_once_can_become_lasting_and_the_other_way_round)
+{
+    struct selection_key key;
+    put(bench->ends[0], "x", 1);
+    watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_ONCE);
+    check(selector_interest(&key, SELECT_READ) == 0);
+    for (int i = 0; i < 3; i++)
+        check(selected_only(bench, select_at_once(bench), &key, SELECT_READ));
+    check(selector_interest(&key, SELECT_READ | SELECT_ONCE) == 0);
+    check(selected_only(bench, select_at_once(bench), &key, SELECT_READ));
+    is_over(bench);
+    check(selector_interest(&key, SELECT_READ) == 0);
+    for (int i = 0; i < 3; i++)
+        check(selected_only(bench, select_at_once(bench), &key, SELECT_READ));
+    selector_cancel(&key);
+}
+
+SELECTOR_TEST(interest_for_once_in_nothing_is_none)
+{
+    struct selection_key key;
+    put(bench->ends[0], "x", 1);
+    watch_fd(bench, &key, bench->ends[1], SELECT_ONCE);
+    select_sleeps(bench);
+    check(selector_interest(&key, SELECT_ONCE) == 0);
+    select_sleeps(bench);
+    selector_cancel(&key);
+}
+
 SELECTOR_TEST(what_is_ready_and_not_wanted_does_not_make_it_spin)
 {
     struct selection_key key;
@@ -534,7 +596,7 @@ SELECTOR_TEST(a_key_that_keeps_some_of_its_interest_after_select_is_delivered)
     watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_WRITE);
     check(poll_now(bench) == 1);
     check(selector_interest(&key, SELECT_WRITE) == 0);
-    check(selector_selected(&bench->selector, 0) == &key);
+    check(selected_only(bench, 1, &key, SELECT_WRITE));
     selector_cancel(&key);
 }
 
@@ -691,12 +753,14 @@ static void compare_selected(struct bench *bench, struct expected_key *all, uint
             (struct expected_key *)(void *)selector_selected(&bench->selector, i);
         cr_assert_eq(found->key.ready, expected_ready(found), "%s, seed %llu, step %d: %u, not %u",
                      name, (unsigned long long)seed, step, found->key.ready, expected_ready(found));
+        if ((found->interest & SELECT_ONCE) != 0)
+            found->interest = SELECT_NOTHING;
     }
 }
 
 static void random_step(struct bench *bench, struct expected_key *one, struct rng *rng)
 {
-    unsigned interest = (unsigned)rng_below(rng, 4);
+    unsigned interest = (unsigned)rng_below(rng, 8);
     if (!one->registered) {
         watch_fd(bench, &one->key, one->fd, interest);
         one->registered = true;
@@ -1252,6 +1316,23 @@ HANDLED_TEST(unwanted_interest_leaves_the_kernels_view_at_the_first_event_and_th
     check(selector_interest(&key, SELECT_READ) == 0);
     check(handled.watches == 3 && key.watched == SELECT_READ);
     check(selected_only(bench, poll_now(bench), &key, SELECT_READ));
+    selector_cancel(&key);
+}
+
+/* What makes it worth having: handed to another thread, which has not read yet, and back. */
+HANDLED_TEST(interest_for_once_changes_the_kernels_view_once_for_each_event)
+{
+    struct selection_key key;
+    put(bench->ends[0], "x", 1);
+    watch_fd(bench, &key, bench->ends[1], SELECT_READ | SELECT_ONCE);
+    int lets_go = strcmp(handled.real->name, "epoll") == 0;
+    for (int i = 1; i < 10; i++) {
+        check(handled.watches == (lets_go ? i : 2 * i - 1));
+        check(selected_only(bench, poll_now(bench), &key, SELECT_READ));
+        check(poll_now(bench) == 0); /* it is still readable */
+        check(poll_now(bench) == 0);
+        check(selector_interest(&key, SELECT_READ | SELECT_ONCE) == 0);
+    }
     selector_cancel(&key);
 }
 
