@@ -8,8 +8,13 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 TestSuite(closing, .timeout = 60);
 
@@ -98,4 +103,37 @@ Test(closing, case_05_each_reply_is_sent_once_or_dropped)
     cr_assert(sent >= all && sent <= received, "%lld bytes received, %lld sent", received, sent);
     free(lines);
     server_stop(&server);
+}
+
+/* Sends lines and throws away what comes back, until the server will have no more of it. */
+static void *send_for_ever(void *argument)
+{
+    const int *client = argument;
+    char lines[4096];
+    char thrown_away[65536];
+    bool open = true;
+    memset(lines, 'x', sizeof lines);
+    for (size_t i = 31; i < sizeof lines; i += 32) {
+        lines[i] = '\n';
+    }
+    while (open && test_await(*client, POLLIN | POLLOUT, test_now() + 30)) {
+        send(*client, lines, sizeof lines, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t got = recv(*client, thrown_away, sizeof thrown_away, MSG_DONTWAIT);
+        open = got > 0 || (got < 0 && errno == EAGAIN);
+    }
+    return NULL;
+}
+
+/* What arrives at the end is answered as far as it goes: it need not end by itself. */
+Test(closing, case_39_one_that_never_stops_sending_does_not_hold_up_the_end)
+{
+    struct server_process server = server_start("--drain-timeout 60");
+    int client = client_connect(&server);
+    pthread_t sender;
+    client_echo(client, "about to begin\n");
+    cr_assert_eq(pthread_create(&sender, NULL, send_for_ever, &client), 0);
+    server_await_counter(&server, "messages", 20000);
+    server_stop(&server);
+    pthread_join(sender, NULL);
+    client_close(client);
 }

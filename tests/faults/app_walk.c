@@ -205,11 +205,21 @@ ParameterizedTest(int *place, case_40_apps, case_40_pop3)
 
 /* ---- HTTP ---- */
 
-static const char http_request[] =
-    "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"
-    "GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n"
-    "GET /none HTTP/1.1\r\nHost: a\r\n\r\n"
-    "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=7-\r\nConnection: close\r\n\r\n";
+static char http_request[8192];
+
+/* The first head is too long for one segment. */
+static void make_request(void)
+{
+    char filler[4501];
+    memset(filler, 'y', sizeof filler - 1);
+    filler[sizeof filler - 1] = '\0';
+    snprintf(http_request, sizeof http_request,
+             "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: %s\r\n\r\n"
+             "GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n"
+             "GET /none HTTP/1.1\r\nHost: a\r\n\r\n"
+             "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=7-\r\nConnection: close\r\n\r\n",
+             filler);
+}
 
 /* The answer at that place: what it carries is the file, as far as it goes; where the next begins.
  */
@@ -261,6 +271,7 @@ ParameterizedTest(int *place, case_40_apps, case_40_http)
     if (!has_applications()) {
         return;
     }
+    make_request();
     snprintf(options, sizeof options, "--app http --root %s/root --send-buffer 65536", folder);
     walk(*place, options, http_request, check_http);
 }

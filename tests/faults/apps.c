@@ -66,6 +66,40 @@ Test(fault_apps, erratum_15_a_handler_that_is_not_used_is_given_back)
                  stats_value(report.errors, "closed", NULL), "%s", report.errors);
 }
 
+/* Each protocol has words for a message that no worker takes, and serves on. */
+static void check_refusal(const char *application, const char *request, const char *refusal)
+{
+    char text[4096];
+    size_t got;
+    faults_plan("pthread_create:1-=EAGAIN", false);
+    struct server_process server = server_start("--workers 1 --app %s --stats", application);
+    faults_switch(&server);
+    int client = client_connect(&server);
+    client_send_text(client, request);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    size_t length = 0;
+    text[0] = '\0';
+    while (strstr(text, refusal) == NULL && test_left_ms(end) > 0 && length + 1 < sizeof text) {
+        client_try_receive(client, text + length, 1, test_now() + 0.2, &got);
+        length += got;
+        text[length] = '\0';
+    }
+    cr_assert_not_null(strstr(text, refusal), "%s, without a worker: `%s`", application, text);
+    faults_switch(&server);
+    client_close(client);
+    fault_end(&server, true, 0, &report);
+}
+
+Test(fault_apps, case_35_each_protocol_tells_that_no_worker_is_there)
+{
+    if (!has_applications()) {
+        return;
+    }
+    check_refusal("chat", "hello\n", "ERR server busy\n");
+    check_refusal("pop3", "NOOP\r\n", "-ERR [SYS/TEMP]");
+    check_refusal("http --root .", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 503 ");
+}
+
 /* A crowd that talks while any allocation and any call may fail. It may lose all, but not hang. */
 static void talk(unsigned long long seed)
 {

@@ -69,6 +69,24 @@ Test(fault_resources, case_20_accept_without_buffers_backs_off)
     check_accept("ENOBUFS");
 }
 
+/*
+ * Whoever waits in a selector for the listener has taken it out meanwhile, and there is no memory
+ * to put it in again either, for a while.
+ */
+Test(fault_resources, case_20_listener_cannot_be_watched_again)
+{
+    int witness;
+    struct server_process server =
+        start_with_witness("accept4:1-2=ENOMEM,epoll_ctl:1-2=ENOMEM", "", &witness);
+    int waiting = client_connect(&server);
+    client_send_text(waiting, "let me in\n");
+    client_echo(witness, "those connected are served\n");
+    client_expect_text(waiting, "let me in\n");
+    client_close(waiting);
+    client_close(witness);
+    fault_end(&server, true, 0, &report);
+}
+
 /* Not even the reserve helps: the system as a whole has no descriptor left. */
 Test(fault_resources, case_20_accept_without_files_in_the_system_backs_off)
 {

@@ -221,9 +221,11 @@ __attribute__((constructor)) static void begin(void)
     atomic_store(&armed, armed_text == NULL || strcmp(armed_text, "0") != 0);
 }
 
+/* What comes after that is no call of the server's, but of those who count and check it. */
 __attribute__((destructor)) static void end(void)
 {
     char line[80];
+    atomic_store(&armed, false);
     snprintf(line, sizeof(line), "faults: calls %ld, injected %ld\n", atomic_load(&calls),
              atomic_load(&injected));
     say(line);
@@ -502,6 +504,20 @@ WRAP(int, flock, (int fd, int operation))
     FAILS("flock", ENOLCK);
     FAIL_WITH(-1)
     return __real_flock(fd, operation);
+}
+
+WRAP(char *, mkdtemp, (char *name))
+{
+    FAILS("mkdtemp", ENOSPC, EACCES);
+    FAIL_WITH(NULL)
+    return __real_mkdtemp(name);
+}
+
+WRAP(int, mkdirat, (int folder, const char *name, mode_t mode))
+{
+    FAILS("mkdirat", ENOSPC, EIO);
+    FAIL_WITH(-1)
+    return __real_mkdirat(folder, name, mode);
 }
 
 WRAP(int, unlinkat, (int folder, const char *name, int flags))
