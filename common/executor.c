@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "thread.h"
+#include "trace.h"
 
 void executor_open(struct executor *executor, const struct executor_settings *settings)
 {
@@ -46,6 +47,14 @@ static struct task *next_task(struct executor *executor) REQUIRES(&executor->loc
     return task;
 }
 
+/* The task's owner may be gone when it has run. */
+static void run_task(struct task *task)
+{
+    trace_event(TRACE_TASK, task->fd, trace_id(task));
+    task->run(task);
+    trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
+}
+
 static void *worker(void *argument)
 {
     struct executor *executor = argument;
@@ -54,7 +63,7 @@ static void *worker(void *argument)
     struct task *task = task_list_remove_first(&executor->first_tasks);
     while (task != NULL) {
         mutex_unlock(&executor->lock);
-        task->run(task);
+        run_task(task);
         mutex_lock(&executor->lock);
         executor->stats.completed++;
         task = next_task(executor);
@@ -75,6 +84,7 @@ static bool start_thread(struct executor *executor, struct task *task, size_t li
     struct executor_stats *stats = &executor->stats;
     if (stats->threads >= limit || thread_start(NULL, worker, executor) != 0)
         return false;
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
     task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
     stats->threads++;
     if (stats->most_threads < stats->threads)
@@ -196,7 +206,7 @@ static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES
 {
     executor->stats.run_by_caller++;
     mutex_unlock(&executor->lock);
-    task->run(task);
+    run_task(task);
     mutex_lock(&executor->lock);
     return true;
 }
@@ -204,6 +214,7 @@ static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES
 static bool drop(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     executor->stats.discarded++;
+    trace_event(TRACE_TASK_DROPPED, task->fd, trace_id(task));
     mutex_unlock(&executor->lock);
     task->dropped(task);
     mutex_lock(&executor->lock);

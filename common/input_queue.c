@@ -1,6 +1,7 @@
 #include "input_queue.h"
 
 #include "sockets.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,6 +112,8 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     int count = offer_room(queue, fresh, queue->limit - queue->length, iov);
     ssize_t received = socket_receive(fd, iov, count);
     int error = errno;
+    if (received >= 0)
+        trace_event(TRACE_RECEIVE, fd, received);
     if (received > 0) {
         fresh = append_used(queue, fresh, (size_t)received);
         queue->length += (uint32_t)received;

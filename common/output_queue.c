@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "file_sender.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -101,6 +102,7 @@ static size_t allowed(const struct output_queue *queue, size_t waiting) REQUIRES
 /* The socket took so many bytes. */
 static void count_written(struct output_queue *queue, size_t written) REQUIRES(&queue->lock)
 {
+    trace_event(TRACE_SEND, queue->fd, (int64_t)written);
     queue->sent += written;
     if (queue->pace.rate != 0)
         pace_spend(&queue->pace, written, clock_ns());

@@ -1,6 +1,7 @@
 #include "selector.h"
 
 #include "selector_provider.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,8 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
             key->selector = NULL;
         }
     }
+    if (result == 0)
+        trace_event(TRACE_REGISTER, fd, (int64_t)interest);
     mutex_unlock(&selector->lock);
     return result;
 }
@@ -138,6 +141,7 @@ int selector_interest(struct selection_key *key, unsigned interest)
     if (interest == SELECT_ONCE)
         interest = SELECT_NOTHING;
     mutex_lock(&selector->lock);
+    trace_event(TRACE_INTEREST, key->fd, (int64_t)interest);
     key->interest = (uint8_t)interest;
     if (has_to_grow(key, interest))
         result = watch(selector, key, interest);
@@ -195,11 +199,13 @@ size_t selector_select(struct selector *selector, int timeout_ms)
 {
     struct ready_event events[SELECTOR_BATCH];
     mutex_lock(&selector->lock);
+    trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, trace_id(selector));
     clear_selected(selector);
     int count = wait_for_events(selector, events, timeout_ms);
     for (int i = 0; i < count; i++)
         select_key(selector, &events[i]);
     size_t selected = selector->selected_count;
+    trace_event(TRACE_SELECTED, TRACE_NO_CONNECTION, (int64_t)selected);
     mutex_unlock(&selector->lock);
     return selected;
 }
@@ -216,7 +222,10 @@ struct selection_key *selector_selected(struct selector *selector, size_t i)
 void selector_wakeup(struct selector *selector)
 {
     atomic_fetch_add_explicit(&selector->wakeups_asked, 1, memory_order_relaxed);
-    if (atomic_exchange(&selector->sleep, CALLED) != ASLEEP)
+    bool asleep = atomic_exchange(&selector->sleep, CALLED) == ASLEEP;
+    trace_event(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION,
+                trace_id(selector));
+    if (!asleep)
         return;
     atomic_fetch_add_explicit(&selector->wakeups_written, 1, memory_order_relaxed);
     selector->provider->wakeup(selector->provider_state);

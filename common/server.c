@@ -1,5 +1,7 @@
 #include "server.h"
 
+#include "trace.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,6 +66,12 @@ static bool read_log_level(const struct option *option, const char *text)
         }
     }
     return false;
+}
+
+static bool read_trace(const struct option *option, const char *text)
+{
+    *(const char **)option->target = strcmp(text, "none") == 0 ? NULL : text;
+    return *text != '\0';
 }
 
 static void add_number(struct options *options, const char *name, const char *value,
@@ -162,6 +170,13 @@ static void add_lesson_options(struct options *options, struct server_settings *
                                          .takes = "one of error, warn, info, debug",
                                          .read = read_log_level,
                                          .target = &settings->log_level});
+    options_add(options, (struct option){.name = "--trace",
+                                         .value = "FILE",
+                                         .standard = "none",
+                                         .help = "write what the threads did to a file at exit",
+                                         .takes = "the name of a file, or none",
+                                         .read = read_trace,
+                                         .target = &settings->trace});
 }
 
 void server_options(struct options *options, struct server_settings *settings, const char *port)
@@ -293,6 +308,8 @@ int server_open(struct server *server, const char *name)
 {
     server->name = name;
     raise_descriptor_limit();
+    if (trace_open(server->settings.trace) != 0)
+        return cannot(server, "write a trace");
     if (open_listeners(server) != 0)
         return -1;
     if (signals_open(&server->signals) != 0) {
@@ -348,4 +365,6 @@ void server_close(struct server *server)
     close_listeners(server);
     signals_close(&server->signals);
     destroy_parts(server);
+    if (trace_close(server->name) != 0)
+        cannot(server, "write the trace");
 }

@@ -46,6 +46,7 @@ struct server_settings {
     uint64_t cost_every;
     enum log_level log_level;
     bool stats;
+    const char *trace; /* the file to write a trace to; NULL: none */
 };
 
 struct server {
@@ -99,7 +100,10 @@ void server_announce(struct server *server, const char *service);
  */
 void server_no_memory(struct server *server, struct counters *counters);
 
-/** Prints the counters if that was asked for, and frees all. No other thread runs any more. */
+/**
+ * Prints the counters and writes the trace if that was asked for, and frees all. No other thread
+ * runs any more.
+ */
 void server_close(struct server *server);
 
 #endif

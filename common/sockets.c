@@ -1,5 +1,7 @@
 #include "sockets.h"
 
+#include "trace.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -123,8 +125,10 @@ static enum accept_result shed(struct listener *listener)
     close(listener->reserve);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     bool nobody = fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (fd >= 0)
+    if (fd >= 0) {
+        trace_accepted(fd);
         socket_turn_away(fd, busy_text);
+    }
     listener->reserve = open_reserve();
     if (nobody) /* EMFILE comes before a look at who waits */
         return ACCEPT_NOTHING;
@@ -152,8 +156,10 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
     do
         *fd = accept4(listener->fd, NULL, NULL, flags | SOCK_CLOEXEC);
     while (*fd < 0 && passes_over(errno));
-    if (*fd >= 0)
+    if (*fd >= 0) {
+        trace_accepted(*fd);
         return ACCEPT_CONNECTION;
+    }
     int error = errno; /* the log may change it */
     if (error == EAGAIN || error == EWOULDBLOCK)
         return ACCEPT_NOTHING;
@@ -176,6 +182,7 @@ void socket_turn_away(int fd, const char *text)
     send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
     socket_discard(fd); /* unread bytes would turn the close into a reset, and the text be lost */
+    trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
 }
 

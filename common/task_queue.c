@@ -1,5 +1,7 @@
 #include "task_queue.h"
 
+#include "trace.h"
+
 enum {
     URGENT_IN_A_ROW = 7, /* then one of the others gets its turn */
 };
@@ -85,12 +87,14 @@ bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle)
 {
     if (!queue->kind->offer(queue, task, idle))
         return false;
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
     queue->length++;
     return true;
 }
 
 void task_queue_insist(struct task_queue *queue, struct task *task)
 {
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
     task_list_append(&queue->others, task);
     queue->length++;
 }

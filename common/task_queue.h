@@ -27,6 +27,7 @@ struct task {
     void (*dropped)(struct task *self);
     struct task *next; /* the queue's */
     bool urgent;       /* goes first in a priority queue */
+    int fd;            /* of the connection that it is for; told to traces, and nothing else */
 };
 
 /** Tasks in order, first in, first out. All zero: none. */

@@ -1,5 +1,7 @@
 #include "thread.h"
 
+#include "trace.h"
+
 #include <limits.h>
 #include <stdio.h>
 
@@ -31,6 +33,7 @@ void thread_set_name(const char *name)
     char cut[THREAD_NAME_SIZE];
     snprintf(cut, sizeof(cut), "%s", name);
     pthread_setname_np(pthread_self(), cut);
+    trace_thread(cut);
 }
 
 void thread_name(char name[THREAD_NAME_SIZE])

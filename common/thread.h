@@ -21,7 +21,7 @@ enum {
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/** Names the calling thread, for logs, top(1) and debuggers. A longer name is cut. */
+/** Names the calling thread, for logs, traces, top(1) and debuggers. A longer name is cut. */
 void thread_set_name(const char *name);
 
 /** The calling thread's name. */

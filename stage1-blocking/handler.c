@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/line_framing.h"
+#include "common/trace.h"
 #include "handler_threads.h"
 
 #include <errno.h>
@@ -62,6 +63,7 @@ static bool timed_out(struct handler *handler)
     if (passed == DEADLINE_NONE)
         return false;
     counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    trace_event(TRACE_TIMER, handler->fd, passed);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     return true;
 }
@@ -102,6 +104,7 @@ static enum framing_result handler_process(struct handler *handler)
     struct message request;
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
+    trace_event(TRACE_RUN, handler->fd, 0);
     output_queue_cork(&handler->output);
     while (result == OUTPUT_FLOWING) {
         framing = line_framing_next(&handler->input, settings->max_line, &request);
@@ -114,6 +117,7 @@ static enum framing_result handler_process(struct handler *handler)
     bool more = !input_queue_is_empty(&handler->input);
     bool requests_left = more && framing == FRAMING_MESSAGE;
     deadlines_framed(&handler->deadlines, clock_ms(), more && !requests_left);
+    trace_event(TRACE_RUN_DONE, handler->fd, 0);
     return framing;
 }
 
@@ -125,7 +129,9 @@ static bool handler_read(struct handler *handler)
     ssize_t received;
     do {
         set_socket_timeout(handler, SO_RCVTIMEO);
+        trace_event(TRACE_BLOCKED_READ, handler->fd, 0);
         received = input_queue_fill(&handler->input, handler->fd);
+        trace_event(TRACE_BLOCKED_READ_DONE, handler->fd, 0);
     } while (received < 0 && errno == EAGAIN && !timed_out(handler));
     if (received < 0 && errno == ENOMEM)
         server_no_memory(handler->server, &handler->server->counters);
@@ -143,7 +149,9 @@ static bool handler_send(struct handler *handler)
     handler_account(handler, OUTPUT_WAITING); /* its time runs while the first write blocks, too */
     do {
         set_socket_timeout(handler, SO_SNDTIMEO);
+        trace_event(TRACE_BLOCKED_WRITE, handler->fd, 0);
         result = output_queue_uncork(&handler->output);
+        trace_event(TRACE_BLOCKED_WRITE_DONE, handler->fd, 0);
         handler_account(handler, result);
     } while (result != OUTPUT_FLOWING && result != OUTPUT_BROKEN && !timed_out(handler));
     return result == OUTPUT_FLOWING;

@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/thread.h"
+#include "common/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static void serve_to_the_end(struct handler_threads *threads, struct handler *ha
     remove_handler(threads, handler);
     int fd = handler_release(handler);
     socket_discard(fd); /* unread bytes would turn the close into a reset */
+    trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
     counters_add(&threads->server->counters, COUNTER_CLOSED, 1);
     count_down(threads);

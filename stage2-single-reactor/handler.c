@@ -1,6 +1,7 @@
 #include "handler.h"
 
 #include "common/line_framing.h"
+#include "common/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ void handler_close(struct handler *handler)
     selector_cancel(&handler->key);
     input_queue_clear(&handler->input);
     output_queue_destroy(&handler->output);
+    trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
     counters_add(&reactor->server->counters, COUNTER_CLOSED, 1);
     reactor_remove(reactor, handler);
@@ -128,6 +130,7 @@ static struct state handler_process(struct handler *handler)
     struct message request;
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
+    trace_event(TRACE_RUN, handler->key.fd, 0);
     output_queue_cork(&handler->output);
     for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
         framing = line_framing_next(&handler->input, server->settings.max_line, &request);
@@ -148,6 +151,7 @@ static struct state handler_process(struct handler *handler)
         server_no_memory(server, &server->counters);
         result = OUTPUT_BROKEN;
     }
+    trace_event(TRACE_RUN_DONE, handler->key.fd, 0);
     return handler_next_state(handler, result, requests_left);
 }
 
@@ -241,6 +245,7 @@ void handler_expire(struct handler *handler)
         return;
     }
     counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    trace_event(TRACE_TIMER, handler->key.fd, passed);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     handler_close(handler);
 }

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/line_framing.h"
 #include "common/test_point.h"
+#include "common/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ struct handler *handler_create(struct reactor *reactor, int fd, bool urgent)
         return NULL;
     handler->runnable.run = handler_read;
     handler->reactor = reactor;
-    handler->task =
-        (struct task){.run = handler_run_task, .dropped = handler_drop_task, .urgent = urgent};
+    handler->task = (struct task){
+        .run = handler_run_task, .dropped = handler_drop_task, .urgent = urgent, .fd = fd};
     if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &handler->runnable) !=
         0) {
         free(handler);
@@ -60,6 +61,7 @@ void handler_close(struct handler *handler)
     selector_cancel(&handler->key);
     input_queue_clear(&handler->input);
     output_queue_destroy(&handler->output);
+    trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
     counters_add(&reactor->server->counters, COUNTER_CLOSED, 1);
     reactor_remove(reactor, handler);
@@ -134,6 +136,7 @@ static struct state handler_process(struct handler *handler)
     struct message request;
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
+    trace_event(TRACE_RUN, handler->key.fd, 0);
     output_queue_cork(&handler->output);
     for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
         framing = line_framing_next(&handler->input, server->settings.max_line, &request);
@@ -154,6 +157,7 @@ static struct state handler_process(struct handler *handler)
         server_no_memory(server, &server->counters);
         result = OUTPUT_BROKEN;
     }
+    trace_event(TRACE_RUN_DONE, handler->key.fd, 0);
     return handler_next_state(handler, result, requests_left);
 }
 
@@ -356,6 +360,7 @@ void handler_expire(struct handler *handler)
         return;
     }
     counters_add(&server->counters, COUNTER_TIMED_OUT, 1);
+    trace_event(TRACE_TIMER, handler->key.fd, passed);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     handler_close(handler);
 }

@@ -1,5 +1,7 @@
 #include "selector_guard.h"
 
+#include "common/trace.h"
+
 #include <string.h>
 
 void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool wakes)
@@ -15,19 +17,23 @@ void selector_guard_destroy(struct selector_guard *guard)
 
 void selector_guard_barrier(struct selector_guard *guard)
 {
+    trace_event(TRACE_BARRIER, TRACE_NO_CONNECTION, 0);
     mutex_lock(&guard->lock);
     mutex_unlock(&guard->lock);
+    trace_event(TRACE_BARRIER_PASSED, TRACE_NO_CONNECTION, 0);
 }
 
 void selector_guard_acquire(struct selector_guard *guard)
 {
     mutex_lock(&guard->lock);
+    trace_event(TRACE_GUARD, TRACE_NO_CONNECTION, 0);
     if (guard->wakes)
         selector_wakeup(guard->selector);
 }
 
 void selector_guard_release(struct selector_guard *guard)
 {
+    trace_event(TRACE_GUARD_RELEASED, TRACE_NO_CONNECTION, 0);
     mutex_unlock(&guard->lock);
 }
 

@@ -32,4 +32,5 @@ void handler_future_task_prepare(struct handler_future_task *task, struct handle
     future_task_init(&task->future, &adapter->dispatcher->monitor, handler_future_task_call,
                      handler_future_task_done);
     task->future.task.urgent = adapter->urgent;
+    task->future.task.fd = adapter->key.fd;
 }

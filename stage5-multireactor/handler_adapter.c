@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/test_point.h"
+#include "common/trace.h"
 #include "dispatcher.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ int handler_adapter_detach(struct handler_adapter *adapter)
     mutex_unlock(&adapter->state_lock);
     output_queue_close(&adapter->output);
     input_queue_clear(&adapter->input);
+    trace_event(TRACE_CLOSE, adapter->key.fd, 0);
     return adapter->key.fd;
 }
 
@@ -296,6 +298,7 @@ static int run(struct handler_adapter *adapter, int most, enum treatment how)
 /* A run, and the last calls to the handler if the connection does not outlive it. */
 static int run_and_bury(struct handler_adapter *adapter, int most, enum treatment how)
 {
+    trace_event(TRACE_RUN, adapter->key.fd, 0);
     int error = run(adapter, most, how);
     if (error == ENOMEM)
         server_no_memory(adapter->dispatcher->server, &adapter->dispatcher->counters);
@@ -303,6 +306,7 @@ static int run_and_bury(struct handler_adapter *adapter, int most, enum treatmen
         adapter->phase = ADAPTER_OVER;
     if (adapter->phase == ADAPTER_OVER)
         handler_adapter_live_to(adapter, LIFE_STOPPED);
+    trace_event(TRACE_RUN_DONE, adapter->key.fd, 0);
     return error;
 }
 
@@ -427,6 +431,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter,
         rest->moment = rest_moment(adapter, due);
         adapter->watching = (uint8_t)rest->interest;
     }
+    trace_event(TRACE_CHANGE_APPLIED, adapter->key.fd, status);
     mutex_unlock(&adapter->state_lock);
     return status;
 }
@@ -455,6 +460,7 @@ static void expire(struct handler_adapter *adapter, enum deadline passed)
 {
     struct server *server = adapter->dispatcher->server;
     counters_add(&adapter->dispatcher->counters, COUNTER_TIMED_OUT, 1);
+    trace_event(TRACE_TIMER, adapter->key.fd, passed);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     bool told = passed == DEADLINE_REQUEST && adapter->handler->verbs->timed_out != NULL;
     if (told)

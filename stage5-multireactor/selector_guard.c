@@ -1,6 +1,7 @@
 #include "selector_guard.h"
 
 #include "common/test_point.h"
+#include "common/trace.h"
 
 #include <string.h>
 
@@ -19,8 +20,10 @@ void selector_guard_barrier(struct selector_guard *guard)
 {
     if (!guard->stands)
         return;
+    trace_event(TRACE_BARRIER, TRACE_NO_CONNECTION, 0);
     rwlock_lock(&guard->lock); /* may wait here for readers */
     rwlock_unlock(&guard->lock);
+    trace_event(TRACE_BARRIER_PASSED, TRACE_NO_CONNECTION, 0);
 }
 
 void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
@@ -28,14 +31,17 @@ void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALY
     if (!guard->stands)
         return;
     rwlock_lock_shared(&guard->lock);
+    trace_event(TRACE_GUARD, TRACE_NO_CONNECTION, 0);
     TEST_POINT("guard: held");
     selector_wakeup(guard->selector);
 }
 
 void selector_guard_release(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
 {
-    if (guard->stands)
-        rwlock_unlock_shared(&guard->lock);
+    if (!guard->stands)
+        return;
+    trace_event(TRACE_GUARD_RELEASED, TRACE_NO_CONNECTION, 0);
+    rwlock_unlock_shared(&guard->lock);
 }
 
 static bool read_guard(const struct option *option, const char *text)

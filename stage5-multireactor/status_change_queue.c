@@ -1,5 +1,6 @@
 #include "status_change_queue.h"
 
+#include "common/trace.h"
 #include "handler_adapter.h"
 
 void status_change_queue_init(struct status_change_queue *queue)
@@ -15,6 +16,7 @@ void status_change_queue_destroy(struct status_change_queue *queue)
 
 bool status_change_queue_put(struct status_change_queue *queue, struct handler_adapter *adapter)
 {
+    trace_event(TRACE_CHANGE_QUEUED, adapter->key.fd, 0);
     adapter->next_changed = NULL;
     mutex_lock(&queue->lock);
     bool first = queue->first == NULL;

@@ -84,6 +84,7 @@ Test(server, has_the_defaults_that_its_users_rely_on)
     cr_assert_eq(settings.cost_every, 1);
     cr_assert_eq(settings.log_level, LOG_LEVEL_WARN);
     cr_assert_not(settings.stats);
+    cr_assert_null(settings.trace);
 }
 
 Test(server, each_option_sets_what_it_says)
@@ -92,7 +93,7 @@ Test(server, each_option_sets_what_it_says)
     accepts("--bind ::1 --port 1 --max-line 2 --max-connections 3 --idle-timeout 4 "
             "--request-timeout 5 --lifetime 6 --progress-timeout 7 --drain-timeout 0.5 "
             "--output-high-mark 9 --output-low-mark 10 --output-cap 11 --send-buffer 12 "
-            "--work-us 13 --block-ms 14 --cost-every 15 --stats --log debug");
+            "--work-us 13 --block-ms 14 --cost-every 15 --stats --log debug --trace there");
     endpoint_format(&settings.bind, place);
     cr_assert_str_eq(place, "[::1]:0");
     cr_assert_eq(settings.port, 1);
@@ -112,20 +113,32 @@ Test(server, each_option_sets_what_it_says)
     cr_assert_eq(settings.cost_every, 15);
     cr_assert_eq(settings.log_level, LOG_LEVEL_DEBUG);
     cr_assert(settings.stats);
+    cr_assert_str_eq(settings.trace, "there");
 }
 
 Test(server, help_lists_all_options)
 {
-    static const char *const names[] = {"--bind ADDR",        "--port N",
-                                        "--max-line BYTES",   "--max-connections N",
-                                        "--overload HOW",     "--idle-timeout SEC",
-                                        "--request-timeout",  "--lifetime SEC",
-                                        "--progress-timeout", "--drain-timeout",
-                                        "--output-high-mark", "--output-low-mark",
-                                        "--output-cap BYTES", "--send-buffer",
-                                        "--work-us N",        "--block-ms N",
-                                        "--cost-every N",     "--stats",
-                                        "--log LEVEL",        "--help",
+    static const char *const names[] = {"--bind ADDR",
+                                        "--port N",
+                                        "--max-line BYTES",
+                                        "--max-connections N",
+                                        "--overload HOW",
+                                        "--idle-timeout SEC",
+                                        "--request-timeout",
+                                        "--lifetime SEC",
+                                        "--progress-timeout",
+                                        "--drain-timeout",
+                                        "--output-high-mark",
+                                        "--output-low-mark",
+                                        "--output-cap BYTES",
+                                        "--send-buffer",
+                                        "--work-us N",
+                                        "--block-ms N",
+                                        "--cost-every N",
+                                        "--stats",
+                                        "--log LEVEL",
+                                        "--trace FILE",
+                                        "--help",
                                         "--version"};
     cr_assert_eq(parse("--help"), 0);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -145,6 +158,7 @@ Test(server, bad_values_are_refused_with_the_texts_that_were_promised)
     refuses("--log warning", "--log: not one of error, warn, info, debug: warning");
     refuses("--bind x", "--bind: not an IP address: x");
     refuses("--bind localhost", "--bind: not an IP address: localhost");
+    refuses("--trace=", "--trace: not the name of a file, or none: ");
     refuses("--cost-every 0", "--cost-every: not a number from 1 to 1000000000: 0");
     refuses("--port", "--port: needs a value: N");
     refuses("--stats=1", "--stats: takes no value");
