@@ -200,7 +200,7 @@ $(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(T
 
 # The part of a stage's suite that grades any server, linked without anything of the stage.
 graded_objects = $(patsubst %.c,$(OUT)/obj/%.o,$(shell tests/black_box.sh tests/$1))
-GRADED := $(STAGE_SUITES:%=%-graded)
+GRADED := $(foreach s,$(STAGE_SUITES),$(if $(shell tests/black_box.sh tests/$s),$s-graded))
 
 $(GRADED:%=$(OUT)/tests/%): $(OUT)/tests/%-graded: $$(call graded_objects,$$*) $(TEST_OBJECTS) \
     $(LIBRARY) tests/% $(wildcard tests/support) tests/black_box.sh Makefile
@@ -345,7 +345,7 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 
 ## test-lab [STAGE=N]: go through the labs with the solutions that are there
 .PHONY: test-lab
-test-lab: $(addprefix $(OUT)/tests/,$(filter conformance chat,$(SUITES)) $(GRADED)) all
+test-lab: $(addprefix $(OUT)/tests/,$(filter-out common,$(SUITES)) $(GRADED)) all
 	@tests/run.sh 'labs=BUILD=$(BUILD) tests/lab.sh $(STAGE)'
 
 ## test-exercise STAGE=N [SIZE=small] [SERVER=path]: test what you have made of an exercise
@@ -397,7 +397,8 @@ test-makefile:
 LAB := lab
 lab:
 	$(if $(STAGE),,$(error lab: say which stage: make lab STAGE=3))@docs/labs/lay_out.sh \
-	    $(LAB)/stage$(STAGE) $(call stage,$(STAGE)) $(call stage,$(shell expr $(STAGE) - 1))
+	    $(LAB)/stage$(STAGE) $(call stage,$(STAGE)) $(call stage,$(shell expr $(STAGE) - 1)) \
+	    $(LIBRARIES_stage$(STAGE))
 
 # ---- measuring ---------------------------------------------------------------------------------
 

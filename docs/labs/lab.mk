@@ -20,7 +20,7 @@ THERE     = $(MAKE) --no-print-directory -C $(TOP) BUILD=$(BUILD) SANITIZER=$(SA
 server:
 	@$(THERE) $(LIBRARY)
 	$(CC) -std=c11 -D_GNU_SOURCE -I. -I$(TOP) $(WARNINGS) $(CFLAGS) $(SANITIZE) -pthread \
-	    -o $@ *.c $(abspath $(if $(filter /%,$(BUILD)),,$(TOP)/)$(LIBRARY))
+	    -o $@ *.c $(abspath $(if $(filter /%,$(BUILD)),,$(TOP)/)$(LIBRARY)) @LIBRARIES@
 
 test: server
 	@$(THERE) test-stage@NUMBER@ SERVER=$(CURDIR)/server

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Lays out a lab: a folder in which to build a stage oneself, out of the stage before it.
 #
-#   usage: docs/labs/lay_out.sh LAB STAGE PREVIOUS      (`make lab STAGE=3` calls this, from the top)
+#   usage: docs/labs/lay_out.sh LAB STAGE PREVIOUS [LIBRARY...]
+#          (`make lab STAGE=3` calls this, from the top)
 #
 #   LAB/*.c *.h      the sources of PREVIOUS; the program calls itself `server`
 #   LAB/Makefile     builds `server` from them, against common/ of this repository
@@ -11,6 +12,7 @@
 set -eu
 
 lab=$1 stage=$2 previous=${3:-}
+[ $# -lt 3 ] || shift 3
 number=${stage#stage}
 number=${number%%-*}
 steps=docs/labs/stage$number.md
@@ -36,6 +38,6 @@ mkdir -p "$lab"
 cp "$previous"/*.[ch] "$lab"
 sed 's/^#define STAGE_NAME .*/#define STAGE_NAME "server"/' "$previous/main.c" >"$lab/main.c"
 cp "$steps" "$lab/README.md"
-sed "s|@TOP@|$top|; s|@NUMBER@|$number|; s|@STAGE@|$stage|; s|@PREVIOUS@|$previous|" \
+sed "s|@TOP@|$top|; s|@LIBRARIES@|$*|; s|@NUMBER@|$number|; s|@STAGE@|$stage|; s|@PREVIOUS@|$previous|" \
     docs/labs/lab.mk >"$lab/Makefile"
 echo "lab: $lab has the code of $previous; its README.md tells the steps"

@@ -1,0 +1,155 @@
+/*
+ * What stage 5 promises, seen from outside: several dispatchers that share the connections evenly
+ * and do not wait for each other, and a rate for clients that one does not trust.
+ */
+#include "support/client.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(stage5_dispatchers, .timeout = 60);
+
+/* Each connection goes to the next one; --stats prints a line for each dispatcher. */
+Test(stage5_dispatchers, connections_are_spread_evenly)
+{
+    enum { DISPATCHERS = 3, EACH = 4 };
+    int clients[DISPATCHERS * EACH];
+    char text[8192];
+    struct server_process server = server_start("--dispatchers %d --stats", DISPATCHERS);
+    for (int i = 0; i < DISPATCHERS * EACH; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+    }
+    for (int i = 0; i < DISPATCHERS * EACH; i++) {
+        client_close(clients[i]);
+    }
+    server_await_counter(&server, "closed", DISPATCHERS * EACH);
+    server_signal(&server, SIGTERM);
+    server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    server_errors(&server, text, sizeof text);
+    server_expect_exit(&server);
+    for (int i = 1; i <= DISPATCHERS; i++) {
+        char wanted[128];
+        snprintf(wanted, sizeof wanted, "%s: dispatcher %d: stats accepted=%d ", server_name(), i,
+                 EACH);
+        cr_assert(strstr(text, wanted), "no `%s` in: %s", wanted, text);
+    }
+}
+
+static long threads_with(int dispatchers)
+{
+    enum { CLIENTS = 40 };
+    int clients[CLIENTS];
+    struct server_process server = server_start("--dispatchers %d", dispatchers);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+    }
+    long threads = probe_own_threads(server.pid);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    server_stop(&server);
+    return threads;
+}
+
+/* Handlers run in the dispatchers' own threads, unless there are workers. */
+Test(stage5_dispatchers, a_thread_for_each_and_none_for_clients)
+{
+    long one = threads_with(1);
+    long four = threads_with(4);
+    cr_assert_eq(four - one, 3, "with one dispatcher there are %ld threads, with four %ld", one,
+                 four);
+}
+
+/* The first message of all blocks its dispatcher; whose clients wait, and nobody else's. */
+Test(stage5_dispatchers, one_that_is_held_up_holds_up_its_own_clients_only)
+{
+    enum { BLOCK_MS = 2000 };
+    struct server_process server = server_start(
+        "--dispatchers 2 --block-ms %d --cost-every 1000000 --drain-timeout 0.1", BLOCK_MS);
+    int slow = client_connect(&server);
+    int other = client_connect(&server);
+    int same = client_connect(&server);
+    double begin = test_now();
+    client_send_text(slow, "this takes a while\n");
+    server_await_counter(&server, "messages", 1);
+    client_echo(other, "this does not\n");
+    double others = test_now() - begin;
+    client_echo(same, "this waits\n");
+    double its_own = test_now() - begin;
+    cr_assert_lt(others, BLOCK_MS / 1000.0 * 0.8,
+                 "a client of the other dispatcher was answered after %.2f s", others);
+    cr_assert(its_own >= BLOCK_MS / 1000.0 - 0.05,
+              "a client of the same dispatcher was answered after %.2f s", its_own);
+    client_expect_text(slow, "this takes a while\n");
+    client_close(slow);
+    client_close(other);
+    client_close(same);
+    server_stop(&server);
+}
+
+/* With workers a message that blocks keeps no dispatcher. */
+Test(stage5_dispatchers, workers_take_what_blocks)
+{
+    enum { BLOCK_MS = 5000 };
+    struct server_process server = server_start(
+        "--dispatchers 1 --workers 2 --block-ms %d --cost-every 1000000 --drain-timeout 0.1",
+        BLOCK_MS);
+    int slow = client_connect(&server);
+    int quick = client_connect(&server);
+    double begin = test_now();
+    client_send_text(slow, "this takes a while\n");
+    server_await_counter(&server, "messages", 1);
+    client_echo(quick, "this does not\n");
+    double took = test_now() - begin;
+    cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "a quick message took %.2f s", took);
+    client_close(slow);
+    client_close(quick);
+    server_stop(&server);
+}
+
+static double seconds_for_a_reply(const char *suspicious)
+{
+    enum { BYTES = 500, RATE = 500 };
+    struct server_process server = server_start("--suspicious %s --throttle %d", suspicious, RATE);
+    int client = client_connect(&server);
+    char line[BYTES + 1];
+    memset(line, 'x', BYTES);
+    line[BYTES - 1] = '\n';
+    line[BYTES] = '\0';
+    double begin = test_now();
+    client_echo(client, line);
+    double took = test_now() - begin;
+    client_close(client);
+    server_stop(&server);
+    return took;
+}
+
+/* Those whose address is suspicious are sent so many bytes a second, and nobody else is. */
+Test(stage5_dispatchers, suspicious_clients_are_sent_slowly)
+{
+    double suspicious = seconds_for_a_reply("127.0.0.0/8");
+    double trusted = seconds_for_a_reply("10.0.0.0/8");
+    cr_assert(suspicious >= 0.8, "500 bytes at 500 a second took %.2f s", suspicious);
+    cr_assert_lt(trusted, 0.8, "a client that is not suspicious waited %.2f s", trusted);
+}
+
+Test(stage5_dispatchers, bad_numbers_are_told)
+{
+    static const char *const bad[] = {"--dispatchers 0", "--dispatchers x", "--throttle x",
+                                      "--suspicious x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char start[256];
+        struct program_result result = program_run("%s", bad[i]);
+        snprintf(start, sizeof start, "%s: %.*s: not ", server_name(), (int)strcspn(bad[i], " "),
+                 bad[i]);
+        cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0,
+                  "`%s`: expected exit status 2 and `%s...`, got %d and `%s`", bad[i], start,
+                  result.exit_status, result.err);
+    }
+}
