@@ -4,7 +4,8 @@
  *
  * Interface:
  * - main() owns the one struct server; it outlives every thread and every connection.
- * - Settings do not change after server_open().
+ * - Settings do not change after server_open(), unless an application changes them when it is
+ * opened.
  * - The listener and the signals belong to the thread that accepts; the rest is safe from any.
  */
 #ifndef COMMON_SERVER_H

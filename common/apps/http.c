@@ -20,6 +20,7 @@
 #include "http_types.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -417,6 +418,17 @@ static int open_root(const struct server *server, const char *name)
     return root;
 }
 
+/* Who is turned away hears why in words that his program understands. */
+static void turn_away_in_http(struct server_settings *settings)
+{
+    static const char format[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                 "Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%.*s";
+    char text[sizeof(settings->turn_away)];
+    memcpy(text, settings->turn_away, sizeof(text));
+    int length = (int)strnlen(text, sizeof(text) - sizeof(format)); /* as far as there is room */
+    snprintf(settings->turn_away, sizeof(settings->turn_away), format, length, length, text);
+}
+
 static struct input_handler_factory *http_open(struct server *server,
                                                const struct application_choice *choice)
 {
@@ -434,6 +446,7 @@ static struct input_handler_factory *http_open(struct server *server,
         errno = 0; /* it has been told */
         return NULL;
     }
+    turn_away_in_http(&server->settings);
     return &http->factory;
 }
 

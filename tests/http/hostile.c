@@ -305,6 +305,35 @@ Test(http_hostile, nothing_leads_outside)
 
 /* ---- too many ---- */
 
+/* Case 21: he is told so in HTTP. */
+Test(http_hostile, case_21_one_client_too_many)
+{
+    static const struct {
+        const char *option;
+        const char *text;
+    } ways[] = {
+        {"", "ERR server busy\n"},
+        {" --overload redirect=other.example:80", "ERR server busy, try other.example:80\n"},
+    };
+    struct site site = site_open();
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct server_process server =
+            server_start("--app http --root %s --max-connections 1%s", site.root, ways[i].option);
+        int first = client_connect(&server);
+        expect_goes_on(first);
+        int second = client_connect(&server);
+        reply_take(second, &reply, false);
+        expect_status(&reply, 503);
+        expect_body(&reply, ways[i].text);
+        client_expect_end(second);
+        expect_goes_on(first);
+        client_close(first);
+        client_close(second);
+        server_stop(&server);
+    }
+    site_close(&site);
+}
+
 /**
  * Clients that each hold a connection and, if he can, a file, until there are no descriptors left;
  * beside one that holds a connection alone, or not. How many got their file, and how many an error.
