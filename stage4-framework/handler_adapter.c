@@ -33,6 +33,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     atomic_init(&adapter->wishes, WISH_READ);
     adapter->handler = handler;
     adapter->urgent = urgent;
+    adapter->last_reads = LAST_READS;
     adapter->key.fd = fd;
     input_queue_init(&adapter->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
@@ -129,11 +130,12 @@ static int fill_input(struct handler_adapter *adapter)
 /* The server is stopping: takes in all that has arrived, as far as there is room. */
 static int fill_up(struct handler_adapter *adapter)
 {
-    for (int i = 0; i < LAST_READS; i++) {
+    while (adapter->last_reads > 0) {
         size_t before = input_queue_length(&adapter->input);
         int error = fill_input(adapter);
         if (error != 0)
-            return error == ENOBUFS ? 0 : error;
+            return error == ENOBUFS ? 0 : error; /* again when there is room */
+        adapter->last_reads--;
         if (input_queue_length(&adapter->input) == before)
             break;
     }

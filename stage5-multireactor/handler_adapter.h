@@ -71,6 +71,7 @@ struct handler_adapter {
     uint8_t ready;      /* what the key was ready for when the run was prepared */
     int error;          /* of the read before the run */
     bool end_of_stream; /* the peer has sent its last byte */
+    uint8_t last_reads; /* how often it will still be read once the server is stopping */
     bool messages_left; /* whole messages may still be in the input queue, or part of an answer in
                            the handler */
     bool urgent;        /* goes first in a priority queue */
