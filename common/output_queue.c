@@ -181,7 +181,10 @@ static ssize_t write_file(struct output_queue *queue, size_t most, size_t *offer
     return written;
 }
 
-/* A socket that takes less than it was offered is full; asking again would only say so. */
+/*
+ * A socket that takes less than it was offered is full; asking again would only say so. And who has
+ * used up what a rate allows would be allowed the few bytes of the time since, over and over.
+ */
 static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->lock)
 {
     size_t of_files = OUTPUT_QUEUE_FILE_BATCH;
@@ -190,6 +193,7 @@ static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->loc
         return break_queue(queue, EPIPE);
     while (of_files > 0 && (most = allowed(queue, queue->length)) > 0) {
         bool is_file = queue->head->file != NULL;
+        bool is_held_back = most < queue->length;
         size_t offered;
         ssize_t written = is_file
                               ? write_file(queue, smaller(most, of_files), &offered)
@@ -197,7 +201,7 @@ static enum output_result drain(struct output_queue *queue) REQUIRES(&queue->loc
         if (written < 0)
             return break_queue(queue, errno);
         consume(queue, (size_t)written);
-        if ((size_t)written < offered)
+        if ((size_t)written < offered || (is_held_back && offered == most))
             break;
         of_files -= is_file ? offered : 0;
     }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(output_queue_file, .timeout = 60);
@@ -526,6 +527,32 @@ Test(output_queue_file, one_call_sends_a_bounded_part_of_many_files)
         enqueue_file(&bench, file, 0, batch / 4 * 3);
     cr_assert_eq(output_queue_uncork(&bench.queue), OUTPUT_WAITING);
     cr_assert_eq(sendfile_stand_in.taken, batch);
+    shared_file_release(file);
+    bench_close(&bench);
+}
+
+/* A rate leaves a few bytes more each microsecond; they are not sent one by one. */
+Test(output_queue_file, a_rate_is_used_up_by_one_call)
+{
+    enum { RATE = 50000000, MOMENTS = 10 };
+    const struct timespec moment = {.tv_nsec = 20000000};
+    struct bench bench;
+    if (!stand_in())
+        cr_skip_test("files are sent in another way here");
+    bench_open(&bench, endless);
+    struct shared_file *file = shared_file_with(NULL, (size_t)1 << 30);
+    sendfile_stand_in.pretends = true;
+    output_queue_set_rate(&bench.queue, RATE);
+    cr_assert_eq(enqueue_file(&bench, file, 0, (size_t)1 << 30), OUTPUT_WAITING);
+    for (int i = 0; i < MOMENTS; i++) {
+        nanosleep(&moment, NULL);
+        int calls = sendfile_stand_in.calls;
+        cr_assert_eq(output_queue_drain(&bench.queue), OUTPUT_WAITING);
+        cr_assert_leq(sendfile_stand_in.calls - calls, 1, "%d calls",
+                      sendfile_stand_in.calls - calls);
+        cr_assert_gt(output_queue_due(&bench.queue), 0);
+    }
+    cr_assert_gt(sendfile_stand_in.taken, 0);
     shared_file_release(file);
     bench_close(&bench);
 }
