@@ -264,6 +264,8 @@ need_faults := $(if $(FAULT_SERVERS),$(FAULT_SERVERS) $(OUT)/tests/faults)
 run_faults = $(if $(need_faults),$(foreach n,$(NUMBERS),\
     'stage$n faults=$1 SERVER=$(OUT)/faults/$(call stage,$n) $(GATE) $(OUT)/tests/faults'))
 
+run_cases = 'cases=tests/cases.sh'
+
 run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh')
 
 run_makefile = 'makefile=tests/makefile.sh'
@@ -288,7 +290,7 @@ endif
 test: all test-build
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) \
 	    $(call run_faults,FAULTS=few) \
-	    $(if $(SANITIZER),,$(run_faulty) $(run_docs) $(run_makefile) $(run_threads))
+	    $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile) $(run_threads))
 
 ## test-common: run the tests of common/
 .PHONY: test-common
@@ -324,7 +326,7 @@ soak: $(OUT)/tests/soak $(foreach n,$(SOAKED),$(OUT)/$(call stage,$n))
 .PHONY: test-cases
 test-cases:
 	@tests/cases.sh --list
-	@tests/run.sh 'cases=tests/cases.sh'
+	@tests/run.sh $(run_cases)
 
 ## withstands: run every test of the forty cases for every stage, and write docs/withstands.md's table
 .PHONY: withstands

@@ -117,7 +117,7 @@ case ${1-} in
     if [ -e "$page" ]; then
         awk -F '|' -v page="$page" '
             FNR == NR { for (i = 4; i <= 9; i++) have[$2, i] = $i; next }
-            /^\| [0-9]/ && ($2, 4) in have {
+            /^\| [0-9]/ && NF == 10 && ($2, 4) in have {
                 for (i = 4; i <= 8; i++)
                     if ($i ~ /yes/ && have[$2, i] !~ /yes/)
                         print page ": case" $2 "says yes of stage " i - 3 ", and no test does"

@@ -76,6 +76,9 @@ Test(fault_resources, case_20_accept_without_buffers_backs_off)
 Test(fault_resources, case_20_listener_cannot_be_watched_again)
 {
     int witness;
+    if (!strstr(server_name(), "stage2") && !strstr(server_name(), "stage3")) {
+        return; /* the others accept in a thread of its own, with poll(2) */
+    }
     struct server_process server =
         start_with_witness("accept4:1-2=ENOMEM,epoll_ctl:1-2=ENOMEM", "", &witness);
     int waiting = client_connect(&server);
