@@ -367,6 +367,26 @@ test-exercise: $(EXERCISES) $(if $(SERVER),,$(OUT)/$(call stage,$(STAGE)))
 test-exercises: $(EXERCISES) all
 	@tests/run.sh 'exercises=BUILD=$(BUILD) tests/exercises/run.sh'
 
+## test-trace: check what each stage records of itself (--trace) under a load
+run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)'
+.PHONY: test-trace
+test-trace: all $(OUT)/tests/load
+	@tests/run.sh $(run_trace)
+
+## test-traced [STAGE=N]: run the suites of all stages once more, and check what each server records
+TRACED := $(or $(STAGE),$(NUMBERS))
+traced = $(filter-out soak,$(call suites_of,$1))
+run_traced = $(foreach n,$(TRACED),$(foreach s,$(call traced,$n),\
+    'stage$n $s=SERVER=$(OUT)/$(call stage,$n) $(GATE) $(OUT)/tests/$s') \
+    'stage$n traces=tests/trace_check.py $(OUT)/traces/*.json; s=$$?; \
+    rm -f $(OUT)/traces/*.json; exit $$s')
+.PHONY: test-traced
+test-traced: export SERVER_OPTIONS = --trace $(OUT)/traces/%p.json
+test-traced: $(foreach n,$(TRACED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/tests/,$(call traced,$n)))
+	$(NEED_PYTHON)
+	@rm -rf $(OUT)/traces && mkdir -p $(OUT)/traces
+	@tests/run.sh $(run_traced)
+
 ## test-docs: show that what the documents show is what happens
 .PHONY: test-docs
 test-docs: all test-build
