@@ -45,6 +45,7 @@ fenced { next }
 {
     gsub(/\]\([^)]*\)/, "]")
     gsub(/[`*|\[\]\\]/, " ")
+    gsub(/---+/, " ") # the line below a table's head
     words = words " " $0
 }
 END { flush() }
