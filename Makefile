@@ -532,7 +532,8 @@ docs:
 READER := $(call stage,$(lastword $(NUMBERS)))
 .PHONY: read
 read: docs $(READER:%=$(OUT)/%)
-	@echo 'read: http://127.0.0.1:700$(lastword $(NUMBERS))/index.html (Ctrl-C ends it)'
+	$(if $(findstring --,$(ARGS)),, \
+	    @echo 'read: http://127.0.0.1:700$(lastword $(NUMBERS))/ (Ctrl-C ends it)')
 	@exec $(FIXED) $(OUT)/$(READER) --app http --root $(BUILD)/site $(ARGS)
 
 SOURCES := $(wildcard common/*.[ch] common/apps/*.[ch] $(STAGES:%=%/*.[ch]) \

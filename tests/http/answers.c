@@ -2,6 +2,7 @@
  * What is answered to which request, and whether the connection goes on afterwards.
  */
 #include "site.h"
+#include "support/probe.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -322,6 +323,39 @@ Test(http_answers, a_part_of_another_content_is_not_sent)
     reply = get(fd, "/page.txt", "Range: bytes=2-5\r\nIf-Range: \"other\"\r\n");
     expect_status(reply, 200);
     expect_body(reply, "a page\n");
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* A file is opened for each of these, and whatever the answer is, it is closed again. */
+Test(http_answers, no_file_stays_open)
+{
+    static const char *const fields[] = {
+        "",
+        "Range: bytes=0-1\r\n",
+        "Range: bytes=9999999-\r\n",
+        "If-None-Match: *\r\n",
+    };
+    static unsigned char data[100000];
+    static const char *const targets[] = {"/page.txt", "/data.bin", "/folder", "/folder/", "/no"};
+    struct site site = site_open();
+    site_add(&site, "data.bin", data, sizeof data);
+    struct server_process server = site_serve(&site, "");
+    int fd = client_connect(&server);
+    expect_goes_on(fd);
+    long before = probe_descriptors(server.pid);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        for (size_t j = 0; j < sizeof targets / sizeof targets[0]; j++) {
+            char request[256];
+            get(fd, targets[j], fields[i]);
+            snprintf(request, sizeof request, "HEAD %s HTTP/1.1\r\nHost: test\r\n%s\r\n",
+                     targets[j], fields[i]);
+            ask(fd, request);
+            cr_assert(probe_await_descriptors(server.pid, before), "%s with `%s`", targets[j],
+                      fields[i]);
+        }
+    }
     client_close(fd);
     server_stop(&server);
     site_close(&site);

@@ -352,7 +352,13 @@ static void use_up_descriptors(const struct site *site, bool odd, int *served, i
         client_send_text(fds[i], "GET /large.bin HTTP/1.1\r\n" HOST "\r\n");
         client_try_receive(fds[i], head, 12, test_now() + test_deadline_ms() / 1000.0, &got);
         *served += strcmp(head, "HTTP/1.1 200") == 0;
-        *refused += strcmp(head, "HTTP/1.1 503") == 0;
+        if (strcmp(head, "HTTP/1.1 503") == 0) {
+            static char rest[2048];
+            ++*refused;
+            enum client_outcome outcome = client_try_receive(
+                fds[i], rest, sizeof rest, test_now() + test_deadline_ms() / 1000.0, &got);
+            cr_assert_eq(outcome, CLIENT_ENDED, "it still holds a descriptor");
+        }
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_reset(fds[i]);
