@@ -96,8 +96,10 @@ Test(fault_apps, case_35_each_protocol_tells_that_no_worker_is_there)
         return;
     }
     check_refusal("chat", "hello\n", "ERR server busy\n");
-    check_refusal("pop3", "NOOP\r\n", "-ERR [SYS/TEMP]");
+    check_refusal("pop3 --max-line 100", "NOOP\r\n", "-ERR [SYS/TEMP]");
     check_refusal("http --root .", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 503 ");
+    check_refusal("http --root .", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                  "HTTP/1.1 503 ");
 }
 
 /* A crowd that talks while any allocation and any call may fail. It may lose all, but not hang. */

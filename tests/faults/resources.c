@@ -41,6 +41,7 @@ static void check_accept(const char *error)
     int witness;
     snprintf(plan, sizeof plan, "accept4:1-=%s", error);
     struct server_process server = start_with_witness(plan, "", &witness);
+    double begin = test_now();
     int waiting = client_connect(&server);
     client_send_text(waiting, "let me in\n");
     for (int i = 0; i < 20; i++) {
@@ -55,8 +56,10 @@ static void check_accept(const char *error)
     client_close(waiting);
     client_close(witness);
     fault_end(&server, true, 0, &report);
-    cr_assert_lt(report.injected, 100, "with %s, accept was tried %ld times in a moment", error,
-                 report.injected);
+    /* Ten times a second, twice where there is a reserve to give up; and when it was woken. */
+    double seconds = test_now() - begin;
+    cr_assert_lt((double)report.injected, 50 + 40 * seconds,
+                 "with %s, accept was tried %ld times in %.1f s", error, report.injected, seconds);
 }
 
 Test(fault_resources, case_20_accept_without_memory_backs_off)
@@ -154,12 +157,14 @@ Test(fault_resources, case_20_no_memory_for_a_line)
     char *line = line_of(60000, "\n", &length);
     struct server_process server = start_with_witness("malloc:1-=ENOMEM", "", &witness);
     enum { CLIENTS = 5 };
+    double begin = test_now();
     for (int i = 0; i < CLIENTS; i++) {
         int client = client_connect(&server);
         client_try_send(client, line, length, test_now() + 1);
         client_expect_gone(client);
         client_close(client);
     }
+    double took = test_now() - begin;
     faults_switch(&server);
     client_echo(witness, "the others are served\n");
     expect_service(&server);
@@ -173,8 +178,8 @@ Test(fault_resources, case_20_no_memory_for_a_line)
                  CLIENTS, server_name(), lost, rejected, report.errors);
     const char *told = strstr(report.errors, "closed a client: no memory");
     cr_assert_not_null(told, "the log does not tell: %s", report.errors);
-    cr_assert_null(strstr(told + 1, "closed a client: no memory"),
-                   "the log tells it more than once in a second: %s", report.errors);
+    cr_assert(took >= 1 || strstr(told + 1, "closed a client: no memory") == NULL,
+              "the log tells it more than once in a second: %s", report.errors);
 }
 
 /* Of a line that crosses a border between segments, all is there but the block to join it in. */
@@ -200,6 +205,57 @@ Test(fault_resources, case_40_no_memory_to_join_a_line)
     }
     free(line);
     cr_assert(seen, "no run has counted a connection that ended for want of memory");
+}
+
+/* No worker will take the line, and there is no block to join it in, which it takes to skip it. */
+Test(fault_resources, case_40_no_memory_to_skip_a_line)
+{
+    size_t length;
+    char *line = line_of(9000, "\n", &length);
+    bool seen = !strstr(server_name(), "stage3"); /* the others refuse by other means */
+    for (int n = 1; n <= 12 && !seen; n++) {
+        char plan[64];
+        snprintf(plan, sizeof plan, "pthread_create:1-=EAGAIN,malloc:%d=ENOMEM", n);
+        faults_plan(plan, false);
+        struct server_process server = server_start("--stats");
+        faults_switch(&server);
+        int client = client_connect(&server);
+        client_try_send(client, line, length, test_now() + 1);
+        client_await_reply(client); /* the busy line, or the end */
+        faults_switch(&server);
+        client_close(client);
+        fault_end(&server, true, 0, &report);
+        seen = stats_value(report.errors, "no_memory", NULL) == 1;
+    }
+    free(line);
+    cr_assert(seen, "no run has counted a connection that ended for want of memory");
+}
+
+/* The tables of the selectors grow with their clients; some of these find no room. */
+Test(fault_resources, case_20_no_room_in_the_tables_of_the_selector)
+{
+    enum { CLIENTS = 40 };
+    int clients[CLIENTS];
+    int witness;
+    int served = 0;
+    if (strstr(server_name(), "stage1")) {
+        return;
+    }
+    struct server_process server =
+        start_with_witness("realloc:1-=ENOMEM", "--selector poll", &witness);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        served += client_try_echo(clients[i], "is there room?\n", test_now() + 2);
+    }
+    cr_assert(served > 0 && served < CLIENTS, "%d of %d clients were served", served, CLIENTS);
+    client_echo(witness, "there was room for me\n");
+    faults_switch(&server);
+    expect_service(&server);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    client_close(witness);
+    fault_end(&server, true, 0, &report);
 }
 
 /* Threads for clients, or for their messages: none can be started for a while. */

@@ -234,7 +234,7 @@ ParameterizedTest(int *instance, case_40, serving)
 static void stop(struct fault_report *report)
 {
     struct server_process server = server_start(
-        "--stats --send-buffer 4096 --drain-timeout 0.4 --max-connections 50 %s", options);
+        "--stats --send-buffer 4096 --drain-timeout 2 --max-connections 50 %s", options);
     struct visitor idle = visitor_connect(&server, "idle");
     struct visitor halfway = visitor_connect(&server, "halfway");
     struct visitor waiting = {.name = "waiting"};

@@ -75,7 +75,7 @@ Test(soak_mixture, all_kinds_of_clients)
     }
     struct server_process server =
         server_start("--max-line %d --output-high-mark %d --max-connections %d --send-buffer 16384 "
-                     "--idle-timeout 2 --request-timeout 1 --progress-timeout 1 --stats",
+                     "--idle-timeout 4 --request-timeout 3 --progress-timeout 3 --stats",
                      MAX_LINE, HIGH_MARK, MAX_CONNECTIONS);
     long descriptors = probe_descriptors(server.pid);
     crowd = (struct crowd){.server = &server, .max_line = MAX_LINE, .most = 1000000000};
