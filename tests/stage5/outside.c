@@ -15,7 +15,10 @@ TestSuite(stage5_outside, .timeout = 60);
 
 /* ---- chat across dispatchers ---- */
 
-enum { DISPATCHERS = 3, USERS = 9, SPEAKERS = 3, LINES = 300, TEXT_SIZE = 1 << 18 };
+enum { DISPATCHERS = 3, USERS = 9, SPEAKERS = 3, LINES = 500, TEXT_SIZE = 1 << 18 };
+
+/* So that lines have to wait, and are taken in parts. */
+static const struct client_buffers small = {.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT};
 
 struct user {
     int fd;
@@ -34,7 +37,7 @@ static void join_as(struct user *user, const struct server_process *server, int 
 {
     char line[32];
     char answer[64];
-    *user = (struct user){.fd = client_connect(server), .number = number};
+    *user = (struct user){.fd = client_connect_with(server, small), .number = number};
     int length = snprintf(line, sizeof line, "/nick user-%d\n", number);
     client_send(user->fd, line, (size_t)length);
     length = snprintf(answer, sizeof answer, "* you are user-%d\n", number);
@@ -122,7 +125,7 @@ static void talk_across(const char *workers)
     pthread_t speakers[SPEAKERS];
     static struct user mouths[SPEAKERS];
     struct server_process server =
-        server_start("--app chat --dispatchers %d %s", DISPATCHERS, workers);
+        server_start("--app chat --dispatchers %d --send-buffer 4096 %s", DISPATCHERS, workers);
     for (int i = 0; i < USERS; i++) {
         join_as(&users[i], &server, i);
     }
