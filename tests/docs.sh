@@ -43,7 +43,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-[ $# -gt 0 ] || set -- README.md stage[1-5]-*/README.md docs/*.md docs/labs/*.md docs/remarks/*.md
+[ $# -gt 0 ] || set -- README.md common/README.md stage[1-5]-*/README.md docs/*.md docs/labs/*.md docs/remarks/*.md
 documents=()
 for document; do
     [ ! -f "$document" ] || documents+=("$document")

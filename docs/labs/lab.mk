@@ -26,7 +26,7 @@ test: server
 	@$(THERE) test-stage@NUMBER@ SERVER=$(CURDIR)/server
 
 changes:
-	-@diff -ru --exclude=README.md --exclude=Makefile --exclude=server $(TOP)/@PREVIOUS@ .
+	@diff -ru --exclude=README.md --exclude=Makefile --exclude=server $(TOP)/@PREVIOUS@ . || true
 
 solution:
-	-@diff -ru --exclude=README.md --exclude=Makefile --exclude=server . $(TOP)/@STAGE@
+	@diff -ru --exclude=README.md --exclude=Makefile --exclude=server . $(TOP)/@STAGE@ || true
