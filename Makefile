@@ -478,6 +478,39 @@ need_bench := $(if $(wildcard tests/bench/load.c),$(BENCH_TOOLS) $(OUT)/tests/fa
 test-bench: all $(need_bench)
 	@tests/run.sh $(run_bench)
 
+# ---- seeing it run -----------------------------------------------------------------------------
+
+# The same scene for every stage: the server records itself, and a page is made of that.
+SCENARIO := $(OUT)/trace/scenario
+$(OUT)/obj/tests/trace/%.o: tests/trace/%.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+$(SCENARIO): $(OUT)/obj/tests/trace/scenario.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $< $(LDLIBS)
+
+# $(call play,N): has stage N record the scene.
+play = tests/trace/play.sh $(SCENARIO) $(OUT)/$(call stage,$1) $(OUT)/trace/stage$1.json $(ARGS)
+SEEN := $(or $(STAGE),$(lastword $(NUMBERS)))
+
+## trace [STAGE=N] [ARGS="..."]: make a page on which the threads of a stage can be seen running
+.PHONY: trace
+trace: $(SCENARIO) $(OUT)/$$(call stage,$$(SEEN))
+	@$(call play,$(SEEN))
+	@docs/trace/page.sh 'Stage $(SEEN), seen running' $(OUT)/trace/stage$(SEEN).json \
+	    >$(OUT)/trace/stage$(SEEN).html
+	@echo 'trace: $(OUT)/trace/stage$(SEEN).html'
+
+## trace-all: the same for all stages, one below the other
+.PHONY: trace-all
+trace-all: $(SCENARIO) all
+	@$(foreach n,$(NUMBERS),$(call play,$n) &&) docs/trace/page.sh 'The stages, seen running' \
+	    $(NUMBERS:%=$(OUT)/trace/stage%.json) >$(OUT)/trace/all.html
+	@echo 'trace: $(OUT)/trace/all.html'
+
 # ---- fuzzing -----------------------------------------------------------------------------------
 
 # libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads

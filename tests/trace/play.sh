@@ -1,0 +1,31 @@
+#!/bin/sh
+# Has a server record itself while the clients of scenario.c talk to it.
+#
+#   usage: tests/trace/play.sh SCENARIO SERVER TRACE.json [SERVER_OPTION...]
+set -u
+
+scenario=$1 server=$2 trace=$3
+shift 3
+
+# What the server is given so that there is something to see: one message in a thousand, which is
+# the first one, blocks its thread.
+work=$(mktemp -d "${TMPDIR:-/tmp}/play.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+mkfifo "$work/out"
+
+"$server" --port 0 --block-ms 12 --cost-every 1000 --trace "$trace" "$@" >"$work/out" &
+pid=$!
+read -r line <"$work/out" || line=
+port=${line##*:}
+status=0
+case $port in
+'' | *[!0-9]*)
+    echo "play: $server does not serve"
+    status=1
+    ;;
+*) "$scenario" "$port" || status=1 ;;
+esac
+kill -TERM $pid 2>/dev/null
+wait $pid || status=1
+exit $status
