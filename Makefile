@@ -38,7 +38,7 @@ $(call check_stage,STAGE)
 $(call check_stage,FROM)
 $(call check_stage,TO)
 
-SANITIZERS := address undefined thread
+SANITIZERS := address undefined thread address,undefined
 ifneq ($(SANITIZER),)
 ifeq ($(filter $(SANITIZERS),$(SANITIZER)),)
 $(error SANITIZER=$(SANITIZER): not one of $(SANITIZERS))
@@ -603,4 +603,4 @@ help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 	    awk -F '\t' '{ printf "  make %-33s %s\n", $$1, $$2 }'
 	@echo 'With each of them: V=1 (whole commands), CC=clang, CFLAGS=..., NDEBUG=1,'
-	@echo 'SANITIZER=address|undefined|thread (in a folder of its own), BUILD=folder.'
+	@echo 'SANITIZER=address|undefined|thread|address,undefined (in a folder of its own), BUILD=folder.'
