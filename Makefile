@@ -368,9 +368,12 @@ test-exercises: $(EXERCISES) all
 	@tests/run.sh 'exercises=BUILD=$(BUILD) tests/exercises/run.sh'
 
 ## test-trace: check what each stage records of itself (--trace) under a load
-run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)'
+run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)' \
+    'scenes=$(foreach n,$(NUMBERS),$(call play,$n) &&) tests/trace_check.py $(OUT)/trace/*.json' \
+    'page=$(foreach n,1 4,$(call play,$n) && tests/trace/page_test.sh $(OUT)/trace/stage$n.json &&) :'
 .PHONY: test-trace
-test-trace: all $(OUT)/tests/load
+test-trace: all $(OUT)/tests/load $$(SCENARIO)
+	$(NEED_PYTHON)
 	@tests/run.sh $(run_trace)
 
 ## test-traced [STAGE=N]: run the suites of all stages once more, and check what each server records
