@@ -196,6 +196,23 @@ Test(stage5_chain, throttled_from_the_first_byte)
     recorder_expect_whole_life(&recorder);
 }
 
+/* Elements pass on what the application does not want to hear, and the connection ends all the
+ * same. */
+Test(stage5_chain, request_timeout_behind_elements)
+{
+    struct input_handler *chain = open_with("--workers 0 --request-timeout 0.1", 1000000);
+    int client = framework_connect(&framework, chain);
+    client_echo(client, "hello\n");
+    client_send_text(client, "half");
+    client_expect_end(client);
+    client_close(client);
+    framework_await_closed(&framework, 1);
+    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
+    framework_stop(&framework);
+    restore_stderr();
+    recorder_expect_whole_life(&recorder);
+}
+
 /* Another handler behind the elements: they stay. */
 Test(stage5_chain, handler_is_switched_behind_the_elements)
 {

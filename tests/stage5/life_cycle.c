@@ -315,6 +315,22 @@ ENDS(request_timeout)
     expect_timed_out(client);
 }
 
+/* The handler may say so; then the connection is closed like any other, and hears of no more. */
+ENDS(request_timeout_that_is_told)
+{
+    recorder_init_telling(&recorder);
+    framework_start(&framework, "%s --request-timeout 0.1", workers);
+    int client = framework_connect(&framework, &recorder.handler);
+    client_echo(client, "hello\n");
+    client_send_text(client, "half");
+    client_expect_text(client, "too late\n");
+    client_send_text(client, " and half\n");
+    client_expect_end(client);
+    client_close(client);
+    expect_end(1);
+    cr_assert_eq(atomic_load(&recorder.messages), 1);
+}
+
 ENDS(lifetime)
 {
     int client = begin(workers, "--lifetime 0.1");

@@ -176,6 +176,17 @@ static void refuse_input(struct input_handler *self, struct message message,
     leave(recorder);
 }
 
+static void timed_out(struct input_handler *self, struct channel_facade *facade)
+{
+    struct recorder *recorder = recorder_of(self);
+    enter(recorder);
+    if (recorder->life != LIFE_STARTED) {
+        add(&recorder->out_of_order);
+    }
+    send_text(facade, "too late\n");
+    leave(recorder);
+}
+
 static const struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
@@ -187,10 +198,29 @@ static const struct input_handler_verbs verbs = {
     .stopped = stopped,
 };
 
+/* Those who do not tell have no verb for it, which makes a difference to the framework. */
+static const struct input_handler_verbs verbs_that_tell = {
+    .next_message = next_message,
+    .handle_input = handle_input,
+    .refuse_input = refuse_input,
+    .timed_out = timed_out,
+    .starting = starting,
+    .started = started,
+    .end_of_input = end_of_input,
+    .stopping = stopping,
+    .stopped = stopped,
+};
+
 void recorder_init(struct recorder *recorder)
 {
     memset(recorder, 0, sizeof *recorder);
     recorder->handler.verbs = &verbs;
+}
+
+void recorder_init_telling(struct recorder *recorder)
+{
+    recorder_init(recorder);
+    recorder->handler.verbs = &verbs_that_tell;
 }
 
 void recorder_await_at(const char *where, const char *field, atomic_int *value, int least)

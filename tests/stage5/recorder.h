@@ -47,6 +47,9 @@ struct recorder {
 
 void recorder_init(struct recorder *recorder);
 
+/** One that says "too late" when its message is. */
+void recorder_init_telling(struct recorder *recorder);
+
 /** Waits until one of the recorder's atomic numbers is at least so much; asserts that it gets so.
  */
 #define recorder_await(recorder, field, least)                                                     \
