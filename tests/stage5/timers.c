@@ -395,8 +395,8 @@ Test(stage5_timers, cut_off_is_exact)
     double begun = test_now();
     framework_stop(&framework);
     double took = test_now() - begun;
-    cr_assert(took > drain - 0.05 && took < drain + 3, "cut off after %.3f s instead of %.3f",
-              took, drain);
+    cr_assert(took > drain - 0.05 && took < drain + 3, "cut off after %.3f s instead of %.3f", took,
+              drain);
     for (int i = 0; i < DISPATCHERS; i++) {
         recorder_expect_whole_life(&idle[i]);
         client_close(idle_clients[i]);
