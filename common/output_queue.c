@@ -2,12 +2,12 @@
 
 #include "clock.h"
 #include "file_sender.h"
+#include "sockets.h"
 #include "trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 enum {
     WRITE_SEGMENTS = 17, /* enough for a whole batch out of segments of our own */
@@ -112,10 +112,7 @@ static void count_written(struct output_queue *queue, size_t written) REQUIRES(&
 static ssize_t write_some(struct output_queue *queue, const struct iovec *iov, int count)
     REQUIRES(&queue->lock)
 {
-    ssize_t written;
-    do
-        written = writev(queue->fd, iov, count);
-    while (written < 0 && errno == EINTR);
+    ssize_t written = socket_send(queue->fd, iov, count);
     if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         written = 0;
     if (written > 0)

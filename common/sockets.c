@@ -177,6 +177,16 @@ ssize_t socket_receive(int fd, const struct iovec *pieces, int count)
     return received;
 }
 
+ssize_t socket_send(int fd, const struct iovec *pieces, int count)
+{
+    ssize_t sent;
+    do
+        sent = count == 1 ? send(fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL)
+                          : writev(fd, pieces, count);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
 void socket_turn_away(int fd, const char *text)
 {
     send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
