@@ -143,13 +143,13 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
     dispatcher_execute(dispatcher, adapter);
 }
 
-/* A handler has run, and waits for events again. */
+/* A handler has run, and waits for events again: for one. A worker has it then, and reads later. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
     if (adapter->phase == ADAPTER_LINGERING)
         sweep_no_later_than(dispatcher, SERVER_LINGER_MS);
-    if (selector_interest(&adapter->key, interest) != 0)
+    if (selector_interest(&adapter->key, interest | SELECT_ONCE) != 0)
         handler_adapter_wish(adapter, WISH_END);
 }
 
@@ -243,12 +243,14 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: after select");
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
+        executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a status change */
-                invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
+                invoke_handler(dispatcher, key->attachment, key->ready);
         }
+        executor_release(dispatcher->executor);
         sweep(dispatcher);
     }
     mutex_lock(&dispatcher->end_lock);

@@ -280,6 +280,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: after select");
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
+        if (dispatcher->executor != NULL)
+            executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* not wanted any more */
@@ -287,6 +289,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         check_status_change_queue(dispatcher);
+        if (dispatcher->executor != NULL)
+            executor_release(dispatcher->executor);
     }
     own_dispatcher = NULL;
     mutex_lock(&dispatcher->end_lock);
