@@ -15,7 +15,7 @@ TestSuite(stage5_outside, .timeout = 60);
 
 /* ---- chat across dispatchers ---- */
 
-enum { DISPATCHERS = 3, USERS = 9, SPEAKERS = 3, LINES = 500, TEXT_SIZE = 1 << 18 };
+enum { DISPATCHERS = 3, USERS = 9, SPEAKERS = 3, LINES = 250, TEXT_SIZE = 1 << 18 };
 
 /* So that lines have to wait, and are taken in parts. */
 static const struct client_buffers small = {.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT};

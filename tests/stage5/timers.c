@@ -137,7 +137,7 @@ static double after_some_talk(int client)
 {
     double before = 0;
     for (int i = 0; i < 5; i++) {
-        test_pause_ms(120);
+        test_pause_ms(100);
         before = test_now();
         client_echo(client, "hello\n");
     }
@@ -306,7 +306,7 @@ Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
     framework_start(&framework, "--workers 0 --dispatchers 2 --idle-timeout 300 "
                                 "--request-timeout 200 --lifetime 400 --progress-timeout 100");
     connect_idle(IDLE);
-    for (int i = 0; i < IDLE; i += IDLE / 10) {
+    for (int i = 0; i < IDLE; i += IDLE / 4) {
         client_send_text(idle_clients[i], "half a line");
         client_await_delivered(idle_clients[i]);
     }
