@@ -86,6 +86,7 @@ Test(http_choice, what_is_no_date)
                                       "Sun, 06 Nvo 1994 08:49:37 GMT",
                                       "Sun, 00 Nov 1994 08:49:37 GMT",
                                       "Sun, 32 Nov 1994 08:49:37 GMT",
+                                      "Sun, 06 N0v 1994 08:49:37 GMT",
                                       "Sun, 06 Nov 1994 24:49:37 GMT",
                                       "Sun, 06 Nov 1994 08:60:37 GMT",
                                       "Sun, 06 Nov 1994 08:49:61 GMT",

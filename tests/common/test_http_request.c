@@ -74,6 +74,7 @@ static const struct line {
     {"GET /\x7f HTTP/1.1", HTTP_BAD_REQUEST, NULL},
     {"GET /\t HTTP/1.1", HTTP_BAD_REQUEST, NULL},
     {"GET  / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
+    {"GET  HTTP/1.1", HTTP_BAD_REQUEST, NULL},
     {"GET /  HTTP/1.1", HTTP_BAD_REQUEST, NULL},
     {"GET / HTTP/1.1 ", HTTP_BAD_REQUEST, NULL},
     {" GET / HTTP/1.1", HTTP_BAD_REQUEST, NULL},
