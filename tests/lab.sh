@@ -8,6 +8,7 @@
 # - What the lab begins with, the server of the stage before, passes none of the tests that a step
 #   names behind "Turns green:", and all that one names behind "Stays green:".
 # - The solution passes all tests there are.
+# - So does a server that shares nothing with the repository's, stage 2 in Python (labs/server.py).
 #
 # Prints what failed, and "N passed, N failed" at the end.
 # shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
@@ -107,6 +108,13 @@ for steps in docs/labs/stage[2-5].md; do
     grade "$(pattern $green $stays)"
     check 'the solution passes what the steps name' '[ $status -eq 0 ] && says "Passing: [1-9]"'
 done
+
+number=2
+if [ "${1:-2}" = 2 ] && command -v python3 >/dev/null; then
+    echo 'stage 2, in another language'
+    run make --no-print-directory BUILD="$BUILD" test-stage2 SERVER=tests/labs/server.py
+    check 'a server in another language passes everything' '[ $status -eq 0 ]'
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
