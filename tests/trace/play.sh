@@ -7,14 +7,14 @@ set -u
 scenario=$1 server=$2 trace=$3
 shift 3
 
-# What the server is given so that there is something to see: one message in a thousand, which is
-# the first one, blocks its thread.
 work=$(mktemp -d "${TMPDIR:-/tmp}/play.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 mkfifo "$work/out"
 
-"$server" --port 0 --block-ms 12 --cost-every 1000 --trace "$trace" "$@" >"$work/out" &
+# One message in a thousand, which is the first one, blocks its thread: something to see. A server that
+# does not come to its end is ended.
+timeout -k 10 60 "$server" --port 0 --block-ms 12 --cost-every 1000 --trace "$trace" "$@" >"$work/out" &
 pid=$!
 read -r line <"$work/out" || line=
 port=${line##*:}
