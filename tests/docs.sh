@@ -263,10 +263,32 @@ check_links() { # DOCUMENT
     done < <(prose "$1" | grep -oE '\]\([^() ]+\)' | sed 's/^](//; s/)$//')
 }
 
-# All tests there are, as suite/test.
+# All tests there are, as suite/test. A macro may make several of one: its Test(suite, name##_ending).
 list_tests() {
-    grep -rhoE '^(Parameterized)?Test\(([a-z ]+\*[a-z_]+, )?[a-z0-9_]+, [a-z0-9_]+' tests |
-        sed -E 's/.*[(]//; s/.*\*[a-z_]+, //; s|, |/|' | sort -u
+    find tests -name '*.c' -exec awk '
+        FNR == 1 { split("", endings) }
+        /^#define [A-Z_]+\(name\)/ { macro = $2; sub(/\(.*/, "", macro) }
+        match($0, /Test\(([a-z ]+\*[a-z_]+, )?[a-z0-9_]+, [a-z0-9_]+(##[a-z0-9_]+)?/) {
+            test = substr($0, RSTART, RLENGTH)
+            sub(/.*Test\(([a-z ]+\*[a-z_]+, )?/, "", test)
+            sub(/, /, "/", test)
+            if (sub(/name##/, "", test))
+                endings[macro] = endings[macro] " " test
+            else
+                print test
+        }
+        match($0, /^[A-Z_]+\([a-z0-9_]+\)/) {
+            name = substr($0, 1, RLENGTH - 1)
+            macro_used = name
+            sub(/\(.*/, "", macro_used)
+            sub(/.*\(/, "", name)
+            count = split(endings[macro_used], each, " ")
+            for (i = 1; i <= count; i++) {
+                test = each[i]
+                sub(/\//, "/" name, test)
+                print test
+            }
+        }' {} + | sort -u
 }
 
 # shellcheck disable=SC2016 # no command is meant
