@@ -452,14 +452,14 @@ $(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
 .SECONDARY: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/peer_*.c))
 
 NEED_PYTHON = @tests/need.sh 'Python 3' 'command -v python3' python3
-BENCH = $(NEED_PYTHON) && python3 tests/bench/bench.py --build $(OUT)
+BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
 
 ## bench: measure every stage beside floors and peers; two minutes
 .PHONY: bench
 bench: all $(BENCH_TOOLS) $$(PEERS)
 	$(BENCH) quick
 
-## bench-full: measure more: crowds, slow messages, chat, http, system calls; half an hour
+## bench-full: measure more: crowds, slow messages, chat, http, system calls; a quarter of an hour
 .PHONY: bench-full
 bench-full: all $(BENCH_TOOLS) $$(PEERS)
 	$(BENCH) full
@@ -472,7 +472,7 @@ bench-table:
 ## demo: see how the stages differ under the same load; half a minute
 .PHONY: demo
 demo: all $(BENCH_TOOLS)
-	$(NEED_PYTHON) && python3 tests/bench/demo.py --build $(OUT)
+	$(NEED_PYTHON) && python3 -B tests/bench/demo.py --build $(OUT)
 
 ## test-bench: test the load generator
 run_bench = $(if $(wildcard tests/bench/load.c),'bench=BUILD=$(OUT) tests/bench_test.sh')

@@ -94,5 +94,17 @@ check 'a line to all comes to all others' '[ $status -eq 0 ] && [ "$(value repli
 run "$tools/raw_epoll" --requests 400 --traffic chat --patience 0.3
 check 'a line that does not come to all is noticed' '[ $status -eq 1 ]'
 
+work=$(mktemp -d "${TMPDIR:-/tmp}/bench_test.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+echo 'one two three' >"$work/right"
+echo 'one two thred' >"$work/wrong"
+http="$BUILD/stage4-framework --port 0 --app http --root $work"
+run "$http" --requests 200 --traffic http --depth 4 --path /right --body "$work/right"
+check 'http: the right body passes' '[ $status -eq 0 ] && [ "$(value replies)" -ge 200 ]'
+run "$http" --requests 200 --traffic http --path /right --body "$work/wrong"
+check 'http: a wrong byte is noticed' '[ $status -eq 1 ] && says "byte 12 of reply 0"'
+run "$http" --requests 200 --traffic http --path /nowhere
+check 'http: a reply that is not 200 is noticed' '[ $status -eq 1 ] && says "is not 200"'
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

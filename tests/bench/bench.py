@@ -26,11 +26,11 @@ from measure import Cell
 from results import STAGE_5
 
 QUICK_SECONDS = 112
-FULL_ROUNDS = 5
+FULL_ROUNDS = 3
 CONNECTIONS = (1, 100, 1000)
 MANY_CONNECTIONS = (1, 10, 100, 1000, 10000)
 SHORT = {"warm_up": 0.1, "duration": 0.3}
-LONG = {"warm_up": 0.2, "duration": 1}
+LONG = {"warm_up": 0.1, "duration": 0.5}
 
 
 # ---- who is measured --------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def idle(programs):
 
 def slow(programs):
     """The slowest percent of the replies is left out: what is left are the other messages."""
-    load = dict(LONG, duration=2, connections=100, rate=2000, set_aside=1)
+    load = dict(LONG, duration=1, connections=100, rate=2000, set_aside=1)
     for name, server in programs.with_workers(8).items():
         yield Cell("slow", name, server, load)
         yield Cell("slow", name, server + ["--block-ms", "10", "--cost-every", "100"], load, "slow")
