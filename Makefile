@@ -192,8 +192,12 @@ $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OB
 	$(call say,LINK,$@)
 	$(Q)$(LINK_TEST)
 
+# What those suites share that look inside the framework of stages 4 and 5.
+inside = $(if $(filter stage4 stage5,$1),$(call objects,tests/inside))
+
 $(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
-    $$(call tested_objects,$$*) $(LIBRARY_WITH_POINTS) tests/% $(wildcard tests/support) Makefile
+    $$(call inside,$$*) $$(call tested_objects,$$*) $(LIBRARY_WITH_POINTS) tests/% \
+    $(wildcard tests/inside tests/support) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_TEST)

@@ -2,7 +2,7 @@
  * The facade, from other threads than the handler's own, and after the end; and the handler's
  * interest.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 #include "support/probe.h"

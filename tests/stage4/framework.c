@@ -6,13 +6,17 @@
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The recorder counts life-cycle calls by numbers of its own. */
+_Static_assert((int)LIFE_STARTING == (int)RECORDER_STARTING &&
+                   (int)LIFE_STOPPED == (int)RECORDER_STOPPED,
+               "the stage numbers the calls of a life in another way");
 
 enum {
     WORDS_MAX = 40,
@@ -200,80 +204,4 @@ void framework_end(struct framework *framework)
     server_close(&framework->server);
     cr_assert_eq(closed, accepted, "%d connections were accepted and %d closed", (int)accepted,
                  (int)closed);
-}
-
-/* ---- what fails ---- */
-
-atomic_bool failing_provider_fails;
-
-static void *open_real(void)
-{
-    return selector_epoll.open();
-}
-
-static void close_real(void *state)
-{
-    selector_epoll.close(state);
-}
-
-static int watch_or_fail(void *state, struct selection_key *key, unsigned watch)
-{
-    if (watch != SELECT_NOTHING && atomic_load(&failing_provider_fails)) {
-        errno = ENOSPC;
-        return -1;
-    }
-    return selector_epoll.watch(state, key, watch);
-}
-
-static void moved_really(void *state, const struct selection_key *key, size_t from)
-{
-    selector_epoll.moved(state, key, from);
-}
-
-static int wait_really(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
-{
-    return selector_epoll.wait(state, events, capacity, timeout_ms);
-}
-
-static void wakeup_really(void *state)
-{
-    selector_epoll.wakeup(state);
-}
-
-const struct selector_provider failing_provider = {
-    .name = "failing",
-    .open = open_real,
-    .close = close_real,
-    .watch = watch_or_fail,
-    .moved = moved_really,
-    .wait = wait_really,
-    .wakeup = wakeup_really,
-};
-
-/*
- * Allocations that fail. The function is replaced in the whole test binary; a sanitizer has a
- * version of its own in front of the C library's, and wants to be asked.
- */
-_Thread_local int failing_reallocations;
-
-extern void *interceptor_realloc(void *, size_t) __asm__("__interceptor_realloc")
-    __attribute__((weak));
-extern void *library_realloc(void *, size_t) __asm__("__libc_realloc");
-void *replaced_realloc(void *block, size_t size) __asm__("realloc");
-
-/* ThreadSanitizer comes by here before a thread of its own is ready. */
-#if defined(__clang__)
-#define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))
-#else
-#define NOT_SANITIZED __attribute__((no_sanitize_thread, no_sanitize_address))
-#endif
-
-NOT_SANITIZED void *replaced_realloc(void *block, size_t size)
-{
-    if (failing_reallocations > 0) {
-        failing_reallocations--;
-        errno = ENOMEM;
-        return NULL;
-    }
-    return interceptor_realloc ? interceptor_realloc(block, size) : library_realloc(block, size);
 }

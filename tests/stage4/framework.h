@@ -14,6 +14,8 @@
 #include "common/executor_options.h"
 #include "common/selector_provider.h"
 #include "dispatcher.h"
+#include "inside/failures.h"
+#include "inside/recorder.h"
 #include "support/client.h"
 #include "support/test_points.h"
 
@@ -85,12 +87,5 @@ void framework_stop(struct framework *framework);
 
 /** The end, of a framework that was told to stop already. */
 void framework_end(struct framework *framework);
-
-/** A provider like epoll's that tells the kernel nothing new while `fails` is set. */
-extern const struct selector_provider failing_provider;
-extern atomic_bool failing_provider_fails;
-
-/** So many of the calling thread's next calls of realloc() fail. */
-extern _Thread_local int failing_reallocations;
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Each test ends a connection in another way.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

@@ -1,7 +1,7 @@
 /*
  * The selector guard: what it is good for, and what it promises.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

@@ -2,7 +2,7 @@
  * Two threads never run one handler, and nothing that others want of a connection meanwhile is
  * lost: the schedules of errata 7, 8 and 18, forced.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

@@ -4,7 +4,7 @@
  *
  * One worker is held, and the queue has room for one task: then the next message is one too many.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

@@ -2,7 +2,7 @@
  * The status-change queue and the wakeups: nothing that is put in is lost, nothing blocks, and
  * thousands of changes cost few system calls.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 #include "support/probe.h"

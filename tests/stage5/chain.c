@@ -3,7 +3,7 @@
  * passes is shown and not changed, and what an application keeps of its connection, which is an
  * element's facade, is good as long as it is kept.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "common/log_element.h"
 #include "common/throttle_element.h"

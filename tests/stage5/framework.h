@@ -15,6 +15,8 @@
 #include "common/executor_options.h"
 #include "common/selector_provider.h"
 #include "dispatcher_pool.h"
+#include "inside/failures.h"
+#include "inside/recorder.h"
 #include "support/client.h"
 #include "support/test_points.h"
 
@@ -97,18 +99,5 @@ void framework_stop(struct framework *framework);
 
 /** The end, of a framework whose dispatchers were told to stop already. */
 void framework_end(struct framework *framework);
-
-/** A provider like epoll's that tells the kernel nothing new while `fails` is set. */
-extern const struct selector_provider failing_provider;
-extern atomic_bool failing_provider_fails;
-
-/** So many of the calling thread's next calls of realloc() fail. */
-extern _Thread_local int failing_reallocations;
-
-/** So many of all other threads' next calls of realloc() fail. */
-void failing_reallocations_elsewhere(int count);
-
-/** How many of those are still to come. */
-int failing_reallocations_left(void);
 
 #endif

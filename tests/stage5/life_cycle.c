@@ -5,7 +5,7 @@
  *
  * Each end takes place twice: the dispatcher runs the handlers itself, and workers do.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

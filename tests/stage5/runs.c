@@ -3,7 +3,7 @@
  * case 36), what others want of it meanwhile is not lost (errata 17 and 18), and what a dispatcher
  * changes itself it does not sleep over, nor wake itself for (case 33).
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 

@@ -5,7 +5,7 @@
  * On a busy machine a thread may be woken late. A lower bound is strict; an upper bound is tried
  * again a few times, and the best of them counts.
  */
-#include "recorder.h"
+#include "framework.h"
 
 #include "support/deadline.h"
 #include "support/probe.h"
@@ -207,6 +207,24 @@ Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
     client_close(client);
 }
 
+/* Who is only talked to is not idle; once nobody says anything any more, he is. */
+Test(stage5_timers, output_of_others_puts_the_idle_timeout_off)
+{
+    framework_start(&framework, "--workers 0 --idle-timeout 0.3");
+    int client = begin();
+    client_echo(client, "hello\n");
+    for (int i = 0; i < 6; i++) {
+        test_pause_ms(100);
+        recorder_send(&recorder, "are you there\n");
+        client_expect_text(client, "are you there\n");
+    }
+    framework_await_closed(&framework, 1);
+    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    client_close(client);
+}
+
 /* Output of another thread, with nothing else going on: its time runs too. */
 Test(stage5_timers, progress_of_what_another_thread_has_enqueued)
 {
@@ -303,13 +321,15 @@ static void close_idle(int count)
 /* With all timeouts on, some of them begun: until the first moment the dispatchers sleep. */
 Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
 {
+    enum { HALVES = 4 };
     framework_start(&framework, "--workers 0 --dispatchers 2 --idle-timeout 300 "
                                 "--request-timeout 200 --lifetime 400 --progress-timeout 100");
     connect_idle(IDLE);
-    for (int i = 0; i < IDLE; i += IDLE / 4) {
+    for (int i = 0; i < HALVES; i++) {
         client_send_text(idle_clients[i], "half a line");
-        client_await_delivered(idle_clients[i]);
     }
+    framework_await_count(&framework, COUNTER_BYTES_IN,
+                          IDLE * strlen("hello\n") + HALVES * strlen("half a line"));
     framework_await_asleep(&framework);
     long before = test_point_count(DISPATCHER_AWAKE);
     test_point_expect_no_more(DISPATCHER_AWAKE, before, 400);

@@ -18,10 +18,23 @@
  * - Its plain fields are the runner's alone: ThreadSanitizer would tell if two runs were not in
  *   order. The test looks at the atomic ones.
  */
-#ifndef TESTS_STAGE5_RECORDER_H
-#define TESTS_STAGE5_RECORDER_H
+#ifndef TESTS_INSIDE_RECORDER_H
+#define TESTS_INSIDE_RECORDER_H
 
-#include "framework.h"
+#include "common/input_handler.h"
+#include "support/server_process.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/** The life-cycle calls, in their order: as the stages number them in enum adapter_life. */
+enum recorder_life {
+    RECORDER_STARTING = 1,
+    RECORDER_STARTED,
+    RECORDER_END_OF_INPUT,
+    RECORDER_STOPPING,
+    RECORDER_STOPPED,
+};
 
 struct recorder {
     struct input_handler handler; /* first */
@@ -30,12 +43,12 @@ struct recorder {
     bool fails_always; /* whatever the message is */
 
     /* The runner's. */
-    int life; /* the last life-cycle call, as in enum adapter_life */
+    int life; /* the last life-cycle call */
     int number;
 
     /* Anybody's. */
     struct channel_facade *_Atomic facade;
-    atomic_int calls[LIFE_STOPPED + 1];
+    atomic_int calls[RECORDER_STOPPED + 1];
     atomic_int messages;
     atomic_int refused;
     atomic_int inside;       /* calls under way */

@@ -3,6 +3,7 @@
  */
 #include "recorder.h"
 
+#include "common/selector.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -52,7 +53,7 @@ static void starting(struct input_handler *self, struct channel_facade *facade)
     struct recorder *recorder = recorder_of(self);
     channel_retain(facade);
     atomic_store(&recorder->facade, facade);
-    live(recorder, LIFE_STARTING);
+    live(recorder, RECORDER_STARTING);
     if (recorder->close_in_starting) {
         channel_close(facade);
     }
@@ -61,25 +62,25 @@ static void starting(struct input_handler *self, struct channel_facade *facade)
 static void started(struct input_handler *self, struct channel_facade *facade)
 {
     (void)facade;
-    live(recorder_of(self), LIFE_STARTED);
+    live(recorder_of(self), RECORDER_STARTED);
 }
 
 static void end_of_input(struct input_handler *self, struct channel_facade *facade)
 {
     (void)facade;
-    live(recorder_of(self), LIFE_END_OF_INPUT);
+    live(recorder_of(self), RECORDER_END_OF_INPUT);
 }
 
 static void stopping(struct input_handler *self, struct channel_facade *facade)
 {
     (void)facade;
-    live(recorder_of(self), LIFE_STOPPING);
+    live(recorder_of(self), RECORDER_STOPPING);
 }
 
 static void stopped(struct input_handler *self, struct channel_facade *facade)
 {
     (void)facade;
-    live(recorder_of(self), LIFE_STOPPED);
+    live(recorder_of(self), RECORDER_STOPPED);
 }
 
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
@@ -87,7 +88,7 @@ static enum framing_result next_message(struct input_handler *self, struct chann
 {
     struct recorder *recorder = recorder_of(self);
     enter(recorder);
-    if (recorder->life != LIFE_STARTED) {
+    if (recorder->life != RECORDER_STARTED) {
         add(&recorder->out_of_order);
     }
     enum framing_result result = line_framing_next(channel_input(facade), 65536, message);
@@ -139,6 +140,8 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     } else if (begins(message, "switch")) {
         recorder->other->life = recorder->life;
         channel_set_handler(facade, &recorder->other->handler);
+    } else if (begins(message, "wake")) {
+        channel_modify_interest(recorder_facade(recorder->other), SELECT_READ, SELECT_NOTHING);
     } else {
         check_number(recorder, message);
         channel_enqueue(facade, message);
@@ -151,7 +154,7 @@ static bool handle_input(struct input_handler *self, struct message message,
 {
     struct recorder *recorder = recorder_of(self);
     enter(recorder);
-    if (recorder->life != LIFE_STARTED) {
+    if (recorder->life != RECORDER_STARTED) {
         add(&recorder->out_of_order);
     }
     atomic_store_explicit(&recorder->thread, gettid(), memory_order_relaxed);
@@ -174,6 +177,17 @@ static void refuse_input(struct input_handler *self, struct message message,
     leave(recorder);
 }
 
+static void timed_out(struct input_handler *self, struct channel_facade *facade)
+{
+    struct recorder *recorder = recorder_of(self);
+    enter(recorder);
+    if (recorder->life != RECORDER_STARTED) {
+        add(&recorder->out_of_order);
+    }
+    send_text(facade, "too late\n");
+    leave(recorder);
+}
+
 static const struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
@@ -185,10 +199,29 @@ static const struct input_handler_verbs verbs = {
     .stopped = stopped,
 };
 
+/* Those who do not tell have no verb for it, which makes a difference to the framework. */
+static const struct input_handler_verbs verbs_that_tell = {
+    .next_message = next_message,
+    .handle_input = handle_input,
+    .refuse_input = refuse_input,
+    .timed_out = timed_out,
+    .starting = starting,
+    .started = started,
+    .end_of_input = end_of_input,
+    .stopping = stopping,
+    .stopped = stopped,
+};
+
 void recorder_init(struct recorder *recorder)
 {
     memset(recorder, 0, sizeof *recorder);
     recorder->handler.verbs = &verbs;
+}
+
+void recorder_init_telling(struct recorder *recorder)
+{
+    recorder_init(recorder);
+    recorder->handler.verbs = &verbs_that_tell;
 }
 
 void recorder_await_at(const char *where, const char *field, atomic_int *value, int least)
@@ -208,16 +241,16 @@ void recorder_expect_order_at(const char *where, struct recorder *recorder)
     cr_assert_eq(atomic_load(&recorder->out_of_order), 0,
                  "%s: %d calls came too early, too late or twice; starting %d, started %d, "
                  "end_of_input %d, stopping %d, stopped %d",
-                 where, atomic_load(&recorder->out_of_order), recorder->calls[LIFE_STARTING],
-                 recorder->calls[LIFE_STARTED], recorder->calls[LIFE_END_OF_INPUT],
-                 recorder->calls[LIFE_STOPPING], recorder->calls[LIFE_STOPPED]);
+                 where, atomic_load(&recorder->out_of_order), recorder->calls[RECORDER_STARTING],
+                 recorder->calls[RECORDER_STARTED], recorder->calls[RECORDER_END_OF_INPUT],
+                 recorder->calls[RECORDER_STOPPING], recorder->calls[RECORDER_STOPPED]);
 }
 
 void recorder_expect_whole_life_at(const char *where, struct recorder *recorder)
 {
-    recorder_await_at(where, "stopped", &recorder->calls[LIFE_STOPPED], 1);
+    recorder_await_at(where, "stopped", &recorder->calls[RECORDER_STOPPED], 1);
     recorder_expect_order_at(where, recorder);
-    for (int life = LIFE_STARTING; life <= LIFE_STOPPED; life++) {
+    for (int life = RECORDER_STARTING; life <= RECORDER_STOPPED; life++) {
         cr_assert_eq(atomic_load(&recorder->calls[life]), 1, "%s: life-cycle call %d came %d times",
                      where, life, atomic_load(&recorder->calls[life]));
     }
