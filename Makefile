@@ -518,6 +518,15 @@ trace-all: $(SCENARIO) all
 	    $(NUMBERS:%=$(OUT)/trace/stage%.json) >$(OUT)/trace/all.html
 	@echo 'trace: $(OUT)/trace/all.html'
 
+# The pictures in docs/diagrams are from a real run; `make docs` puts those of another one into the site.
+stills = docs/trace/stills.sh $1 $(SCENARIO) $(STAGES:%=$(OUT)/%)
+
+## trace-stills: make the chapters' pictures of servers at work anew
+.PHONY: trace-stills
+trace-stills: $(SCENARIO) all
+	$(NEED_PYTHON)
+	@$(call stills,docs/diagrams)
+
 # ---- fuzzing -----------------------------------------------------------------------------------
 
 # libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
@@ -564,9 +573,10 @@ diff:
 
 ## docs: build the site of the course; installs Doxygen if it is missing
 .PHONY: docs
-docs:
+docs: all $$(SCENARIO)
 	@tests/need.sh Doxygen 'command -v doxygen && command -v dot' doxygen graphviz
 	@docs/site.sh $(BUILD)/site $(STAGES)
+	@! command -v python3 >/dev/null || $(call stills,$(BUILD)/site) || true
 
 ## read [ARGS="..."]: build the site and serve it by the last stage, for a browser
 READER := $(call stage,$(lastword $(NUMBERS)))

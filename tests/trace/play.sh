@@ -1,7 +1,7 @@
 #!/bin/sh
 # Has a server record itself while the clients of scenario.c talk to it.
 #
-#   usage: tests/trace/play.sh SCENARIO SERVER TRACE.json [SERVER_OPTION...]
+#   usage: [SCENE=knock] tests/trace/play.sh SCENARIO SERVER TRACE.json [SERVER_OPTION...]
 set -u
 
 scenario=$1 server=$2 trace=$3
@@ -13,8 +13,8 @@ trap 'exit 130' INT TERM
 mkfifo "$work/out"
 
 # One message in a thousand, which is the first one, blocks its thread: something to see. A server that
-# does not come to its end is ended.
-timeout -k 10 60 "$server" --port 0 --block-ms 12 --cost-every 1000 --trace "$trace" "$@" >"$work/out" &
+# does not come to its end is ended. In the foreground, timeout hands a signal on once and not twice.
+timeout --foreground -k 10 60 "$server" --port 0 --block-ms 12 --cost-every 1000 --trace "$trace" "$@" >"$work/out" &
 pid=$!
 read -r line <"$work/out" || line=
 port=${line##*:}
@@ -24,7 +24,7 @@ case $port in
     echo "play: $server does not serve"
     status=1
     ;;
-*) "$scenario" "$port" || status=1 ;;
+*) "$scenario" "$port" ${SCENE:+"$SCENE"} || status=1 ;;
 esac
 kill -TERM $pid 2>/dev/null
 wait $pid || status=1

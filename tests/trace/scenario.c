@@ -1,12 +1,15 @@
 /*
  * The clients of `make trace`: a short scene, the same for every stage.
  *
- *   usage: scenario PORT
+ *   usage: scenario PORT [knock]
  *
  *   talkers 1 to 3   send a line and wait for it to come back, several times; at the end three
  * lines at once slow client      sends one line in four pieces, with pauses costly client    sends
  * the first line of all, for which the server blocks its thread
  *                    (--block-ms 12 --cost-every 1000)
+ *
+ * `scenario PORT knock` is another one: a client sends a line, and a while after the answer
+ * somebody else connects and goes again; three times. It shows a server that is idle until then.
  *
  * Each client is a thread with calls that block, so the scene goes on as the server answers. Exit
  * status 0 if every line came back.
@@ -122,16 +125,35 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* One client talks, and others knock at the door. */
+static int knock(unsigned port)
+{
+    struct client client = {.fd = connect_to(port)};
+    client.failed = client.fd < 0;
+    for (int i = 0; i < 3 && !client.failed; i++) {
+        say(&client, "hello\n");
+        hear(&client, "hello\n");
+        pause_us(2500);
+        close(connect_to(port));
+        pause_us(2500);
+    }
+    close(client.fd);
+    return client.failed;
+}
+
 int main(int argc, char **argv)
 {
     struct client clients[CLIENTS];
     pthread_t threads[CLIENTS];
     bool failed = false;
-    unsigned port = argc == 2 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
+    bool knocks = argc == 3 && strcmp(argv[2], "knock") == 0;
+    unsigned port = argc == 2 || knocks ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
     if (port == 0 || port > 65535) {
-        fprintf(stderr, "usage: scenario PORT\n");
+        fprintf(stderr, "usage: scenario PORT [knock]\n");
         return 2;
     }
+    if (knocks)
+        return knock(port);
     pthread_barrier_init(&costly_sent, NULL, CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = (struct client){.fd = connect_to(port), .number = i};
