@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Looks at the site as a browser shows it: chromium, at the width of a phone and of a desk, in light
+and dark.
+
+  usage: tests/site_check.py SITE [PAGE...]      (all pages of SITE, if none is named)
+
+On each page
+  - nothing is written to the console, and nothing that it asks for is missing,
+  - the page is no wider than the window, and neither is any text in it,
+  - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
+and the search finds a function by its name. Prints what is wrong, and "N passed, N failed" at the
+end; "0 passed, 0 failed, 1 skipped" where there is no chromium.
+"""
+import base64
+import glob
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+DEADLINE = 60  # seconds for any answer of the browser
+VIEWS = ((390, "light"), (390, "dark"), (1440, "light"), (1440, "dark"))
+TROUBLE = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded",
+           "Network.loadingFailed")
+
+LOOK = """(width => {
+    const wrong = [];
+    if (document.documentElement.scrollWidth > width)
+        wrong.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+    const scrolls = '.fragment, .diff, .memproto, .image, .wide';
+    for (const text of document.querySelectorAll('main p, main li, main h1, main h2, main td')) {
+        if (text.closest(scrolls) && !(width < 700 && text.closest('.markdownTable')))
+            continue;
+        const box = text.getBoundingClientRect();
+        if (box.width > 0 && box.right > width + 1)
+            wrong.push('too wide: ' + text.textContent.trim().slice(0, 60));
+    }
+    const numbers = color => color.match(/[0-9.]+/g).map(Number);
+    const part = value => {
+        value /= 255;
+        return value <= 0.03928 ? value / 12.92 : Math.pow((value + 0.055) / 1.055, 2.4);
+    };
+    const light = color => 0.2126 * part(color[0]) + 0.7152 * part(color[1]) +
+                           0.0722 * part(color[2]);
+    const behind = element => {
+        for (; element; element = element.parentElement) {
+            const color = numbers(getComputedStyle(element).backgroundColor);
+            if (color.length < 4 || color[3] > 0.9)
+                return color;
+        }
+        return [255, 255, 255];
+    };
+    const seen = new Set();
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.textContent.trim() || !element.getClientRects().length)
+            continue;
+        const pair = [light(numbers(getComputedStyle(element).color)), light(behind(element))];
+        const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+        const kind = element.tagName + '.' + element.className;
+        if (contrast < 4.5 && !seen.has(kind)) {
+            seen.add(kind);
+            wrong.push('hard to read: ' + contrast.toFixed(1) + ' ' + kind + ' ' +
+                       walker.currentNode.textContent.trim().slice(0, 40));
+        }
+    }
+    return JSON.stringify(wrong);
+})"""
+
+SEARCH = """new Promise(done => {
+    const field = document.getElementById('search');
+    field.focus();
+    const look = tries => {
+        field.value = 'selector_wakeup';
+        field.dispatchEvent(new Event('input'));
+        const first = document.querySelector('#found a');
+        if (first || tries === 0)
+            done(first ? first.getAttribute('href') : 'nothing');
+        else
+            setTimeout(() => look(tries - 1), 100);
+    };
+    look(100);
+})"""
+
+
+class Browser:
+    """chromium, spoken to by its DevTools protocol: JSON over a WebSocket."""
+
+    def __init__(self, program, profile):
+        self.process = subprocess.Popen(
+            [program, "--no-sandbox", "--headless=new", "--disable-gpu", "--remote-debugging-port=0",
+             f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            found = re.search(r"ws://127\.0\.0\.1:(\d+)(/\S+)", line)
+            if found:
+                break
+        else:
+            raise OSError("chromium did not start")
+        self.socket = socket.create_connection(("127.0.0.1", int(found[1])), DEADLINE)
+        key = base64.b64encode(os.urandom(16)).decode()
+        self.socket.sendall((f"GET {found[2]} HTTP/1.1\r\nHost: 127.0.0.1:{found[1]}\r\n"
+                             "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n").encode())
+        self.received = b""
+        while b"\r\n\r\n" not in self.received:
+            self.received += self.socket.recv(4096)
+        self.received = self.received.split(b"\r\n\r\n", 1)[1]
+        self.number, self.events, self.session = 0, [], None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def take(self, count):
+        while len(self.received) < count:
+            more = self.socket.recv(1 << 16)
+            if not more:
+                raise OSError("chromium has gone")
+            self.received += more
+        taken, self.received = self.received[:count], self.received[count:]
+        return taken
+
+    def receive(self):
+        message = b""
+        while True:
+            first, length = self.take(2)
+            length &= 127
+            if length == 126:
+                length, = struct.unpack(">H", self.take(2))
+            elif length == 127:
+                length, = struct.unpack(">Q", self.take(8))
+            message += self.take(length)
+            if first & 128:
+                return json.loads(message)
+
+    def send(self, message):
+        data, mask = json.dumps(message).encode(), os.urandom(4)
+        if len(data) < 126:
+            head = struct.pack(">BB", 0x81, 0x80 | len(data))
+        else:
+            head = struct.pack(">BBH", 0x81, 0x80 | 126, len(data))
+        self.socket.sendall(head + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data)))
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        self.send(message)
+        while True:
+            answer = self.receive()
+            if answer.get("id") == self.number:
+                return answer.get("result", {})
+            self.events.append(answer)
+
+    def open(self, path):
+        self.events = []
+        self.call("Page.navigate", url="file://" + path)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive())
+
+    def value_of(self, script):
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True)
+        return answer["result"]["value"]
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def look_at(browser, path, width):
+    browser.open(path)
+    wrong = json.loads(browser.value_of(f"{LOOK}({width})"))
+    wrong += [json.dumps(event)[:300] for event in browser.events if event.get("method") in TROUBLE]
+    return wrong
+
+
+def main():
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if not program:
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    site = os.path.abspath(sys.argv[1])
+    pages = sys.argv[2:] or sorted(os.path.relpath(page, site) for page in
+                                   glob.glob(site + "/**/*.html", recursive=True))
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = Browser(program, profile)
+        try:
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                browser.call(domain + ".enable")
+            for width, scheme in VIEWS:
+                browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                             deviceScaleFactor=1, mobile=False)
+                browser.call("Emulation.setEmulatedMedia",
+                             features=[{"name": "prefers-color-scheme", "value": scheme}])
+                for page in pages:
+                    wrong = look_at(browser, os.path.join(site, page), width)
+                    passed += not wrong
+                    failed += bool(wrong)
+                    for each in wrong:
+                        print(f"site: FAILED: {page}, {width} wide, {scheme}: {each}")
+            browser.open(os.path.join(site, "index.html"))
+            found = browser.value_of(SEARCH)
+            passed += "selector" in found
+            failed += "selector" not in found
+            if "selector" not in found:
+                print(f"site: FAILED: the search for selector_wakeup finds {found}")
+        finally:
+            browser.end()
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
