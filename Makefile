@@ -586,6 +586,12 @@ read: docs $(READER:%=$(OUT)/%)
 	    @echo 'read: http://127.0.0.1:700$(lastword $(NUMBERS))/ (Ctrl-C ends it)')
 	@exec $(FIXED) $(OUT)/$(READER) --app http --root $(BUILD)/site $(ARGS)
 
+## test-site: look at the site as a browser shows it, on a phone and on a desk, if chromium is there
+.PHONY: test-site
+test-site: docs
+	@tests/run.sh 'site=tests/site_check.py $(BUILD)/site \
+	    $$(cd $(BUILD)/site && ls *.html */index.html */group__*.html */*handler*_source.html)'
+
 SOURCES := $(wildcard common/*.[ch] common/apps/*.[ch] $(STAGES:%=%/*.[ch]) \
     tests/*.[ch] tests/*/*.[ch])
 CLANG_FORMAT := clang-format
