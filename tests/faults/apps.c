@@ -102,6 +102,35 @@ Test(fault_apps, case_35_each_protocol_tells_that_no_worker_is_there)
                   "HTTP/1.1 503 ");
 }
 
+/* Who comes is not announced if there is no memory for it, and that is all. */
+Test(fault_apps, case_40_no_memory_to_announce_somebody)
+{
+    if (!has_applications()) {
+        return;
+    }
+    for (int n = 1; n <= 4; n++) {
+        char plan[64];
+        char text[256];
+        snprintf(plan, sizeof plan, "malloc:%d=ENOMEM", n);
+        faults_plan(plan, false);
+        struct server_process server = server_start("--app chat --stats");
+        int witness = client_connect(&server);
+        client_expect_text(witness, "* welcome, you are user1; /help tells more\n");
+        faults_switch(&server);
+        int other = client_connect(&server);
+        first_words(other, text, sizeof text);
+        client_try_send(other, "hello\n", 6, test_now() + 1);
+        client_close(other);
+        server_await_counter(&server, "closed", 1);
+        faults_switch(&server);
+        client_close(witness);
+        int last = client_connect(&server);
+        client_expect_text(last, "* welcome, you are ");
+        client_close(last);
+        fault_end(&server, true, 0, &report);
+    }
+}
+
 /* A crowd that talks while any allocation and any call may fail. It may lose all, but not hang. */
 static void talk(unsigned long long seed)
 {
