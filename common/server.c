@@ -308,12 +308,16 @@ int server_open(struct server *server, const char *name)
 {
     server->name = name;
     raise_descriptor_limit();
-    if (trace_open(server->settings.trace) != 0)
-        return cannot(server, "write a trace");
     if (open_listeners(server) != 0)
         return -1;
     if (signals_open(&server->signals) != 0) {
         cannot(server, "catch signals");
+        close_listeners(server);
+        return -1;
+    }
+    if (trace_open(server->settings.trace) != 0) {
+        cannot(server, "write a trace");
+        signals_close(&server->signals);
         close_listeners(server);
         return -1;
     }

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(server, .timeout = 60);
@@ -321,6 +322,38 @@ Test(server, that_cannot_listen_says_where_and_why_and_holds_nothing)
     cr_assert_str_eq(text, expected);
     cr_assert_eq(probe_descriptors(getpid()), before);
     server_close(&server);
+}
+
+Test(server, that_cannot_write_its_trace_says_so_and_holds_nothing)
+{
+    char text[256];
+    struct server other;
+    struct capture capture;
+    long before = probe_descriptors(getpid());
+    accepts("--port 0 --trace /nowhere/at/all");
+    other.settings = settings;
+    capture_start(&capture, STDERR_FILENO);
+    int result = server_open(&other, "stage9-test");
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_eq(result, -1);
+    cr_assert_str_eq(text, "stage9-test: cannot write a trace: No such file or directory\n");
+    cr_assert_eq(probe_descriptors(getpid()), before);
+}
+
+Test(server, writes_its_trace_when_it_closes)
+{
+    char name[64];
+    char command_line[128];
+    struct stat status;
+    snprintf(name, sizeof(name), "/tmp/server-test-%ld.json", (long)getpid());
+    snprintf(command_line, sizeof(command_line), "--port 0 --trace %s", name);
+    open_server(command_line);
+    cr_assert_eq(stat(name, &status), 0, "it is there from the beginning");
+    cr_assert_eq(status.st_size, 0, "and empty");
+    server_close(&server);
+    cr_assert_eq(stat(name, &status), 0);
+    cr_assert_gt(status.st_size, 0);
+    unlink(name);
 }
 
 Test(server, closing_gives_all_back)
