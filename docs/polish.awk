@@ -96,6 +96,9 @@ open_table && /<\/table>/ {
     }
 }
 
+# A page's anchor with the path that it was made from: nothing leads there.
+{ gsub(/<a class="anchor" id="md_[^"]*"><\/a> ?/, "") }
+
 # A file of its own the top README.md is not.
 { gsub(/<a class="el" href="README_8md\.html"[^>]*>README\.md<\/a>/, "README.md") }
 
