@@ -96,6 +96,14 @@ open_table && /<\/table>/ {
     }
 }
 
+# The way through the folders: the side bar is there for that.
+/<div id="nav-path"/ { folders = 1 }
+folders {
+    if (/<\/div>/)
+        folders = 0
+    next
+}
+
 # A page's anchor with the path that it was made from: nothing leads there.
 { gsub(/<a class="anchor" id="md_[^"]*"><\/a> ?/, "") }
 

@@ -189,8 +189,9 @@ polish() { # FOLDER WAY_TO_THE_TOP
             awk -v page="$page" -v around="$work/around" -f docs/polish.awk >"$work/polished" || failed=1
         cp "$work/polished" "$html"
     done
-    # Doxygen's own theme: nothing asks for it.
-    (cd "$site/$1" && rm -f ./*.png doxygen.css doxygen.svg tabs.css ./*.js)
+    # Doxygen's own theme, and its lists of all there is: nothing asks for them.
+    (cd "$site/$1" && rm -f ./*.png doxygen.css doxygen.svg tabs.css ./*.js dir_*.html files.html \
+        annotated.html classes.html functions*.html globals*.html modules.html pages.html)
 }
 
 polish . ''
