@@ -6,6 +6,7 @@ that gets slower or faster meanwhile does so for all. Figures are medians over t
 are medians of the ratios within a round.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -22,13 +23,15 @@ PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
 class Cell:
     """A server under a load. `group` says what it is compared within: an experiment and a load."""
 
-    def __init__(self, experiment, program, server, load, variant="", **about):
+    def __init__(self, experiment, program, server, load, variant=""):
         self.experiment = experiment
         self.program = program
         self.server = server  # a command line, or a function that serves as a context
         self.load = load  # the load generator's options, without the dashes
         self.variant = variant
-        self.about = about
+
+    def key(self):
+        return (self.experiment, self.program, self.variant, tuple(sorted(self.load.items())))
 
     def __str__(self):
         text = f"{self.program}, {self.load.get('connections', 100)} connections"
@@ -116,21 +119,24 @@ class Progress:
 def measure_rounds(tools, cells, rounds, budget=None):
     """All cells, round by round; as many rounds as the budget of seconds lets through, one at least.
 
-    Returns the rows, each with its round, and what went wrong.
+    Returns the rows, each with the number of its turn, and what went wrong.
     """
     progress = Progress(len(cells) * rounds, budget)
     rows, failures = [], []
+    turns = collections.Counter()  # some cells are measured more than once in a round
     began = time.monotonic()
     for number in range(rounds):
         round_began = time.monotonic()
         for cell in cells:
             progress.step(f"round {number + 1}: {cell}")
+            turn = turns[cell.key()]
+            turns[cell.key()] += 1
             try:
                 row = measure(tools, cell)
             except (Failure, subprocess.TimeoutExpired, OSError) as failure:
                 failures.append(f"{cell}: {failure}")
                 continue
-            row["round"] = number
+            row["round"] = turn
             rows.append(row)
         now = time.monotonic()
         if budget and now - began + (now - round_began) > budget:

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 HEAD = """
-set terminal svg size 760,460 font 'sans-serif,13' background rgb 'white'
+set terminal svg size 960,480 font 'sans-serif,13' background rgb 'white'
 set key outside right top
 set grid
 set style data linespoints

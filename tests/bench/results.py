@@ -38,6 +38,13 @@ class Results:
         """The different values of a field, in the order in which they were measured."""
         return list(dict.fromkeys(row[name] for row in self.select(**wanted)))
 
+    def rounds(self):
+        """How often each cell was measured."""
+        found = {}
+        for row in self.rows:
+            found[key_of(row)] = found.get(key_of(row), 0) + 1
+        return found
+
     def cells(self):
         """The medians of all rounds, one row for each cell."""
         found = {}
@@ -87,7 +94,7 @@ def machine_text(about):
     system = about.get("system", "")
     text = (f"{about.get('processors')} processors ({about.get('processor', 'unknown')}), "
             f"{about.get('memory_gib')} GiB, {system}; {about.get('compiler')}; {about.get('date')}; "
-            f"medians of {about.get('rounds')} rounds.")
+            f"medians of {about.get('rounds')} rounds each.")
     if about.get("processors", 0) > 1:
         text += " The server runs on one processor, the load on another."
     if about.get("load_average", 0) > 1:
@@ -147,7 +154,7 @@ def plain_ratio(experiment, program, to):
                                          {"experiment": experiment, "program": to})
 
 
-STAGE_5 = "stage 5, handlers in the dispatcher"
+STAGE_5 = "stage 5, no workers"
 
 
 def targets():
