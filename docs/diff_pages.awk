@@ -9,8 +9,9 @@
 #   ## handler.c                      the file
 #   ## handler.c: handler_execute     a function or a struct, of either side
 #
-# and the text below it goes to the first hunk that changes something in there. A remark about
-# something that is not there, or does not change, is an error: the remark has to be mended.
+# and the text below it goes to the first hunk that changes something in there, beside the lines where
+# the definition begins. A remark about something that is not there, or does not change, is an error:
+# the remark has to be mended.
 
 # ---- what is defined where ----
 
@@ -156,7 +157,10 @@ function number(stage, n)
 
 function row(class, old_number, new_number, sign, code)
 {
-    rows[hunks] = rows[hunks] "<tr class=\"" class "\">" number(before, old_number) \
+    rows[hunks]++
+    old_line[hunks, rows[hunks]] = old_number
+    new_line[hunks, rows[hunks]] = new_number
+    shown_row[hunks, rows[hunks]] = "<tr class=\"" class "\">" number(before, old_number) \
         number(after, new_number) "<td class=\"s\">" sign "</td><td class=\"c\">" code "</td></tr>\n"
 }
 
@@ -265,15 +269,45 @@ part == 1 {
 
 # ---- output ----
 
-# The first hunk that changes something in a definition; 0 if none does.
+# The first hunk that changes something in a definition; 0 if none does. Sets side_of[definition].
 function hunk_of(definition,    side, i)
 {
     for (side = 2; side >= 1; side--)
         if ((side, definition) in first)
             for (i = first[side, definition]; i <= last[side, definition]; i++)
-                if ((side, i) in changed)
+                if ((side, i) in changed) {
+                    side_of[definition] = side
                     return changed[side, i]
+                }
     return 0
+}
+
+# The row of a hunk with which a definition begins, or with which the hunk begins inside of it.
+function row_of(definition, hunk,    side, i, line)
+{
+    side = side_of[definition]
+    for (i = 1; i < rows[hunk]; i++) {
+        line = side == 1 ? old_line[hunk, i] : new_line[hunk, i]
+        if (line >= first[side, definition])
+            return i
+    }
+    return 1
+}
+
+# One piece of a hunk, and the remarks that belong to it.
+function print_rows(hunk, from, to, beside,    i, code)
+{
+    if (from > to)
+        return
+    for (i = from; i <= to; i++)
+        code = code shown_row[hunk, i]
+    print_html("<div class=\"hunk" (beside == "" ? "" : " remarked") "\">")
+    if (beside != "") {
+        print_html("<div class=\"remarks\">")
+        print beside
+        print_html("</div>")
+    }
+    print_html("<div class=\"diff\" tabindex=\"0\"><table>\n" code "</table></div></div>")
 }
 
 END {
@@ -303,22 +337,20 @@ END {
         print_html("<details" (what == "added" ? " open" : "") "><summary>" \
             (what == "added" ? "the whole file" : "the file as it was") "</summary>")
     for (i = 1; i <= hunks; i++) {
-        beside = ""
-        # In the order of the remarks.
-        for (about in place)
-            if (place[about] == i)
-                order[remark_line[about]] = about
-        for (n = 1; n < 10000; n++)
-            if (n in order)
-                beside = beside "**`" order[n] "`**" remark[order[n]]
-        split("", order)
-        print_html("<div class=\"hunk" (beside == "" ? "" : " remarked") "\">")
-        if (beside != "") {
-            print_html("<div class=\"remarks\">")
-            print beside
-            print_html("</div>")
-        }
-        print_html("<div class=\"diff\" tabindex=\"0\"><table>\n" rows[i] "</table></div></div>")
+        split("", beside_row)
+        for (line = 1; line < 10000; line++) # in the order of the remarks
+            for (about in place)
+                if (place[about] == i && remark_line[about] == line) {
+                    n = row_of(about, i)
+                    beside_row[n] = beside_row[n] "`" about "`\n" remark[about]
+                }
+        from = 1
+        for (n = 2; n <= rows[i]; n++)
+            if (n in beside_row) {
+                print_rows(i, from, n - 1, beside_row[from])
+                from = n
+            }
+        print_rows(i, from, rows[i], beside_row[from])
     }
     if (what != "changed")
         print_html("</details>")
