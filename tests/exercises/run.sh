@@ -65,7 +65,7 @@ cd "$work/tree" || exit 2
 for solution in "$solutions"/*.patch; do
     name=$(basename "$solution" .patch)
     stage=$(echo "${name%-*}"-*)
-    if ! git apply "$solution" 2>"$work/output"; then
+    if ! git apply -C1 "$solution" 2>"$work/output"; then
         fail "$name.patch does not fit: $(cat "$work/output")"
     elif ! make --no-print-directory -j2 "build/$stage" >"$work/output" 2>&1; then
         fail "$name.patch does not build: $(tail -20 "$work/output")"
@@ -75,7 +75,7 @@ for solution in "$solutions"/*.patch; do
     else
         pass
     fi
-    git apply -R "$solution" 2>/dev/null
+    git apply -C1 -R "$solution" 2>/dev/null
 done
 
 echo "$passed passed, $failed failed"
