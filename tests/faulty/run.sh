@@ -4,9 +4,9 @@
 #
 #   FAULTY_SERVER=build/tests/faulty-server CONFORMANCE=build/tests/conformance tests/faulty/run.sh [FAULT...]
 #
-# One line for each fault, and how many were caught. Exit status 0 if every one was. Faults are tried JOBS at a time (4):
-# nearly all of the time is spent waiting for what does not come, and for that reason waits are cut to
-# DEADLINE_MS (1500) while a fault is planted.
+# One line for each fault, and how many were caught. Exit status 0 if every one was. Faults are tried JOBS at
+# a time (8): nearly all of the time is spent waiting for what does not come, and for that reason waits are
+# cut to DEADLINE_MS (1500) while a fault is planted.
 set -u
 
 : "${FAULTY_SERVER:?the path of the faulty server}" "${CONFORMANCE:?the path of the conformance suite}"
@@ -67,7 +67,7 @@ if [ $# -eq 0 ]; then
 fi
 
 printf '%s\n' "$list" | awk -F '\t' '{ printf "%s%c%s%c", $1, 0, $2, 0 }' |
-    xargs -0 -n 2 -P "${JOBS:-4}" "$0" --fault >"$report" || status=1
+    xargs -0 -n 2 -P "${JOBS:-8}" "$0" --fault >"$report" || status=1
 cat "$report"
 caught=$(grep -c '^caught' "$report")
 echo "$((caught + passes)) passed, $((count - caught + fails)) failed"
