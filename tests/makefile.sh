@@ -214,7 +214,7 @@ check 'run passes the arguments on' 'says "^stage1-first answers 1 \[one\] \[two
 check 'no test was built and Criterion not asked for' '[ ! -e build/tests ] && [ ! -e asked ]'
 
 # timeout sends the signal to the whole group, as the terminal does for Ctrl-C.
-run timeout -s INT 1 make run STAGE=1 ARGS=wait
+run timeout -s INT 2 make run STAGE=1 ARGS=wait
 check 'Ctrl-C reaches the server, which ends in its own way' 'says "^stopped$"'
 
 touch stage1-first/handler.h
