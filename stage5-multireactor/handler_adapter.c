@@ -113,7 +113,7 @@ static void account(struct handler_adapter *adapter, bool waiting)
     deadlines_output(&adapter->deadlines, clock_ms(), sent, waiting);
 }
 
-/* Takes in what the socket has. 0, or the error that ends the connection. */
+/* First: takes in what the socket has. 0, or the error that ends the connection. */
 static int fill_input(struct handler_adapter *adapter)
 {
     ssize_t received = input_queue_fill(&adapter->input, adapter->key.fd);
@@ -178,7 +178,7 @@ static bool answer_goes_on(struct handler_adapter *adapter)
 }
 
 /*
- * First: hands out messages, `most` of them at the most. 0, or the error that ends it. What is
+ * Second: hands out messages, `most` of them at the most. 0, or the error that ends it. What is
  * left may be bytes, or an answer that only its handler knows of.
  */
 static int handle_messages(struct handler_adapter *adapter, int most, enum treatment how)
@@ -215,7 +215,7 @@ static void end_late(struct handler_adapter *adapter)
     handler_adapter_wish(adapter, WISH_CLOSE);
 }
 
-/* Second: says farewell to a handler that has had its last message. */
+/* Third: says farewell to a handler that has had its last message. */
 static void end_input(struct handler_adapter *adapter)
 {
     bool asked = (atomic_load(&adapter->wishes) & WISH_CLOSE) != 0;
@@ -473,9 +473,9 @@ static void expire(struct handler_adapter *adapter, enum deadline passed)
 /* While it runs, its age alone can be told, which does not change; all else is the runner's. */
 static int64_t expire_running(struct handler_adapter *adapter, int64_t lifetime, int64_t now)
 {
-    int64_t end = adapter->deadlines.born + lifetime;
     if (lifetime == 0)
         return INT64_MAX;
+    int64_t end = adapter->deadlines.born + lifetime;
     if (now < end)
         return end;
     if ((atomic_load(&adapter->wishes) & WISH_END) == 0)

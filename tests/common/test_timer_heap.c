@@ -1,3 +1,6 @@
+/*
+ * Timers in a heap, with moments made up: nothing here waits.
+ */
 #include "common/timer_heap.h"
 
 #include <criterion/criterion.h>
