@@ -22,6 +22,12 @@ count() {
          END { print closing ? closing : passed + 0 " " failed + 0 " 0" }' "$1"
 }
 
+# Prints the names of what failed, as far as the output of a suite tells them.
+blame() {
+    sed -nE -e 's/^\[FAIL\] ([^ ]*): .*/      failed: \1/p' \
+        -e 's/^([a-z]+: FAILED:|FAILED|FAILS) +/      failed: /p' -e 's/^gate: /      gate: /p' "$1" | head -n 20
+}
+
 all_passed=0 all_failed=0 all_skipped=0
 for suite; do
     name=${suite%%=*} command=${suite#*=}
@@ -41,6 +47,7 @@ END
     fi
     printf '   %-22s %4d passed, %d failed, %d s%s\n' "$name" "$passed" "$failed" \
         $(($(date +%s) - started)) "$note" >>"$work/summary"
+    [ "$failed" -eq 0 ] || blame "$work/output" >>"$work/summary"
     all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
     all_skipped=$((all_skipped + skipped))
 done
