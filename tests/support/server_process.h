@@ -99,12 +99,16 @@ void server_forget(struct server_process *server);
 
 void server_signal(const struct server_process *server, int signal);
 
-/** Copies what the server has written to standard error so far; always terminated. */
+/**
+ * Copies what the server has written to standard error so far; always terminated. Where that is
+ * more than there is room for: the last of it, from the beginning of a line on.
+ */
 void server_errors(const struct server_process *server, char *text, size_t size);
 
 /**
  * Sends SIGUSR1 and returns the value of one counter of the stats line that comes, 0 if it is not
- * named there; asserts that the line comes.
+ * named there; asserts that the line comes. It may be one that an earlier SIGUSR1 asked for, and
+ * whose numbers are a moment older.
  */
 #define server_counter(server, name) server_counter_at(HERE, server, name)
 long long server_counter_at(const char *where, const struct server_process *server,
