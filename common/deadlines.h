@@ -7,7 +7,10 @@
  *
  * This only keeps the books; who looks at them, and when, is the stage's business.
  *
- * Interface: one thread at a time, without a lock. Times are milliseconds of clock_ms().
+ * Interface: one thread at a time, without a lock. Times are milliseconds of clock_ms(). Of these
+ * a connection keeps the lower 32 bits, because there may be a hundred thousand of it: what lies up
+ * to 24 days before or behind `now` is still told apart. A limit is shorter than that (see
+ * option_seconds()), and somebody looks before it is over.
  */
 #ifndef COMMON_DEADLINES_H
 #define COMMON_DEADLINES_H
@@ -29,14 +32,13 @@ enum {
     DEADLINES_QUANTUM = 65536,
 };
 
-/** A connection's times. Those that can be off are 0 then. */
+/** A connection's times; 0 while one does not run. */
 struct deadlines {
-    int64_t born;
-    int64_t active;   /* when a byte last moved in either direction */
-    int64_t request;  /* since when part of a message is there */
-    int64_t progress; /* since when output waits, or a quantum of it was last taken */
-    uint64_t sent;    /* bytes sent in all, when last looked at */
-    uint64_t taken;   /* bytes sent since the moment that progress tells */
+    uint32_t born;
+    uint32_t active;   /* when a byte last moved in either direction */
+    uint32_t request;  /* since when part of a message is there */
+    uint32_t progress; /* since when output waits, or a quantum of it was last taken */
+    uint32_t taken;    /* bytes sent since then; less than a quantum */
 };
 
 /** Which limit was passed. */
@@ -60,7 +62,7 @@ void deadlines_message(struct deadlines *deadlines);
 /** All whole messages have been taken out; partial says whether the beginning of one is left. */
 void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial);
 
-/** The output stands at sent bytes in all, and some of it waits or not. */
+/** So many bytes were sent since the last call, perhaps none, and some wait or not. */
 void deadlines_output(struct deadlines *deadlines, int64_t now, uint64_t sent, bool waiting);
 
 /** The peer is not to blame for what it has not taken: its time begins anew. */
@@ -71,7 +73,12 @@ enum deadline deadlines_passed(const struct deadlines *deadlines,
                                const struct deadline_limits *limits, int64_t now);
 
 /** The moment at which the first limit will be passed if nothing happens; INT64_MAX if none. */
-int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits);
+int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits,
+                       int64_t now);
+
+/** When the connection began, and when a byte last moved. */
+int64_t deadlines_born(const struct deadlines *deadlines, int64_t now);
+int64_t deadlines_active(const struct deadlines *deadlines, int64_t now);
 
 /** Whether any limit is set. */
 bool deadline_limits_any(const struct deadline_limits *limits);

@@ -7,7 +7,7 @@
 
 enum {
     USAGE_ERROR = 2,
-    MOST_SECONDS = 100000000, /* three years; in milliseconds it is far from any overflow */
+    MOST_SECONDS = 2000000, /* 23 days; in milliseconds they fit in 31 bits (deadlines.h) */
 };
 
 void options_init(struct options *options, const char *program, const char *summary)

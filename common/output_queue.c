@@ -413,10 +413,11 @@ size_t output_queue_length(struct output_queue *queue)
     return length;
 }
 
-uint64_t output_queue_sent(struct output_queue *queue)
+uint64_t output_queue_newly_sent(struct output_queue *queue)
 {
     mutex_lock(&queue->lock);
     uint64_t sent = queue->sent;
+    queue->sent = 0;
     mutex_unlock(&queue->lock);
     return sent;
 }

@@ -66,7 +66,7 @@ struct output_queue {
     struct segment *head GUARDED_BY(&lock);
     struct segment *tail GUARDED_BY(&lock);
     size_t length GUARDED_BY(&lock); /* bytes that wait */
-    uint64_t sent GUARDED_BY(&lock); /* bytes the socket has taken since the beginning */
+    uint64_t sent GUARDED_BY(&lock); /* bytes the socket has taken and nobody has counted yet */
     struct pace pace GUARDED_BY(&lock);
 };
 
@@ -127,7 +127,7 @@ void output_queue_set_rate(struct output_queue *queue, uint64_t bytes_per_second
  */
 int64_t output_queue_due(struct output_queue *queue);
 
-/** Bytes the socket has taken since the beginning. */
-uint64_t output_queue_sent(struct output_queue *queue);
+/** Bytes the socket has taken since this was last asked. */
+uint64_t output_queue_newly_sent(struct output_queue *queue);
 
 #endif

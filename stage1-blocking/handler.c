@@ -45,9 +45,10 @@ static void set_socket_timeout(struct handler *handler, int direction)
     if (!deadline_limits_any(limits))
         return;
     int64_t left = 0; /* to the kernel, no timeout at all */
-    int64_t next = deadlines_next(&handler->deadlines, limits);
+    int64_t now = clock_ms();
+    int64_t next = deadlines_next(&handler->deadlines, limits, now);
     if (next != INT64_MAX) {
-        left = next - clock_ms();
+        left = next - now;
         left = left > 0 ? left : 1;
     }
     struct timeval timeout = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
@@ -71,8 +72,8 @@ static bool timed_out(struct handler *handler)
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void handler_account(struct handler *handler, enum output_result result)
 {
-    uint64_t sent = output_queue_sent(&handler->output);
-    counters_add(&handler->server->counters, COUNTER_BYTES_OUT, sent - handler->deadlines.sent);
+    uint64_t sent = output_queue_newly_sent(&handler->output);
+    counters_add(&handler->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&handler->deadlines, clock_ms(), sent, result != OUTPUT_FLOWING);
 }
 

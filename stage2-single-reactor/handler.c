@@ -95,9 +95,8 @@ static struct state handler_next_state(const struct handler *handler, enum outpu
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void handler_account(struct handler *handler, enum output_result result)
 {
-    uint64_t sent = output_queue_sent(&handler->output);
-    counters_add(&handler->reactor->server->counters, COUNTER_BYTES_OUT,
-                 sent - handler->deadlines.sent);
+    uint64_t sent = output_queue_newly_sent(&handler->output);
+    counters_add(&handler->reactor->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&handler->deadlines, handler->reactor->now, sent, result != OUTPUT_FLOWING);
 }
 
@@ -232,7 +231,8 @@ void handler_expire(struct handler *handler)
     struct reactor *reactor = handler->reactor;
     struct server *server = reactor->server;
     if (handler->runnable.run == handler_linger) {
-        if (reactor->now >= handler->deadlines.active + SERVER_LINGER_MS)
+        int64_t since = deadlines_active(&handler->deadlines, reactor->now);
+        if (reactor->now >= since + SERVER_LINGER_MS)
             handler_close(handler);
         return;
     }

@@ -108,9 +108,8 @@ bool handler_adapter_must_run(const struct handler_adapter *adapter)
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void account(struct handler_adapter *adapter, bool waiting)
 {
-    uint64_t sent = output_queue_sent(&adapter->output);
-    counters_add(&adapter->dispatcher->server->counters, COUNTER_BYTES_OUT,
-                 sent - adapter->deadlines.sent);
+    uint64_t sent = output_queue_newly_sent(&adapter->output);
+    counters_add(&adapter->dispatcher->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&adapter->deadlines, clock_ms(), sent, waiting);
 }
 
@@ -441,7 +440,7 @@ static int64_t expire_running(struct handler_adapter *adapter, int64_t lifetime,
 {
     if (lifetime == 0)
         return INT64_MAX;
-    int64_t end = adapter->deadlines.born + lifetime;
+    int64_t end = deadlines_born(&adapter->deadlines, now) + lifetime;
     if (now >= end && (atomic_load(&adapter->wishes) & WISH_END) == 0)
         expire(adapter, DEADLINE_LIFETIME);
     return end;
@@ -459,7 +458,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
     if (running)
         return expire_running(adapter, limits->lifetime, now);
     if (adapter->phase == ADAPTER_LINGERING) {
-        int64_t end = adapter->deadlines.active + SERVER_LINGER_MS;
+        int64_t end = deadlines_active(&adapter->deadlines, now) + SERVER_LINGER_MS;
         if (now >= end)
             handler_adapter_wish(adapter, WISH_END);
         return end;
@@ -472,7 +471,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
         deadlines_restart_progress(&adapter->deadlines, now); /* it is we who are slow */
     else if (passed != DEADLINE_NONE)
         expire(adapter, passed);
-    return deadlines_next(&adapter->deadlines, limits);
+    return deadlines_next(&adapter->deadlines, limits, now);
 }
 
 /* ---- The facade ---------------------------------------------------------------------------- */

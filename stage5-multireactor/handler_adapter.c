@@ -108,8 +108,8 @@ bool handler_adapter_must_run(const struct handler_adapter *adapter)
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void account(struct handler_adapter *adapter, bool waiting)
 {
-    uint64_t sent = output_queue_sent(&adapter->output);
-    counters_add(&adapter->dispatcher->counters, COUNTER_BYTES_OUT, sent - adapter->deadlines.sent);
+    uint64_t sent = output_queue_newly_sent(&adapter->output);
+    counters_add(&adapter->dispatcher->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&adapter->deadlines, clock_ms(), sent, waiting);
 }
 
@@ -404,12 +404,12 @@ static struct deadline_limits limits_of(const struct handler_adapter *adapter)
 }
 
 /* When to look at it again if nothing happens. */
-static int64_t rest_moment(const struct handler_adapter *adapter, int64_t due)
+static int64_t rest_moment(const struct handler_adapter *adapter, int64_t due, int64_t now)
 {
     if (adapter->phase == ADAPTER_LINGERING)
-        return adapter->deadlines.active + SERVER_LINGER_MS;
+        return deadlines_active(&adapter->deadlines, now) + SERVER_LINGER_MS;
     struct deadline_limits limits = limits_of(adapter);
-    int64_t moment = deadlines_next(&adapter->deadlines, &limits);
+    int64_t moment = deadlines_next(&adapter->deadlines, &limits, now);
     return due != 0 && due < moment ? due : moment;
 }
 
@@ -430,7 +430,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter,
         if (output != OUTPUT_FLOWING)
             account(adapter, true); /* others may have enqueued it */
         rest->interest = rest_interest(adapter, output, due);
-        rest->moment = rest_moment(adapter, due);
+        rest->moment = rest_moment(adapter, due, adapter->dispatcher->now);
         adapter->watching = (uint8_t)rest->interest;
     }
     trace_event(TRACE_CHANGE_APPLIED, adapter->key.fd, status);
@@ -475,7 +475,7 @@ static int64_t expire_running(struct handler_adapter *adapter, int64_t lifetime,
 {
     if (lifetime == 0)
         return INT64_MAX;
-    int64_t end = adapter->deadlines.born + lifetime;
+    int64_t end = deadlines_born(&adapter->deadlines, now) + lifetime;
     if (now < end)
         return end;
     if ((atomic_load(&adapter->wishes) & WISH_END) == 0)
@@ -504,7 +504,7 @@ static bool expire_resting(struct handler_adapter *adapter, int64_t now)
 /* It lingers: its peer has had its time to read what we sent last. */
 static bool expire_lingering(struct handler_adapter *adapter, int64_t now)
 {
-    bool over = now >= rest_moment(adapter, 0);
+    bool over = now >= rest_moment(adapter, 0, now);
     if (over)
         handler_adapter_wish(adapter, WISH_END);
     return over;
@@ -523,7 +523,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
                               now);
     bool over = adapter->phase == ADAPTER_LINGERING ? expire_lingering(adapter, now)
                                                     : expire_resting(adapter, now);
-    return over ? INT64_MAX : rest_moment(adapter, output_queue_due(&adapter->output));
+    return over ? INT64_MAX : rest_moment(adapter, output_queue_due(&adapter->output), now);
 }
 
 bool handler_adapter_is_due(struct handler_adapter *adapter)

@@ -7,9 +7,8 @@
 
 TestSuite(deadlines, .timeout = 60);
 
-enum {
-    BORN = 1000000,
-};
+/* The lower half of the clock, which is what a connection keeps, turns over in each test. */
+static const int64_t BORN = (INT64_C(7) << 32) - 999;
 
 static const struct deadline_limits all = {
     .idle = 1000, .request = 2000, .lifetime = 100000, .progress = 500};
@@ -29,8 +28,8 @@ static void assert_passes(const struct deadlines *deadlines, const struct deadli
     enum deadline at = deadlines_passed(deadlines, limits, moment);
     cr_assert_eq(before, DEADLINE_NONE, "%s before its time", deadline_name(before));
     cr_assert_eq(at, expected, "%s, not %s", deadline_name(at), deadline_name(expected));
-    cr_assert_eq(deadlines_next(deadlines, limits), moment, "next %lld, not %lld",
-                 (long long)deadlines_next(deadlines, limits), (long long)moment);
+    cr_assert_eq(deadlines_next(deadlines, limits, moment - 1), moment, "next %lld, not %lld",
+                 (long long)deadlines_next(deadlines, limits, moment - 1), (long long)moment);
 }
 
 Test(deadlines, no_limit_is_never_passed)
@@ -40,8 +39,10 @@ Test(deadlines, no_limit_is_never_passed)
     deadlines_framed(&deadlines, BORN, true);
     deadlines_output(&deadlines, BORN, 10, true);
     cr_assert_not(deadline_limits_any(&none));
-    cr_assert_eq(deadlines_passed(&deadlines, &none, INT64_MAX - 1), DEADLINE_NONE);
-    cr_assert_eq(deadlines_next(&deadlines, &none), INT64_MAX);
+    for (int month = 1; month < 30; month++)
+        cr_assert_eq(deadlines_passed(&deadlines, &none, BORN + month * (INT64_C(30) * 86400000)),
+                     DEADLINE_NONE, "month %d", month);
+    cr_assert_eq(deadlines_next(&deadlines, &none, BORN), INT64_MAX);
 }
 
 Test(deadlines, any_one_limit_is_a_limit)
@@ -73,7 +74,7 @@ Test(deadlines, bytes_sent_keep_a_connection_from_being_idle)
     struct deadlines deadlines = started();
     deadlines_output(&deadlines, BORN + 800, 10, false);
     assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
-    deadlines_output(&deadlines, BORN + 1700, 10, false);
+    deadlines_output(&deadlines, BORN + 1700, 0, false);
     assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
 }
 
@@ -109,7 +110,7 @@ Test(deadlines, the_lifetime_ends_whatever_happens)
     for (int64_t now = BORN; now < BORN + 100000; now += 250) {
         deadlines_received(&deadlines, now);
         deadlines_framed(&deadlines, now, false);
-        deadlines_output(&deadlines, now, (uint64_t)now, false);
+        deadlines_output(&deadlines, now, 10, false);
         cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
     }
     assert_passes(&deadlines, &all, BORN + 100000, DEADLINE_LIFETIME);
@@ -129,7 +130,7 @@ Test(deadlines, case_13_a_byte_now_and_then_is_no_progress)
     struct deadlines deadlines = started();
     deadlines_output(&deadlines, BORN + 100, 5000, true);
     for (int i = 1; i < 50; i++) {
-        deadlines_output(&deadlines, BORN + 100 + i * 10, 5000 + (uint64_t)i, true);
+        deadlines_output(&deadlines, BORN + 100 + i * 10, 1, true);
         cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 100 + i * 10), DEADLINE_NONE);
     }
     assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
@@ -139,15 +140,13 @@ Test(deadlines, case_13_a_byte_now_and_then_is_no_progress)
 static int periods_survived(uint64_t bytes)
 {
     struct deadlines deadlines = started();
-    uint64_t sent = 5000;
     int64_t now = BORN + 100;
-    deadlines_output(&deadlines, now, sent, true);
+    deadlines_output(&deadlines, now, 5000, true);
     for (int period = 0; period < 20; period++) {
         deadlines_received(&deadlines, now);
-        deadlines_output(&deadlines, now + 200, sent + bytes / 2, true);
-        sent += bytes;
+        deadlines_output(&deadlines, now + 200, bytes / 2, true);
         now += 499;
-        deadlines_output(&deadlines, now, sent, true);
+        deadlines_output(&deadlines, now, bytes - bytes / 2, true);
         if (deadlines_passed(&deadlines, &all, now + 1) != DEADLINE_NONE)
             return period;
     }
@@ -170,8 +169,8 @@ Test(deadlines, what_was_taken_before_output_waited_does_not_count)
 {
     struct deadlines deadlines = started();
     deadlines_output(&deadlines, BORN + 100, 10 * DEADLINES_QUANTUM, false);
-    deadlines_output(&deadlines, BORN + 200, 10 * DEADLINES_QUANTUM + 1, true);
-    deadlines_output(&deadlines, BORN + 300, 10 * DEADLINES_QUANTUM + 2, true);
+    deadlines_output(&deadlines, BORN + 200, DEADLINES_QUANTUM, true);
+    deadlines_output(&deadlines, BORN + 300, 1, true);
     assert_passes(&deadlines, &all, BORN + 700, DEADLINE_PROGRESS);
 }
 
@@ -181,7 +180,7 @@ Test(deadlines, taking_all_that_waits_is_progress_however_little_it_is)
     deadlines_output(&deadlines, BORN + 100, 0, true);
     deadlines_output(&deadlines, BORN + 400, 10, false);
     cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 700), DEADLINE_NONE);
-    deadlines_output(&deadlines, BORN + 800, 20, true);
+    deadlines_output(&deadlines, BORN + 800, 10, true);
     assert_passes(&deadlines, &all, BORN + 1300, DEADLINE_PROGRESS);
 }
 
@@ -192,7 +191,7 @@ Test(deadlines, a_peer_that_is_not_to_blame_gets_its_time_anew)
     deadlines_output(&deadlines, BORN + 300, DEADLINES_QUANTUM - 1, true);
     deadlines_restart_progress(&deadlines, BORN + 400);
     assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
-    deadlines_output(&deadlines, BORN + 500, DEADLINES_QUANTUM, true);
+    deadlines_output(&deadlines, BORN + 500, 1, true);
     assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
 }
 
@@ -201,15 +200,53 @@ Test(deadlines, the_next_moment_is_the_earliest_of_all)
     struct deadlines deadlines = started();
     const struct deadline_limits limits = {
         .idle = 5000, .request = 4000, .lifetime = 6000, .progress = 3000};
-    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 5000);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 5000);
     deadlines_framed(&deadlines, BORN + 10, true);
-    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 4010);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 4010);
     deadlines_output(&deadlines, BORN + 20, 0, true);
-    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 3020);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 3020);
     deadlines_received(&deadlines, BORN + 2000);
     deadlines_output(&deadlines, BORN + 2000, 10, false);
     deadlines_framed(&deadlines, BORN + 2000, false);
-    cr_assert_eq(deadlines_next(&deadlines, &limits), BORN + 6000);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 6000);
+}
+
+/* 23 days are the most that an option takes. */
+Test(deadlines, the_longest_limits_are_right_to_the_millisecond)
+{
+    const int64_t longest = 2000000000;
+    struct deadlines deadlines = started();
+    assert_passes(&deadlines, &(struct deadline_limits){.idle = longest}, BORN + longest,
+                  DEADLINE_IDLE);
+    assert_passes(&deadlines, &(struct deadline_limits){.lifetime = longest}, BORN + longest,
+                  DEADLINE_LIFETIME);
+}
+
+/* A thread may look with a clock that it read before another one noted that a byte came. */
+Test(deadlines, a_moment_that_is_still_to_come_is_not_long_ago)
+{
+    struct deadlines deadlines = started();
+    deadlines_received(&deadlines, BORN + 50);
+    cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 49), DEADLINE_NONE);
+    cr_assert_eq(deadlines_next(&deadlines, &all, BORN + 49), BORN + 1050);
+    cr_assert_eq(deadlines_active(&deadlines, BORN + 49), BORN + 50);
+    cr_assert_eq(deadlines_born(&deadlines, BORN + 49), BORN);
+}
+
+/* A moment whose lower half is 0 would look like a time that does not run. */
+Test(deadlines, the_moment_at_which_the_clock_turns_over_is_one_like_others)
+{
+    const int64_t turn = INT64_C(7) << 32;
+    struct deadlines deadlines;
+    deadlines_start(&deadlines, turn);
+    deadlines_framed(&deadlines, turn, true);
+    deadlines_output(&deadlines, turn, 0, true);
+    cr_assert_eq(deadlines_passed(&deadlines, &all, turn + 501), DEADLINE_PROGRESS);
+    deadlines_output(&deadlines, turn + 1, 0, false);
+    cr_assert_eq(
+        deadlines_passed(&deadlines, &(struct deadline_limits){.request = 2000}, turn + 2001),
+        DEADLINE_REQUEST);
+    cr_assert_eq(deadlines_passed(&deadlines, &all, turn + 1001), DEADLINE_IDLE);
 }
 
 Test(deadlines, the_shortest_limit_is_that_of_those_that_are_set)

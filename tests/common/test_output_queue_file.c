@@ -296,7 +296,7 @@ Test(output_queue_file, an_empty_queue_sends_at_once)
     cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 500, "it is there before any drain");
     cr_assert_eq(memcmp(got, data + 100, 500), 0);
     cr_assert_eq(references(file), 1);
-    cr_assert_eq(output_queue_sent(&bench.queue), 500);
+    cr_assert_eq(output_queue_newly_sent(&bench.queue), 500);
     shared_file_release(file);
     bench_close(&bench);
 }
@@ -382,7 +382,7 @@ Test(output_queue_file, all_bytes_once_and_in_order_whatever_lies_between_them)
         size_t came = take_all(&bench, got, sizeof(got));
         cr_assert_eq(came, length, "seed %d: %zu bytes, not %zu", (int)seed, came, length);
         cr_assert_eq(memcmp(got, expected, length), 0, "seed %d", (int)seed);
-        cr_assert_eq(output_queue_sent(&bench.queue), length, "seed %d", (int)seed);
+        cr_assert_eq(output_queue_newly_sent(&bench.queue), length, "seed %d", (int)seed);
         cr_assert_eq(references(file), 1, "seed %d", (int)seed);
         shared_message_release(message);
         shared_file_release(file);
@@ -442,7 +442,7 @@ Test(output_queue_file, a_range_is_accepted_whole_however_long_it_is)
     size_t huge = (size_t)1 << 40;
     struct shared_file *file = shared_file_with(NULL, huge);
     cr_assert_eq(enqueue_file(&bench, file, 0, huge), OUTPUT_CHOKED);
-    size_t sent = (size_t)output_queue_sent(&bench.queue);
+    size_t sent = (size_t)output_queue_newly_sent(&bench.queue);
     cr_assert_gt(sent, 0);
     cr_assert_lt(sent, OUTPUT_QUEUE_FILE_BATCH);
     cr_assert_eq(output_queue_length(&bench.queue), huge - sent);
@@ -569,7 +569,7 @@ Test(output_queue_file, a_file_that_becomes_shorter_breaks_the_queue)
     struct shared_file *file = shared_file_with(data, sizeof(data));
     cr_assert_eq(enqueue_file(&bench, file, 0, FILE_SIZE), OUTPUT_WAITING);
     enqueue(&bench, "never");
-    cr_assert_lt(output_queue_sent(&bench.queue), REST);
+    cr_assert_lt(output_queue_newly_sent(&bench.queue), REST);
     cr_assert_eq(ftruncate(file->fd, REST), 0);
     double end = test_now() + test_deadline_ms() / 1000.0;
     size_t taken = 0;
