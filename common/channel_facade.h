@@ -14,7 +14,7 @@
 #define COMMON_CHANNEL_FACADE_H
 
 #include "input_queue.h"
-#include "output_queue.h"
+#include "output_chain.h"
 #include "sockets.h"
 
 struct channel_facade;

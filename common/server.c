@@ -252,17 +252,19 @@ static int open_listener(const struct server *server, struct listener *listener,
     return cannot(server, what);
 }
 
-/* Each limit is at least the one below it, whatever the user gave. */
-static struct output_limits limits_in_order(const struct server_settings *settings)
+/* Each mark is at least the one below it, whatever the user gave. */
+static void init_output_settings(struct server *server)
 {
-    struct output_limits limits = {.low_mark = settings->output_low_mark,
-                                   .high_mark = settings->output_high_mark,
-                                   .cap = settings->output_cap};
-    if (limits.high_mark < limits.low_mark)
-        limits.high_mark = limits.low_mark;
-    if (limits.cap < limits.high_mark)
-        limits.cap = limits.high_mark;
-    return limits;
+    const struct server_settings *settings = &server->settings;
+    struct output_settings *output = &server->output_settings;
+    *output = (struct output_settings){.buffers = &server->buffers,
+                                       .low_mark = settings->output_low_mark,
+                                       .high_mark = settings->output_high_mark,
+                                       .cap = settings->output_cap};
+    if (output->high_mark < output->low_mark)
+        output->high_mark = output->low_mark;
+    if (output->cap < output->high_mark)
+        output->cap = output->high_mark;
 }
 
 static void init_parts(struct server *server)
@@ -271,7 +273,7 @@ static void init_parts(struct server *server)
     server->log = (struct log){.program = server->name, .level = settings->log_level};
     server->memory_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
-    server->output_limits = limits_in_order(settings);
+    init_output_settings(server);
     buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
     service_init(&server->service);
     server->service.work_us = settings->work_us;

@@ -16,7 +16,7 @@
 #include "deadlines.h"
 #include "log.h"
 #include "options.h"
-#include "output_queue.h"
+#include "output_chain.h"
 #include "service.h"
 #include "signals.h"
 #include "sockets.h"
@@ -60,7 +60,7 @@ struct server {
     struct log_limit memory_limit;
     struct counters counters;
     struct buffer_factory buffers;
-    struct output_limits output_limits;
+    struct output_settings output_settings;
     struct service service;
 };
 

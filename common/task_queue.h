@@ -25,7 +25,7 @@ struct task {
     void (*run)(struct task *self);
     /** Called instead of run if an accepted task will not run after all. */
     void (*dropped)(struct task *self);
-    struct task *next; /* the queue's */
+    struct task *next; /* the queue's; its owner's while it is in none */
     bool urgent;       /* goes first in a priority queue */
     int fd;            /* of the connection that it is for; told to traces, and nothing else */
 };

@@ -24,7 +24,7 @@ struct handler *handler_create(struct handler_threads *threads, struct server *s
     handler->last_reads = LAST_READS;
     input_queue_init(&handler->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
-    output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
+    output_chain_init(&handler->output, &server->output_settings, fd);
     deadlines_start(&handler->deadlines, clock_ms());
     return handler;
 }
@@ -33,7 +33,7 @@ int handler_release(struct handler *handler)
 {
     int fd = handler->fd;
     input_queue_clear(&handler->input);
-    output_queue_destroy(&handler->output);
+    output_chain_clear(&handler->output);
     free(handler);
     return fd;
 }
@@ -72,7 +72,7 @@ static bool timed_out(struct handler *handler)
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void handler_account(struct handler *handler, enum output_result result)
 {
-    uint64_t sent = output_queue_newly_sent(&handler->output);
+    uint64_t sent = output_chain_newly_sent(&handler->output);
     counters_add(&handler->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&handler->deadlines, clock_ms(), sent, result != OUTPUT_FLOWING);
 }
@@ -84,14 +84,14 @@ static enum output_result handler_answer(struct handler *handler, struct message
     counters_add(&server->counters, COUNTER_MESSAGES, 1);
     deadlines_message(&handler->deadlines);
     struct message reply = service_process(&server->service, request);
-    return output_queue_enqueue(&handler->output, reply);
+    return output_chain_enqueue(&handler->output, reply);
 }
 
 /* No line can follow one without an end: says so, and drops what came of it. */
 static void handler_refuse_line(struct handler *handler)
 {
     counters_add(&handler->server->counters, COUNTER_TOO_LONG, 1);
-    output_queue_enqueue(&handler->output, server_too_long_text);
+    output_chain_enqueue(&handler->output, server_too_long_text);
     input_queue_clear(&handler->input);
 }
 
@@ -106,7 +106,7 @@ static enum framing_result handler_process(struct handler *handler)
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
     trace_event(TRACE_RUN, handler->fd, 0);
-    output_queue_cork(&handler->output);
+    output_chain_cork(&handler->output);
     while (result == OUTPUT_FLOWING) {
         framing = line_framing_next(&handler->input, settings->max_line, &request);
         if (framing != FRAMING_MESSAGE)
@@ -151,7 +151,7 @@ static bool handler_send(struct handler *handler)
     do {
         set_socket_timeout(handler, SO_SNDTIMEO);
         trace_event(TRACE_BLOCKED_WRITE, handler->fd, 0);
-        result = output_queue_uncork(&handler->output);
+        result = output_chain_uncork(&handler->output);
         trace_event(TRACE_BLOCKED_WRITE_DONE, handler->fd, 0);
         handler_account(handler, result);
     } while (result != OUTPUT_FLOWING && result != OUTPUT_BROKEN && !timed_out(handler));

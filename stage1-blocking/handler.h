@@ -21,7 +21,7 @@ struct handler {
     int fd;
     int last_reads; /* how often it will still read once the server is stopping */
     struct input_queue input;
-    struct output_queue output;
+    struct output_chain output;
     struct deadlines deadlines;
     struct handler *previous; /* all handlers there are; see handler_threads.h */
     struct handler *next;

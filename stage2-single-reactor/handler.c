@@ -39,7 +39,7 @@ struct handler *handler_create(struct reactor *reactor, int fd)
     }
     input_queue_init(&handler->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
-    output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
+    output_chain_init(&handler->output, &server->output_settings, fd);
     deadlines_start(&handler->deadlines, reactor->now);
     reactor_add(reactor, handler);
     counters_add(&server->counters, COUNTER_ACCEPTED, 1);
@@ -54,7 +54,7 @@ void handler_close(struct handler *handler)
         reactor->lingering--;
     selector_cancel(&handler->key);
     input_queue_clear(&handler->input);
-    output_queue_destroy(&handler->output);
+    output_chain_clear(&handler->output);
     trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
     counters_add(&reactor->server->counters, COUNTER_CLOSED, 1);
@@ -95,7 +95,7 @@ static struct state handler_next_state(const struct handler *handler, enum outpu
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void handler_account(struct handler *handler, enum output_result result)
 {
-    uint64_t sent = output_queue_newly_sent(&handler->output);
+    uint64_t sent = output_chain_newly_sent(&handler->output);
     counters_add(&handler->reactor->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&handler->deadlines, handler->reactor->now, sent, result != OUTPUT_FLOWING);
 }
@@ -107,14 +107,14 @@ static enum output_result handler_answer(struct handler *handler, struct message
     counters_add(&server->counters, COUNTER_MESSAGES, 1);
     deadlines_message(&handler->deadlines);
     struct message reply = service_process(&server->service, request);
-    return output_queue_enqueue(&handler->output, reply);
+    return output_chain_enqueue(&handler->output, reply);
 }
 
 /* No line can follow one without an end: says so, and drops what came of it. */
 static void handler_refuse_line(struct handler *handler)
 {
     counters_add(&handler->reactor->server->counters, COUNTER_TOO_LONG, 1);
-    output_queue_enqueue(&handler->output, server_too_long_text);
+    output_chain_enqueue(&handler->output, server_too_long_text);
     input_queue_clear(&handler->input);
     handler->ended = handler->too_long = true;
 }
@@ -130,7 +130,7 @@ static struct state handler_process(struct handler *handler)
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
     trace_event(TRACE_RUN, handler->key.fd, 0);
-    output_queue_cork(&handler->output);
+    output_chain_cork(&handler->output);
     for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
         framing = line_framing_next(&handler->input, server->settings.max_line, &request);
         if (framing != FRAMING_MESSAGE)
@@ -143,7 +143,7 @@ static struct state handler_process(struct handler *handler)
     bool requests_left = more && framing == FRAMING_MESSAGE;
     deadlines_framed(&handler->deadlines, handler->reactor->now, more && !requests_left);
 
-    result = output_queue_uncork(&handler->output);
+    result = output_chain_uncork(&handler->output);
     /* Requests that are left wait for room to reply, like output that waits for room to go. */
     handler_account(handler, requests_left ? OUTPUT_WAITING : result);
     if (framing == FRAMING_NO_MEMORY) {
@@ -184,7 +184,7 @@ static void handler_read(struct runnable *self)
 static void handler_send(struct runnable *self)
 {
     struct handler *handler = (struct handler *)self;
-    enum output_result result = output_queue_drain(&handler->output);
+    enum output_result result = output_chain_drain(&handler->output);
     if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING) {
         handler_become(handler, handler_process(handler));
         return;

@@ -26,7 +26,7 @@ struct handler {
     struct reactor *reactor;
     struct selection_key key;
     struct input_queue input;
-    struct output_queue output;
+    struct output_chain output;
     struct deadlines deadlines;
     bool ended;               /* nothing will be read any more */
     bool too_long;            /* because a line was longer than allowed */

@@ -45,7 +45,7 @@ struct handler *handler_create(struct reactor *reactor, int fd, bool urgent)
     }
     input_queue_init(&handler->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
-    output_queue_init(&handler->output, &server->buffers, &server->output_limits, fd);
+    output_chain_init(&handler->output, &server->output_settings, fd);
     deadlines_start(&handler->deadlines, reactor->now);
     reactor_add(reactor, handler);
     counters_add(&server->counters, COUNTER_ACCEPTED, 1);
@@ -60,7 +60,7 @@ void handler_close(struct handler *handler)
         reactor->lingering--;
     selector_cancel(&handler->key);
     input_queue_clear(&handler->input);
-    output_queue_destroy(&handler->output);
+    output_chain_clear(&handler->output);
     trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
     counters_add(&reactor->server->counters, COUNTER_CLOSED, 1);
@@ -101,7 +101,7 @@ static struct state handler_next_state(const struct handler *handler, enum outpu
 /* Keeps the books on what the socket has taken, and whether something waits for it. */
 static void handler_account(struct handler *handler, enum output_result result)
 {
-    uint64_t sent = output_queue_newly_sent(&handler->output);
+    uint64_t sent = output_chain_newly_sent(&handler->output);
     counters_add(&handler->reactor->server->counters, COUNTER_BYTES_OUT, sent);
     deadlines_output(&handler->deadlines, clock_ms(), sent, result != OUTPUT_FLOWING);
 }
@@ -113,14 +113,14 @@ static enum output_result handler_answer(struct handler *handler, struct message
     counters_add(&server->counters, COUNTER_MESSAGES, 1);
     deadlines_message(&handler->deadlines);
     struct message reply = service_process(&server->service, request);
-    return output_queue_enqueue(&handler->output, reply);
+    return output_chain_enqueue(&handler->output, reply);
 }
 
 /* No line can follow one without an end: says so, and drops what came of it. */
 static void handler_refuse_line(struct handler *handler)
 {
     counters_add(&handler->reactor->server->counters, COUNTER_TOO_LONG, 1);
-    output_queue_enqueue(&handler->output, server_too_long_text);
+    output_chain_enqueue(&handler->output, server_too_long_text);
     input_queue_clear(&handler->input);
     handler->ended = handler->too_long = true;
 }
@@ -136,7 +136,7 @@ static struct state handler_process(struct handler *handler)
     enum framing_result framing = FRAMING_MESSAGE;
     enum output_result result = OUTPUT_FLOWING;
     trace_event(TRACE_RUN, handler->key.fd, 0);
-    output_queue_cork(&handler->output);
+    output_chain_cork(&handler->output);
     for (int i = 0; i < REQUESTS_PER_TURN && result == OUTPUT_FLOWING; i++) {
         framing = line_framing_next(&handler->input, server->settings.max_line, &request);
         if (framing != FRAMING_MESSAGE)
@@ -149,7 +149,7 @@ static struct state handler_process(struct handler *handler)
     bool requests_left = more && framing == FRAMING_MESSAGE;
     deadlines_framed(&handler->deadlines, clock_ms(), more && !requests_left);
 
-    result = output_queue_uncork(&handler->output);
+    result = output_chain_uncork(&handler->output);
     /* Requests that are left wait for room to reply, like output that waits for room to go. */
     handler_account(handler, requests_left ? OUTPUT_WAITING : result);
     if (framing == FRAMING_NO_MEMORY) {
@@ -195,7 +195,7 @@ static void handler_hand_back(struct handler *handler, struct state next)
     handler->runnable.run = next.run;
     if (next.interest == SELECT_NOTHING || reactor->stopping ||
         selector_interest(&handler->key, next.interest) != 0) {
-        reactor_hand_back(reactor, handler);
+        reactor_hand_back(reactor, &handler->task);
     } else {
         TEST_POINT("worker: selection resumed");
         handler->processing = false; /* selected perhaps, but not run before the guard is free */
@@ -232,7 +232,7 @@ static void handler_drop_task(struct task *task)
 {
     struct handler *handler = handler_of(task);
     bool skipped = handler_skip_request(handler);
-    enum output_result result = output_queue_drain(&handler->output);
+    enum output_result result = output_chain_drain(&handler->output);
     handler_account(handler, result);
     bool requests_left = !input_queue_is_empty(&handler->input);
     handler_hand_back(handler,
@@ -243,7 +243,7 @@ static void handler_drop_task(struct task *task)
 static void handler_refuse_request(struct handler *handler)
 {
     bool skipped = handler_skip_request(handler);
-    enum output_result result = output_queue_enqueue(&handler->output, server_busy_text);
+    enum output_result result = output_chain_enqueue(&handler->output, server_busy_text);
     handler_account(handler, result);
     bool requests_left = !input_queue_is_empty(&handler->input);
     handler_become(handler,
@@ -297,7 +297,7 @@ static void handler_read(struct runnable *self)
 static void handler_send(struct runnable *self)
 {
     struct handler *handler = (struct handler *)self;
-    enum output_result result = output_queue_drain(&handler->output);
+    enum output_result result = output_chain_drain(&handler->output);
     if (result == OUTPUT_FLOWING || result == OUTPUT_WAITING) {
         handler_execute(handler);
         return;
@@ -378,8 +378,9 @@ static bool handler_fill_up(struct handler *handler)
     return true;
 }
 
-void handler_go_on(struct handler *handler)
+void handler_go_on(struct task *task)
 {
+    struct handler *handler = handler_of(task);
     handler_set_processing(handler, false);
     if (handler->reactor->drain_until != 0)
         handler_stop(handler);

@@ -33,15 +33,14 @@ struct handler {
     struct reactor *reactor;
     struct selection_key key;
     struct input_queue input;
-    struct output_queue output;
+    struct output_chain output;
     struct deadlines deadlines;
-    bool ended;       /* nothing will be read any more */
-    bool too_long;    /* because a line was longer than allowed */
-    struct task task; /* what a worker runs */
+    bool ended;    /* nothing will be read any more */
+    bool too_long; /* because a line was longer than allowed */
     bool processing GUARDED_BY(&reactor->guard.lock);
+    struct task task;         /* what a worker runs, and hands back */
     struct handler *previous; /* all handlers of the reactor */
     struct handler *next;
-    struct handler *next_handed_back;
 };
 
 /**
@@ -56,8 +55,8 @@ void handler_close(struct handler *handler);
 /** Ends the connection if one of its deadlines has passed. */
 void handler_expire(struct handler *handler);
 
-/** A worker has handed it back, and it waits for no event: goes on. */
-void handler_go_on(struct handler *handler);
+/** A worker has handed a handler's task back, and it waits for no event: goes on. */
+void handler_go_on(struct task *task);
 
 /** Has it answer what has arrived, send that, and close. */
 void handler_stop(struct handler *handler);

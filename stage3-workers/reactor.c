@@ -115,20 +115,20 @@ static void reactor_on_signal(struct runnable *self)
 static void reactor_take_back(struct reactor *reactor)
 {
     mutex_lock(&reactor->guard.lock);
-    struct handler *handler = reactor->handed_back;
+    struct task *task = reactor->handed_back;
     reactor->handed_back = NULL;
     mutex_unlock(&reactor->guard.lock);
-    while (handler != NULL) {
-        struct handler *next = handler->next_handed_back;
-        handler_go_on(handler);
-        handler = next;
+    while (task != NULL) {
+        struct task *next = task->next;
+        handler_go_on(task);
+        task = next;
     }
 }
 
-void reactor_hand_back(struct reactor *reactor, struct handler *handler)
+void reactor_hand_back(struct reactor *reactor, struct task *task)
 {
-    handler->next_handed_back = reactor->handed_back;
-    reactor->handed_back = handler;
+    task->next = reactor->handed_back;
+    reactor->handed_back = task;
 }
 
 /* No worker is left: nobody hands back any more. */

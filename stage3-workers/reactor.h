@@ -35,8 +35,8 @@ struct reactor {
     int64_t now;         /* when the last select returned, ms */
     int64_t next_sweep;  /* when to look at the deadlines again */
     int64_t drain_until; /* when the last handlers are cut off; 0: the server is not stopping */
-    bool stopping GUARDED_BY(&guard.lock);               /* the same, for workers to see */
-    struct handler *handed_back GUARDED_BY(&guard.lock); /* by workers; they wait for no event */
+    bool stopping GUARDED_BY(&guard.lock);            /* the same, for workers to see */
+    struct task *handed_back GUARDED_BY(&guard.lock); /* by workers; linked by next */
 };
 
 enum {
@@ -59,8 +59,7 @@ void reactor_close(struct reactor *reactor);
 void reactor_add(struct reactor *reactor, struct handler *handler);
 void reactor_remove(struct reactor *reactor, struct handler *handler);
 
-/** A worker gives a handler back that waits for no event, so that no select would find it. */
-void reactor_hand_back(struct reactor *reactor, struct handler *handler)
-    REQUIRES(&reactor->guard.lock);
+/** A worker gives a handler's task back that waits for no event, so no select would find it. */
+void reactor_hand_back(struct reactor *reactor, struct task *task) REQUIRES(&reactor->guard.lock);
 
 #endif

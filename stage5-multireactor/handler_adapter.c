@@ -37,7 +37,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     adapter->key.fd = fd;
     input_queue_init(&adapter->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
-    output_queue_init(&adapter->output, &server->buffers, &server->output_limits, fd);
+    output_queue_init(&adapter->output, &server->output_settings, fd);
     deadlines_start(&adapter->deadlines, clock_ms());
     mutex_init(&adapter->state_lock);
     mutex_lock(&adapter->state_lock);

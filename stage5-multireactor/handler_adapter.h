@@ -20,6 +20,7 @@
 
 #include "common/deadlines.h"
 #include "common/input_handler.h"
+#include "common/output_queue.h"
 #include "common/selector.h"
 #include "common/timer_heap.h"
 #include "handler_future_task.h"

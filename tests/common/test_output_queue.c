@@ -81,21 +81,22 @@ static ssize_t pretend_to_write(int fd, const struct iovec *iov, int count)
 
 struct bench {
     struct buffer_factory factory;
-    struct output_limits limits;
+    struct output_settings settings;
     struct output_queue queue;
 };
 
-static void bench_open(struct bench *bench, struct output_limits limits)
+static void bench_open(struct bench *bench, struct output_settings settings)
 {
     buffer_factory_init(&bench->factory, 16);
-    bench->limits = limits;
-    output_queue_init(&bench->queue, &bench->factory, &bench->limits, -1);
+    bench->settings = settings;
+    bench->settings.buffers = &bench->factory;
+    output_queue_init(&bench->queue, &bench->settings, -1);
     faults.writev = pretend_to_write;
     pretended.count = pretended.room = pretended.at_once = pretended.most_offered = 0;
     pretended.error = pretended.interruptions = pretended.calls = pretended.most_pieces = 0;
 }
 
-static const struct output_limits roomy = {
+static const struct output_settings roomy = {
     .low_mark = 1 << 20, .high_mark = 1 << 22, .cap = 1 << 24};
 
 static void bench_close(struct bench *bench)
@@ -187,7 +188,7 @@ Test(output_queue, erratum_10_an_empty_queue_writes_at_once)
     bench_open(&bench, roomy);
     faults.writev = NULL;
     pair_open(ends);
-    bench.queue.fd = ends[0];
+    bench.queue.chain.fd = ends[0];
     cr_assert_eq(enqueue(&bench, "hello\n"), OUTPUT_FLOWING);
     cr_assert_eq(take_now(ends[1], got, sizeof(got)), 6, "it is there before any drain");
     cr_assert_eq(memcmp(got, "hello\n", 6), 0);
@@ -272,8 +273,8 @@ Test(output_queue, a_drain_goes_on_while_the_socket_takes_all)
     pretended.room = SIZE_MAX;
     cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, 500000);
-    cr_assert_eq(pretended.most_offered, OUTPUT_QUEUE_BATCH);
-    cr_assert_eq(pretended.calls - calls, 500000 / OUTPUT_QUEUE_BATCH + 1);
+    cr_assert_eq(pretended.most_offered, OUTPUT_BATCH);
+    cr_assert_eq(pretended.calls - calls, 500000 / OUTPUT_BATCH + 1);
     bench_close(&bench);
 }
 
@@ -331,7 +332,7 @@ Test(output_queue, cuts_at_every_place_around_a_border_lose_nothing)
 
 /* ---- marks and cap ---- */
 
-static const struct output_limits tight = {.low_mark = 40, .high_mark = 100, .cap = 200};
+static const struct output_settings tight = {.low_mark = 40, .high_mark = 100, .cap = 200};
 
 Test(output_queue, is_choked_from_above_the_high_mark_down_to_the_low_mark)
 {
@@ -354,7 +355,7 @@ Test(output_queue, is_choked_from_above_the_high_mark_down_to_the_low_mark)
 Test(output_queue, a_low_mark_of_zero_means_empty)
 {
     struct bench bench;
-    bench_open(&bench, (struct output_limits){.low_mark = 0, .high_mark = 10, .cap = 100});
+    bench_open(&bench, (struct output_settings){.low_mark = 0, .high_mark = 10, .cap = 100});
     cr_assert_eq(enqueue_bytes(&bench, 11), OUTPUT_CHOKED);
     cr_assert_eq(drain_bytes(&bench, 10), OUTPUT_CHOKED);
     cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
@@ -402,7 +403,7 @@ Test(output_queue, above_the_cap_nothing_is_accepted_and_nothing_changes)
 Test(output_queue, erratum_05_a_peer_that_never_reads_costs_bounded_memory)
 {
     static unsigned char message[10000];
-    const struct output_limits limits = {.low_mark = 16384, .high_mark = 65536, .cap = 1048576};
+    const struct output_settings limits = {.low_mark = 16384, .high_mark = 65536, .cap = 1048576};
     const size_t most = limits.cap + sizeof(message);
     struct bench bench;
     int choked = 0;
@@ -570,7 +571,7 @@ Test(output_queue, case_10_a_dead_peer_is_an_error_and_no_signal)
     bench_open(&bench, roomy);
     faults.writev = NULL;
     pair_open(ends);
-    bench.queue.fd = ends[0];
+    bench.queue.chain.fd = ends[0];
     fill_up(ends[0]);
     cr_assert_eq(enqueue(&bench, "waits"), OUTPUT_WAITING);
     close(ends[1]);
@@ -587,7 +588,7 @@ Test(output_queue, case_08_a_reset_with_output_pending_breaks_it)
     bench_open(&bench, roomy);
     faults.writev = NULL;
     tcp_pair_open(ends);
-    bench.queue.fd = ends[0];
+    bench.queue.chain.fd = ends[0];
     fill_up(ends[0]);
     enqueue_bytes(&bench, 100000);
     close_with_reset(ends[1]);
@@ -724,14 +725,14 @@ Test(output_queue, more_shared_messages_than_fit_in_one_write)
 Test(output_queue, a_shared_message_larger_than_a_batch)
 {
     struct bench bench;
-    struct shared_message *message = shared_message_create(3 * OUTPUT_QUEUE_BATCH + 1);
+    struct shared_message *message = shared_message_create(3 * OUTPUT_BATCH + 1);
     fill_pattern(message->data, message->length, 9);
     bench_open(&bench, roomy);
     output_queue_enqueue_shared(&bench.queue, message);
     pretended.most_offered = 0;
     pretended.room = SIZE_MAX;
     cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
-    cr_assert_eq(pretended.most_offered, OUTPUT_QUEUE_BATCH);
+    cr_assert_eq(pretended.most_offered, OUTPUT_BATCH);
     cr_assert_eq(pretended.count, message->length);
     cr_assert_eq(memcmp(pretended.taken, message->data, message->length), 0);
     shared_message_release(message);
@@ -815,7 +816,8 @@ static void compare_with_reference(uint64_t seed)
     struct rng rng = rng_from(seed);
     struct bench bench;
     expected_count = 0;
-    bench_open(&bench, (struct output_limits){.low_mark = 10000, .high_mark = 20000, .cap = 40000});
+    bench_open(&bench,
+               (struct output_settings){.low_mark = 10000, .high_mark = 20000, .cap = 40000});
     uint64_t sent = 0;
     for (int step = 0; step < 400; step++) {
         switch (rng_below(&rng, 8)) {
@@ -859,7 +861,7 @@ Test(output_queue, case_04_a_large_reply_through_a_small_send_buffer)
     bench_open(&bench, roomy);
     faults.writev = NULL;
     pair_open_small(ends);
-    bench.queue.fd = ends[0];
+    bench.queue.chain.fd = ends[0];
     fill_pattern(data, sizeof(data), 4);
     enum output_result result =
         output_queue_enqueue(&bench.queue, (struct message){data, sizeof(data)});
@@ -971,7 +973,7 @@ static void crowd_start(struct crowd *crowd)
     bench_open(&crowd->bench, roomy);
     faults.writev = NULL;
     pair_open_small(crowd->ends);
-    crowd->bench.queue.fd = crowd->ends[0];
+    crowd->bench.queue.chain.fd = crowd->ends[0];
     crowd->drainer = (struct drainer){.queue = &crowd->bench.queue, .fd = crowd->ends[0]};
     for (unsigned i = 0; i < THREADS; i++) {
         crowd->senders[i] = (struct sender){.queue = &crowd->bench.queue, .thread = i};

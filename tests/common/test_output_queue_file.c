@@ -91,22 +91,24 @@ static size_t references(struct shared_file *file)
 
 struct bench {
     struct buffer_factory factory;
-    struct output_limits limits;
+    struct output_settings settings;
     struct output_queue queue;
     int ends[2];
 };
 
-static const struct output_limits roomy = {
+static const struct output_settings roomy = {
     .low_mark = 1 << 20, .high_mark = 1 << 22, .cap = 1 << 24};
-static const struct output_limits tight = {.low_mark = 40, .high_mark = 100, .cap = 200};
-static const struct output_limits endless = {.low_mark = 1, .high_mark = SIZE_MAX, .cap = SIZE_MAX};
+static const struct output_settings tight = {.low_mark = 40, .high_mark = 100, .cap = 200};
+static const struct output_settings endless = {
+    .low_mark = 1, .high_mark = SIZE_MAX, .cap = SIZE_MAX};
 
-static void bench_open(struct bench *bench, struct output_limits limits)
+static void bench_open(struct bench *bench, struct output_settings settings)
 {
     buffer_factory_init(&bench->factory, 16);
-    bench->limits = limits;
+    bench->settings = settings;
+    bench->settings.buffers = &bench->factory;
     pair_open(bench->ends);
-    output_queue_init(&bench->queue, &bench->factory, &bench->limits, bench->ends[0]);
+    output_queue_init(&bench->queue, &bench->settings, bench->ends[0]);
 }
 
 static void bench_close(struct bench *bench)
@@ -357,7 +359,7 @@ Test(output_queue_file, all_bytes_once_and_in_order_whatever_lies_between_them)
         if (seed % 2 == 0) { /* takes a few kilobytes at a time */
             pair_close(bench.ends);
             pair_open_small(bench.ends);
-            bench.queue.fd = bench.ends[0];
+            bench.queue.chain.fd = bench.ends[0];
         }
         struct shared_file *file = shared_file_with(data, sizeof(data));
         struct shared_message *message = shared_message_create(9000);
@@ -444,7 +446,7 @@ Test(output_queue_file, a_range_is_accepted_whole_however_long_it_is)
     cr_assert_eq(enqueue_file(&bench, file, 0, huge), OUTPUT_CHOKED);
     size_t sent = (size_t)output_queue_newly_sent(&bench.queue);
     cr_assert_gt(sent, 0);
-    cr_assert_lt(sent, OUTPUT_QUEUE_FILE_BATCH);
+    cr_assert_lt(sent, OUTPUT_FILE_BATCH);
     cr_assert_eq(output_queue_length(&bench.queue), huge - sent);
     cr_assert_eq(output_queue_look(&bench.queue), OUTPUT_CHOKED);
     cr_assert_eq(enqueue(&bench, "x"), OUTPUT_REFUSED);
@@ -491,7 +493,7 @@ Test(output_queue_file, a_sum_that_cannot_be_counted_breaks_the_queue)
 Test(output_queue_file, one_call_sends_a_bounded_part_of_a_file)
 {
     enum { PARTS = 5 };
-    const size_t batch = OUTPUT_QUEUE_FILE_BATCH;
+    const size_t batch = OUTPUT_FILE_BATCH;
     struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");
@@ -515,7 +517,7 @@ Test(output_queue_file, one_call_sends_a_bounded_part_of_a_file)
 /* The bound is on the call, not on each file in it. */
 Test(output_queue_file, one_call_sends_a_bounded_part_of_many_files)
 {
-    const size_t batch = OUTPUT_QUEUE_FILE_BATCH;
+    const size_t batch = OUTPUT_FILE_BATCH;
     struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");

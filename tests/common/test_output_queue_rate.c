@@ -46,15 +46,16 @@ static ssize_t take_all(int fd, const struct iovec *iov, int count)
 
 struct bench {
     struct buffer_factory factory;
-    struct output_limits limits;
+    struct output_settings settings;
     struct output_queue queue;
 };
 
 static void bench_open(struct bench *bench, uint64_t rate)
 {
     buffer_factory_init(&bench->factory, 16);
-    bench->limits = (struct output_limits){.low_mark = 100, .high_mark = 200, .cap = 400};
-    output_queue_init(&bench->queue, &bench->factory, &bench->limits, -1);
+    bench->settings = (struct output_settings){
+        .buffers = &bench->factory, .low_mark = 100, .high_mark = 200, .cap = 400};
+    output_queue_init(&bench->queue, &bench->settings, -1);
     faults.writev = take_all;
     memset(&pretended, 0, sizeof(pretended));
     pretended.room = SIZE_MAX;
@@ -253,7 +254,9 @@ Test(output_queue_rate, case_38_rates_that_do_not_fit_into_32_bits)
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         struct bench bench;
         bench_open(&bench, rates[i]);
-        bench.limits = (struct output_limits){1 << 22, 1 << 21, 1 << 23};
+        bench.settings.high_mark = 1 << 22;
+        bench.settings.low_mark = 1 << 21;
+        bench.settings.cap = 1 << 23;
         size_t length = sizeof(pretended.taken);
         double begun = (double)clock_ns();
         output_queue_enqueue(&bench.queue, bytes(length));
