@@ -14,7 +14,7 @@
 # Each block is run by a bash of its own, in the top folder, with the servers of BUILD. A command
 # has some seconds to produce its output, so that a server started with & can take its time; what
 # comes later counts for the next command. What a block leaves running is ended with it. Servers
-# listen on the ports that the documents name. Where that can be had, each block has a network of
+# listen on the ports that the documents name, and a block ends what it has begun. Where that can be had, each block has a network of
 # its own, and several run at a time; elsewhere one follows the other, and a port in use makes a
 # block fail, and says so.
 #
@@ -130,6 +130,9 @@ for ((k = 1; ; k++)); do
     done
     seen=$(($(wc -c <"$folder/output")))
 done
+# Who types one block after the other wants the next server to be job 1 again.
+jobs -r >"$folder/jobs"
+[ ! -s "$folder/jobs" ] || exit 1
 echo "$seen" >"$folder/seen"
 END_OF_SCRIPT
 
@@ -150,12 +153,16 @@ is_right() { # FOLDER
     [ ! -e "$1/mismatch" ] && [ -e "$1/seen" ] && [ "$(wc -c <"$1/output")" -le "$(cat "$1/seen")" ]
 }
 
+# shellcheck disable=SC2016 # no command is meant
 judge_block() { # FOLDER
     local where
     where=$(cat "$1/where")
     if [ -e "$1/mismatch" ]; then
         fail "$where" 'what is shown is not what happens'
         sed 's/^/    /' "$1/mismatch"
+    elif [ -s "$1/jobs" ]; then
+        fail "$where" 'a job is left behind; `kill %1; wait` at the end lets the next server be job 1'
+        sed 's/^/    /' "$1/jobs"
     elif [ ! -e "$1/seen" ]; then
         fail "$where" "took longer than $BLOCK_BUDGET seconds"
     elif ! is_right "$1"; then
@@ -194,7 +201,7 @@ run_blocks() { # DOCUMENT...
     # What depends on time may have failed because of the others: once more, alone.
     while read -r n; do
         is_right "$work/blocks/$n" && continue
-        rm -f "$work/blocks/$n"/{mismatch,seen,output}
+        rm -f "$work/blocks/$n"/{mismatch,seen,output,jobs}
         run_block "$work/blocks/$n" &
         wait $!
     done <"$work/all"
