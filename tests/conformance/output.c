@@ -101,8 +101,9 @@ Test(output, reading_resumes_under_the_low_mark)
     struct server_process server =
         server_start("--send-buffer 8192 --output-high-mark 30000 --output-low-mark 5000");
     size_t length;
-    char *lines = lines_numbered("all of it comes back in the end", 1000000, &length);
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 8192});
+    char *lines = lines_numbered("all of it comes back in the end", 250000, &length);
+    struct client_buffers small = {.receive = 8192, .send = 65536};
+    int client = client_connect_with(&server, small);
     size_t taken = client_push(client, lines, length, length, QUIET_MS);
     cr_assert_lt(taken, length, "a client that does not read could send %zu bytes", taken);
     /* Now it reads, and sends what the server did not take before. */
