@@ -356,6 +356,26 @@ Test(server, writes_its_trace_when_it_closes)
     unlink(name);
 }
 
+Test(server, says_so_if_its_trace_cannot_be_written_when_it_closes)
+{
+    char name[64];
+    char command_line[128];
+    char text[256];
+    struct capture capture;
+    long before = probe_descriptors(getpid());
+    snprintf(name, sizeof(name), "/tmp/server-test-%ld.json", (long)getpid());
+    snprintf(command_line, sizeof(command_line), "--port 0 --trace %s", name);
+    open_server(command_line);
+    cr_assert_eq(unlink(name), 0);
+    cr_assert_eq(mkdir(name, 0700), 0);
+    capture_start(&capture, STDERR_FILENO);
+    server_close(&server);
+    capture_stop(&capture, text, sizeof(text));
+    rmdir(name);
+    cr_assert_str_eq(text, "stage9-test: cannot write the trace: Is a directory\n");
+    cr_assert_eq(probe_descriptors(getpid()), before);
+}
+
 Test(server, closing_gives_all_back)
 {
     long before = probe_descriptors(getpid());

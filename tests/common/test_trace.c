@@ -3,12 +3,17 @@
  * without a trace there is nothing at all.
  */
 #include "common/clock.h"
+#include "common/input_queue.h"
+#include "common/output_queue.h"
+#include "common/sockets.h"
 #include "common/thread.h"
 #include "common/trace.h"
 #include "helpers.h"
+#include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,6 +110,53 @@ Test(trace, an_event_says_what_happened_when_and_to_whom)
     cr_assert_eq(count("\"program\":\"program\""), 1);
 }
 
+/* Those parts of a server record what they do: nobody who uses them has to think of it. */
+Test(trace, what_passes_through_a_socket_is_recorded)
+{
+    static const struct log quiet = {.program = "trace-test", .level = LOG_LEVEL_ERROR};
+    static const struct output_limits limits = {.low_mark = 1, .high_mark = 100, .cap = 100};
+    struct buffer_factory factory;
+    struct input_queue input;
+    struct output_queue output;
+    struct endpoint endpoint;
+    struct listener listener;
+    char event[128];
+    int fd;
+    begin();
+    cr_assert(endpoint_parse(&endpoint, "127.0.0.1", 0));
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "%s", strerror(errno));
+    struct sockaddr_in address;
+    memcpy(&address, &listener.endpoint.address, sizeof(address));
+    int client = tcp_connect(&address);
+    double deadline = test_now() + test_deadline_ms() / 1000.0;
+    cr_assert(test_await(listener.fd, POLLIN, deadline));
+    cr_assert_eq(listener_accept(&listener, SOCK_NONBLOCK, &quiet, &fd), ACCEPT_CONNECTION);
+
+    buffer_factory_init(&factory, 1);
+    input_queue_init(&input, &factory, 100);
+    output_queue_init(&output, &factory, &limits, fd);
+    put(client, "hello", 5);
+    cr_assert(test_await(fd, POLLIN, deadline));
+    cr_assert_eq(input_queue_fill(&input, fd), 5);
+    output_queue_enqueue(&output, (struct message){(const unsigned char *)"answer", 6});
+    input_queue_clear(&input);
+    output_queue_destroy(&output);
+    buffer_factory_destroy(&factory);
+    socket_turn_away(fd, "enough");
+    listener_close(&listener);
+    close(client);
+    end();
+
+    snprintf(event, sizeof(event),
+             "\"name\":\"accept\",\"s\":\"t\",\"args\":{\"connection\":\"%d#1\"}", fd);
+    expect_order(event, "\"bytes\":5}");
+    expect_order("\"name\":\"receive\"", "\"name\":\"send\"");
+    expect_order("\"bytes\":5}", "\"bytes\":6}");
+    snprintf(event, sizeof(event),
+             "\"name\":\"close\",\"s\":\"t\",\"args\":{\"connection\":\"%d#1\"}", fd);
+    expect_order("\"bytes\":6}", event);
+}
+
 Test(trace, a_descriptor_that_is_used_again_is_another_connection)
 {
     begin();
@@ -138,6 +190,68 @@ Test(trace, threads_are_merged_by_time_and_told_apart)
     expect_order("\"bytes\":1", "\"tid\":2");
     expect_order("\"ph\":\"B\",\"pid\":1,\"tid\":2", "\"bytes\":2");
     expect_order("\"bytes\":2", "\"ph\":\"B\",\"pid\":1,\"tid\":3");
+}
+
+/* Two threads record at the same time, until each has filled its ring. */
+
+enum { SIDE_BY_SIDE = 2 };
+
+static atomic_int rings_filled;
+
+static void *record_numbers(void *unused)
+{
+    thread_set_name("side by side");
+    for (int i = 0; i < TRACE_RING_EVENTS || atomic_load(&rings_filled) < SIDE_BY_SIDE; i++) {
+        trace_event(TRACE_RECEIVE, TRACE_NO_CONNECTION, i);
+        if (i == TRACE_RING_EVENTS - 1)
+            atomic_fetch_add(&rings_filled, 1);
+    }
+    return unused;
+}
+
+/* Reads the next such event, at or behind *at. False if there is none. */
+static bool next_receive(const char **at, unsigned *thread, double *moment, long *number)
+{
+    char event[128];
+    *at = strstr(*at, "{\"ph\":\"i\"");
+    if (*at == NULL)
+        return false;
+    snprintf(event, sizeof(event), "%.120s",
+             strchr(*at, 't')); /* sscanf() measures what it reads */
+    int fields = sscanf(event,
+                        "tid\":%u,\"ts\":%lf,\"name\":\"receive\",\"s\":\"t\","
+                        "\"args\":{\"bytes\":%ld}",
+                        thread, moment, number);
+    cr_assert_eq(fields, 3, "%s", event);
+    (*at)++;
+    return true;
+}
+
+Test(trace, threads_that_record_at_the_same_time_are_merged_in_order)
+{
+    pthread_t threads[SIDE_BY_SIDE];
+    long last[2 + SIDE_BY_SIDE];
+    int events = 0;
+    double now = 0;
+    begin();
+    for (int i = 0; i < SIDE_BY_SIDE; i++)
+        cr_assert_eq(thread_start(&threads[i], record_numbers, NULL), 0);
+    for (int i = 0; i < SIDE_BY_SIDE; i++)
+        pthread_join(threads[i], NULL);
+    end();
+    memset(last, -1, sizeof(last));
+    unsigned thread;
+    double moment;
+    long number;
+    for (const char *at = text; next_receive(&at, &thread, &moment, &number); events++) {
+        cr_assert(thread >= 2 && thread < 2 + SIDE_BY_SIDE, "thread %u", thread);
+        cr_assert_geq(moment, now, "an event of %f us stands behind one of %f us", moment, now);
+        cr_assert(last[thread] < 0 || number == last[thread] + 1,
+                  "thread %u: event %ld stands behind event %ld", thread, number, last[thread]);
+        last[thread] = number;
+        now = moment;
+    }
+    cr_assert_eq(events, SIDE_BY_SIDE * TRACE_RING_EVENTS);
 }
 
 static void *be_nobody(void *unused)
@@ -214,6 +328,56 @@ Test(trace, no_arrow_ends_that_has_not_begun)
     trace_event(TRACE_SELECTED, TRACE_NO_CONNECTION, 1); /* by an event, not by a wakeup */
     end();
     cr_assert_eq(count("\"ph\":\"f\""), 0, "%s", text);
+}
+
+/* Numbers without a pattern, as addresses are. */
+static int64_t task_id(int number)
+{
+    return 16 * (int64_t)number * number;
+}
+
+/* More than a few, so that they get into each other's way in the table of open arrows. */
+Test(trace, many_arrows_at_a_time_each_find_their_end)
+{
+    enum { TASKS = 2000 };
+    begin();
+    for (int i = 1; i <= TASKS; i++)
+        trace_event(TRACE_TASK_QUEUED, TRACE_NO_CONNECTION, task_id(i));
+    for (int i = TASKS; i >= 1; i--) {
+        trace_event(TRACE_TASK, TRACE_NO_CONNECTION, task_id(i));
+        trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
+    }
+    end();
+    cr_assert_eq(count("\"ph\":\"s\""), TASKS);
+    const char *at = text;
+    for (int i = TASKS; i >= 1; i--) { /* the arrows' numbers are the order of their beginnings */
+        unsigned long number = 0;
+        at = strstr(at, "\"ph\":\"f\"");
+        cr_assert_not_null(at, "the arrow of task %d does not end", i);
+        at = strstr(at, "\"id\":");
+        sscanf(at, "\"id\":%lu", &number);
+        cr_assert_eq(number, (unsigned long)i, "arrow %lu ends at task %d", number, i);
+    }
+}
+
+Test(trace, without_memory_it_is_lost_and_that_is_told)
+{
+    struct stat status;
+    if (!memory_can_run_out())
+        cr_skip_test("no limit for memory here");
+    begin();
+    trace_event(TRACE_RECEIVE, TRACE_NO_CONNECTION, 1);
+    memory_take_all();
+    int result = trace_close("program");
+    int error = errno;
+    memory_give_back();
+    cr_assert_eq(result, -1);
+    cr_assert_eq(error, ENOMEM, "%s", strerror(error));
+    cr_assert_eq(stat(file_name, &status), 0);
+    cr_assert_eq(status.st_size, 0, "nobody takes it for a trace");
+    begin(); /* and nothing of it is left over */
+    end();
+    cr_assert_eq(count("\"bytes\":1}"), 0);
 }
 
 static void *pass(void *unused)
