@@ -172,6 +172,17 @@ void framework_await_asleep_at(const char *where, struct framework *framework, s
     cr_assert(quiet, "%s: the dispatchers do not go to sleep", where);
 }
 
+void framework_await_waiting_at(const char *where, struct framework *framework, size_t count)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (executor_stats(&framework->executor).waiting != count && test_left_ms(end) > 0) {
+        test_pause_ms(1);
+    }
+    cr_assert_eq(executor_stats(&framework->executor).waiting, count,
+                 "%s: waited for %zu tasks in the queue; there are %zu", where, count,
+                 executor_stats(&framework->executor).waiting);
+}
+
 uint64_t framework_count(const struct framework *framework, enum counter counter)
 {
     uint64_t sum = 0;

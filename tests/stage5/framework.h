@@ -81,6 +81,10 @@ int framework_connect_at(const char *where, struct framework *framework,
 #define framework_await_asleep_but(framework, held) framework_await_asleep_at(HERE, framework, held)
 void framework_await_asleep_at(const char *where, struct framework *framework, size_t held);
 
+/** Waits until so many tasks wait in the executor's queue. */
+#define framework_await_waiting(framework, count) framework_await_waiting_at(HERE, framework, count)
+void framework_await_waiting_at(const char *where, struct framework *framework, size_t count);
+
 /** What the dispatchers have counted together. */
 uint64_t framework_count(const struct framework *framework, enum counter counter);
 

@@ -156,6 +156,27 @@ BOTH_WAYS(erratum_07_dead_before_it_can_be_seen)
     client_close(client);
 }
 
+/* What comes after the message that switches is the next handler's, in the same run already. */
+BOTH_WAYS(handlers_may_be_switched)
+{
+    int client = begin(workers, "");
+    recorder_init(&other);
+    recorder.other = &other;
+    client_send_text(client, "one\nswitch\ntwo\nthree\n");
+    client_expect_text(client, "one\ntwo\nthree\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_order(&recorder);
+    recorder_expect_order(&other);
+    cr_assert_eq(atomic_load(&recorder.messages), 3);
+    cr_assert_eq(atomic_load(&other.messages), 2);
+    cr_assert_eq(atomic_load(&recorder.calls[LIFE_END_OF_INPUT]), 0);
+    for (int life = LIFE_END_OF_INPUT; life <= LIFE_STOPPED; life++) {
+        cr_assert_eq(atomic_load(&other.calls[life]), 1);
+    }
+    channel_release(recorder_facade(&recorder));
+}
+
 /* ---- nothing is lost ---- */
 
 /*
