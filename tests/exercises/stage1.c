@@ -32,7 +32,7 @@ Test(exercise_stage1, small_most_clients_are_counted)
     server_stop(&server);
 }
 
-/* Large: --max-threads lets a pool grow when somebody has waited for a second. */
+/* Large: --max-threads lets a pool grow when somebody has waited for a second, and no further. */
 Test(exercise_stage1, large_the_pool_grows_for_those_who_wait)
 {
     struct server_process server = server_start("--threads 1 --max-threads 3");
@@ -52,5 +52,28 @@ Test(exercise_stage1, large_the_pool_grows_for_those_who_wait)
     client_close(clients[1]);
     client_close(clients[2]);
     client_close(fourth);
+    server_stop(&server);
+}
+
+/* Those threads that are more than --threads end when they have had nothing to do for so long. */
+Test(exercise_stage1, large_the_pool_shrinks_again)
+{
+    enum { CLIENTS = 3 };
+    struct server_process server =
+        server_start("--threads 1 --max-threads %d --keep-alive 0.3", CLIENTS);
+    long without = probe_own_threads(server.pid);
+    for (int round = 0; round < 2; round++) {
+        int clients[CLIENTS];
+        for (int i = 0; i < CLIENTS; i++) {
+            clients[i] = client_connect(&server);
+            client_echo(clients[i], "and now I keep a thread\n");
+        }
+        cr_assert_eq(probe_own_threads(server.pid), without + CLIENTS - 1);
+        for (int i = 0; i < CLIENTS; i++) {
+            client_close(clients[i]);
+        }
+        cr_assert(probe_await_own_threads(server.pid, without), "there are %ld threads, not %ld",
+                  probe_own_threads(server.pid), without);
+    }
     server_stop(&server);
 }
