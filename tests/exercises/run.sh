@@ -1,6 +1,9 @@
 #!/bin/sh
 # Shows that the tests of the exercises are worth something: each fails before the exercise has been
-# done, and those whose solution is here, solutions/stage2-small.patch for example, pass after it.
+# done, and passes with its solution, solutions/stage2-small.patch for example.
+#
+# Two exercises are done in another way: the medium one of stage 1, a server of one's own, and the
+# large one of stage 2, its lab. tests/lab.sh has a server and a solution for them.
 #
 #   usage: [BUILD=folder] tests/exercises/run.sh      (`make test-exercises` calls this)
 #
@@ -51,6 +54,12 @@ for stage in stage[1-5]-*; do
     else
         pass
     fi
+    for size in small medium large; do
+        if grep -q "^Test(exercise_stage$number, ${size}_" "tests/exercises/stage$number.c" &&
+            [ ! -e "tests/exercises/solutions/stage$number-$size.patch" ]; then
+            fail "stage $number: the $size exercise has tests, and no solution"
+        fi
+    done
 done
 unset TEST_DEADLINE_MS
 
