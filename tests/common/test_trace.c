@@ -145,8 +145,8 @@ Test(trace, an_event_says_what_happened_when_and_to_whom)
 Test(trace, what_passes_through_a_socket_is_recorded)
 {
     static const struct log quiet = {.program = "trace-test", .level = LOG_LEVEL_ERROR};
-    static const struct output_limits limits = {.low_mark = 1, .high_mark = 100, .cap = 100};
     struct buffer_factory factory;
+    const struct output_settings settings = {.buffers = &factory, .high_mark = 100, .cap = 100};
     struct input_queue input;
     struct output_queue output;
     struct endpoint endpoint;
@@ -165,7 +165,7 @@ Test(trace, what_passes_through_a_socket_is_recorded)
 
     buffer_factory_init(&factory, 1);
     input_queue_init(&input, &factory, 100);
-    output_queue_init(&output, &factory, &limits, fd);
+    output_queue_init(&output, &settings, fd);
     put(client, "hello", 5);
     cr_assert(test_await(fd, POLLIN, deadline));
     cr_assert_eq(input_queue_fill(&input, fd), 5);
