@@ -530,6 +530,33 @@ Test(executor, discard_oldest_with_nothing_waiting_drops_the_new_one)
     expect_fate(&jobs[0], 1, 0);
 }
 
+static void drop_and_shut_down(struct task *task)
+{
+    job_dropped(task);
+    executor_shutdown(((struct job *)task)->executor, false);
+}
+
+/*
+ * More wait than there is room for (one was insisted on), so that dropping one makes no room; and
+ * what is dropped has the executor shut down. Nobody tries on in one that takes nothing any more.
+ */
+Test(executor, discard_oldest_ends_when_it_is_shut_down_meanwhile)
+{
+    struct saturated all;
+    struct job insisted;
+    saturate(&all, &saturation_discard_oldest);
+    all.oldest.task.dropped = drop_and_shut_down;
+    jobs_init(&insisted, 1, &all.executor, NULL);
+    cr_assert(executor_insist(&all.executor, &insisted.task));
+    expect_load(&all.executor, 1, 2);
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
+    expect_load(&all.executor, 1, 1);
+    let_and_finish(&all);
+    expect_fate(&all.oldest, 0, 1);
+    expect_fate(&all.one_more, 0, 0);
+    expect_fate(&insisted, 1, 0);
+}
+
 /* A thread that submits one job, and what came of it. */
 struct submission {
     struct executor *executor;
