@@ -130,9 +130,6 @@ for ((k = 1; ; k++)); do
     done
     seen=$(($(wc -c <"$folder/output")))
 done
-# Who types one block after the other wants the next server to be job 1 again.
-jobs -r >"$folder/jobs"
-[ ! -s "$folder/jobs" ] || exit 1
 echo "$seen" >"$folder/seen"
 END_OF_SCRIPT
 
@@ -153,16 +150,12 @@ is_right() { # FOLDER
     [ ! -e "$1/mismatch" ] && [ -e "$1/seen" ] && [ "$(wc -c <"$1/output")" -le "$(cat "$1/seen")" ]
 }
 
-# shellcheck disable=SC2016 # no command is meant
 judge_block() { # FOLDER
     local where
     where=$(cat "$1/where")
     if [ -e "$1/mismatch" ]; then
         fail "$where" 'what is shown is not what happens'
         sed 's/^/    /' "$1/mismatch"
-    elif [ -s "$1/jobs" ]; then
-        fail "$where" 'a job is left behind; `kill %1; wait` at the end lets the next server be job 1'
-        sed 's/^/    /' "$1/jobs"
     elif [ ! -e "$1/seen" ]; then
         fail "$where" "took longer than $BLOCK_BUDGET seconds"
     elif ! is_right "$1"; then
@@ -201,7 +194,7 @@ run_blocks() { # DOCUMENT...
     # What depends on time may have failed because of the others: once more, alone.
     while read -r n; do
         is_right "$work/blocks/$n" && continue
-        rm -f "$work/blocks/$n"/{mismatch,seen,output,jobs}
+        rm -f "$work/blocks/$n"/{mismatch,seen,output}
         run_block "$work/blocks/$n" &
         wait $!
     done <"$work/all"
@@ -228,6 +221,18 @@ check_make_commands() { # DOCUMENT
         fi
     done < <(awk '/^```/ { inside = !inside && $0 == "```sh"; next }
                   inside && /^make/ { sub(/ *#.*/, ""); print }' "$1")
+}
+
+# Who types one block after the other wants each server to be job 1. A job keeps its number until the
+# shell has said that it is done, so a block ends with a wait.
+# shellcheck disable=SC2016 # no command is meant
+check_jobs() { # DOCUMENT
+    local where
+    while IFS= read -r where; do
+        fail "$where" 'begins a job; to end it, `kill %1; wait`'
+    done < <(awk '/^```/ { if (open) print FILENAME ":" open; open = 0; inside = $0 == "```console" }
+                  inside && /^[$>] .*&$/ { open = FNR }
+                  inside && /^[$>] .*; wait/ { open = 0 }' "$1")
 }
 
 # ---- links and names ----------------------------------------------------------------------------
@@ -340,6 +345,7 @@ for document in "${documents[@]}"; do
     check_links "$document"
     check_test_names "$document"
     check_make_commands "$document"
+    check_jobs "$document"
     case $document in stage*) check_files_named "$document" ;; esac
 done
 [ ! -d docs/remarks ] || check_remarks
