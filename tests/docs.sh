@@ -231,7 +231,7 @@ check_jobs() { # DOCUMENT
     while IFS= read -r where; do
         fail "$where" 'begins a job; to end it, `kill %1; wait`'
     done < <(awk '/^```/ { if (open) print FILENAME ":" open; open = 0; inside = $0 == "```console" }
-                  inside && /^[$>] .*&$/ { open = FNR }
+                  inside && /^[$>] .*&( done;)?( \\)?$/ { open = FNR }
                   inside && /^[$>] .*; wait/ { open = 0 }' "$1")
 }
 
