@@ -69,7 +69,7 @@ awk -v folder="$folder" -v failed="$failed" '
         all[file]++
         if (part[3] > 0) { run[file]++; next }
         for (i = 1; i <= known; i++)
-            if (file ~ "^" files[i] "$" && part[4] == functions[i] && index(text, whats[i])) {
+            if (file ~ "^" files[i] "$" && part[4] ~ "^(" functions[i] ")$" && index(text, whats[i])) {
                 used[i]++; excepted[file]++
                 print file ":" line ":" text "   <- " whys[i] >(folder "/exceptions.txt")
                 next

@@ -151,6 +151,25 @@ Test(stage4_life_cycle, erratum_09_idle_timeout)
     client_close(client);
 }
 
+/* It is not idle while a worker has it; only then its time begins. */
+Test(stage4_life_cycle, idle_time_does_not_run_out_while_a_worker_runs)
+{
+    int client = begin("--idle-timeout 0.3");
+    test_point_hold(RUN_BEGINS);
+    client_send_text(client, "this takes longer than the timeout\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    long rounds = test_point_count(DISPATCHER_AWAKE);
+    test_pause_ms(350);
+    test_point_await_count(DISPATCHER_AWAKE, rounds + 2); /* there is nothing else to wake it */
+    cr_assert_eq(counters_get(&framework.server.counters, COUNTER_TIMED_OUT), 0);
+    test_point_release(RUN_BEGINS);
+    client_expect_text(client, "this takes longer than the timeout\n");
+    client_expect_end(client);
+    cr_assert_eq(counters_get(&framework.server.counters, COUNTER_TIMED_OUT), 1);
+    expect_one_life();
+    client_close(client);
+}
+
 /* However busy it is: here a worker has it at the moment when its time is over, and long after. */
 Test(stage4_life_cycle, erratum_09_lifetime_of_one_that_is_busy)
 {
