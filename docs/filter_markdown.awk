@@ -11,8 +11,8 @@
 #   any other file                     is a copy below files/, made by docs/site.sh
 #
 # and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
-# queues--some-heading if it has no {#name} of its own. Doxygen eats one percent sign in inline
-# code, so it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced and
+# queues--some-heading if it has no {#name} of its own. Doxygen eats a percent sign in front of a word,
+# in inline code too, so there it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced and
 # indented code stays as it is.
 #
 # A line that is nothing but a link with a name in its text, as
@@ -133,13 +133,23 @@ function with_hyphens(text,    done)
     return done text
 }
 
+# Inline code with two percent signs in front of a word.
+function with_percents(text,    done)
+{
+    while (match(text, /%[A-Za-z_]/)) {
+        done = done substr(text, 1, RSTART) "%" substr(text, RSTART + 1, 1)
+        text = substr(text, RSTART + 2)
+    }
+    return done text
+}
+
 # The line with its prose and its inline code, every second piece between backquotes, kept as is.
 function as_written(text,    piece, pieces, i, result)
 {
     pieces = split(text, piece, "`")
     for (i = 1; i <= pieces; i++) {
         if (i % 2 == 0)
-            gsub(/%/, "%%", piece[i])
+            piece[i] = with_percents(piece[i])
         else
             piece[i] = with_hyphens(piece[i])
         result = result (i > 1 ? "`" : "") piece[i]

@@ -5,7 +5,8 @@
 # - the number of each line of code leads to it: in a listing to itself, in an excerpt to the listing,
 # - in what a console shows, the commands stand out,
 # - tables and code that are too wide scroll for themselves,
-# - the cells of a table know what their column is,
+# - the cells of a table know what their column is, and whether they are short,
+# - in inline code no line ends at a hyphen,
 # - a text with several headings begins with a list of them,
 # - pictures are images, in which the reader's choice of light or dark holds.
 #
@@ -27,6 +28,29 @@ function link(class, i, what)
 {
     return i < 1 || i > chapters ? "<span></span>" : "<a class=\"" class "\" href=\"" address[i] \
         "\"><small>" what "</small>" title[i] "</a>"
+}
+
+function is_short(cell)
+{
+    sub(/<\/td>.*/, "", cell)
+    gsub(/<[^>]*>/, "", cell)
+    return cell != "" && length(cell) <= 8
+}
+
+# Inline code in which what has a hyphen is kept in one line, if a phone has room for it.
+function with_whole_words(text,    done, code, word, words, i)
+{
+    while (match(text, /<code>[^<]*-[^<]*<\/code>/)) {
+        done = done substr(text, 1, RSTART + 5)
+        code = substr(text, RSTART + 6, RLENGTH - 13)
+        text = substr(text, RSTART + RLENGTH)
+        words = split(code, word, " ")
+        for (i = 1; i <= words; i++)
+            done = done (i > 1 ? " " : "") (word[i] ~ /-/ && length(word[i]) <= 30 ? \
+                "<span class=\"whole\">" word[i] "</span>" : word[i])
+        done = done "</code>"
+    }
+    return done text
 }
 
 /<a data-page="/ {
@@ -92,7 +116,7 @@ open_table && /<\/table>/ {
     for (i = 2; i <= cells; i++) {
         sub(/ +<\/td>/, "</td>", cell[i])
         $0 = $0 "<td" (i <= columns && head[i] != "" && cell[i] !~ /^<\/td>/ ? \
-            " data-head=\"" head[i] "\"" : "") ">" cell[i]
+            " data-head=\"" head[i] "\"" : "") (is_short(cell[i]) ? " class=\"short\"" : "") ">" cell[i]
     }
 }
 
@@ -134,7 +158,7 @@ heading != "" && /<\/h1>$/ {
     heading = ""
 }
 
-{ line[NR] = $0 }
+{ line[NR] = with_whole_words($0) }
 
 END {
     for (i = 1; i <= NR; i++) {
