@@ -308,8 +308,9 @@ Test(stage5_pool, idle_connections_with_timers_cost_no_cpu)
     for (int i = 0; i < count; i++) {
         client_echo(clients[i], "hello\n");
     }
+    double most = probe_sanitized() ? 0.1 : 0.02; /* ThreadSanitizer's own thread wakes up, too */
     double busy = probe_busy_during(server.pid, 700);
-    cr_assert(busy >= 0 && busy < 0.02, "%d idle connections keep %.1f %% of a core busy", count,
+    cr_assert(busy >= 0 && busy < most, "%d idle connections keep %.1f %% of a core busy", count,
               busy * 100);
     client_echo(clients[count / 2], "hello\n");
     close_all(clients, count);
