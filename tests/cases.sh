@@ -8,7 +8,7 @@
 # A test's file tells which stages it runs for: those in tests/conformance, tests/faults and
 # tests/soak run for all, those in tests/chat, tests/pop3 and tests/http for the stages that have
 # applications, those in tests/stageN for stage N. Tests in tests/common are of parts that all stages
-# share; they count too, but a part is no server, so the table tells them apart.
+# share; they are listed, but a part is no server: they do not count.
 #
 # The check also looks at the page: its table must not say of a case that it is withstood where there
 # is no test for it. Stages that are not there yet are not asked for. The last line is "N passed, N
@@ -46,7 +46,6 @@ table() {
     awk -v stages="$stages" '
         FILENAME == "-" {
             failed = $5 == "FAIL"
-            if ($2 == "unit") units[$1]++
             suites[$1, $3] += 1
             suites_failed[$1, $3] += failed
             for (i = 1; i <= length($2) && $2 != "unit"; i++) {
@@ -76,8 +75,6 @@ table() {
                     cell = "no"
                 else if (asked && found[number, i] > 0)
                     cell = "yes"
-                else if (asked && units[number] > 0)
-                    cell = "parts"
                 else if (asked && index(stages, i))
                     missing = missing " stage " i
                 row = row " " cell " |"
