@@ -220,6 +220,16 @@ static void pop3_close(struct input_handler_factory *factory)
     free(application);
 }
 
+/* Who is turned away hears why in words that his program understands. */
+static void turn_away_in_pop3(struct server_settings *settings)
+{
+    char text[sizeof(settings->turn_away)];
+    memcpy(text, settings->turn_away, sizeof(text));
+    const char *words = text + strlen("ERR ");
+    snprintf(settings->turn_away, sizeof(settings->turn_away), "-ERR [SYS/TEMP] %.*s\r\n",
+             (int)strcspn(words, "\n"), words);
+}
+
 static struct input_handler_factory *pop3_open(struct server *server,
                                                const struct application_choice *choice)
 {
@@ -230,6 +240,7 @@ static struct input_handler_factory *pop3_open(struct server *server,
     application->pop3.server = server;
     application->pop3.mail_folder = -1;
     pop3_users_init(&application->pop3.users);
+    turn_away_in_pop3(&server->settings);
     if (find_users(application, choice) && find_mail(application, choice))
         return &application->factory;
     int error = errno;

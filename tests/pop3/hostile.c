@@ -265,6 +265,29 @@ static void vanish(const struct server_process *server, const char *text, size_t
     }
 }
 
+Test(pop3_hostile, case_21_one_client_too_many)
+{
+    static const struct {
+        const char *option;
+        const char *text;
+    } ways[] = {
+        {"--max-connections 1", "-ERR [SYS/TEMP] server busy\r\n"},
+        {"--max-connections 1 --overload redirect=other.example:110",
+         "-ERR [SYS/TEMP] server busy, try other.example:110\r\n"},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct server_process server = mailboxes_serve(ways[i].option);
+        int first = pop3_login(&server, "ann");
+        int second = client_connect(&server);
+        client_expect_text(second, ways[i].text);
+        client_expect_end(second);
+        pop3_ok(first, "NOOP");
+        pop3_quit(first);
+        client_close(second);
+        server_stop(&server);
+    }
+}
+
 /* Unless QUIT came to its last byte, nothing is lost; and each time the mailbox is free again. */
 Test(pop3_hostile, vanishing_at_every_byte)
 {
