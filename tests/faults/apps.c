@@ -131,6 +131,28 @@ Test(fault_apps, case_40_no_memory_to_announce_somebody)
     }
 }
 
+/* Who asks for the others gets no answer if there is no memory for one, and can ask again. */
+Test(fault_apps, case_40_no_memory_to_list_the_users)
+{
+    if (!has_applications()) {
+        return;
+    }
+    faults_plan("malloc:1=ENOMEM", false);
+    struct server_process server = server_start("--app chat --stats");
+    int client = client_connect(&server);
+    client_expect_text(client, "* welcome, you are user1; /help tells more\n");
+    faults_switch(&server);
+    client_send_text(client, "/who\n/help\n");
+    client_expect_text(client, "* what you type, everybody else reads; and there are\n"
+                               "* /nick NAME  /who  /quit  /help\n");
+    faults_switch(&server);
+    client_send_text(client, "/who\n");
+    client_expect_text(client, "* 1 here\n* user1\n");
+    client_close(client);
+    fault_end(&server, true, 0, &report);
+    cr_assert_eq(report.injected, 1, "%s", report.errors);
+}
+
 /* A crowd that talks while any allocation and any call may fail. It may lose all, but not hang. */
 static void talk(unsigned long long seed)
 {
