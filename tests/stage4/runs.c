@@ -271,6 +271,41 @@ Test(stage4_runs, case_36_messages_of_a_connection_one_at_a_time_and_in_order)
     }
 }
 
+/* ---- nobody's run is endless ---- */
+
+/* With a single worker: after a part of the messages that one has sent, the other's is next. */
+Test(stage4_runs, case_29_a_worker_goes_on_with_the_next_connection_after_a_run)
+{
+    enum { LINES = 1000, A_RUN = 64 };
+    static struct recorder other;
+    static char lines[2 * LINES];
+    recorder_init(&other);
+    int client = begin("--workers 1");
+    int second = framework_connect(&framework, &other.handler);
+    client_echo(second, "hello\n");
+    framework_await_asleep(&framework);
+    for (size_t i = 0; i < sizeof lines; i += 2) {
+        memcpy(lines + i, "x\n", 2);
+    }
+    int before = atomic_load(&other.turn);
+    test_point_hold(RUN_BEGINS);
+    client_send(client, lines, sizeof lines);
+    test_point_await_held(RUN_BEGINS, 1);
+    client_send_text(second, "and what about me\n");
+    framework_await_waiting(&framework, 1);
+    test_point_release(RUN_BEGINS);
+    client_expect_text(second, "and what about me\n");
+    int passed = atomic_load(&other.turn) - before - 1;
+    cr_assert_leq(passed, A_RUN, "%d messages of the one came before a message of the other",
+                  passed);
+    client_expect(client, lines, sizeof lines);
+    client_close(client);
+    client_close(second);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    recorder_expect_whole_life(&other);
+}
+
 /* ---- handlers that fail ---- */
 
 /* The dispatcher cannot die: a handler that fails loses its own connection and no other. */
