@@ -12,7 +12,8 @@
 #
 # and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
 # queues--some-heading if it has no {#name} of its own. Doxygen eats a percent sign in front of a word,
-# in inline code too, so there it gets two, and makes a dash of two hyphens in prose, so --option is escaped. Fenced and
+# in inline code too, so there it gets two; it does not see that two asterisks in front of inline code
+# make it bold, so they become <b>; and it makes a dash of two hyphens in prose, so --option is escaped. Fenced and
 # indented code stays as it is.
 #
 # A line that is nothing but a link with a name in its text, as
@@ -143,6 +144,18 @@ function with_percents(text,    done)
     return done text
 }
 
+# Prose with <b> and </b> in turn for two asterisks, over the lines of a paragraph.
+function with_bold(text,    part, parts, i, done)
+{
+    parts = split(text, part, /\*\*/)
+    done = part[1]
+    for (i = 2; i <= parts; i++) {
+        is_bold = !is_bold
+        done = done (is_bold ? "<b>" : "</b>") part[i]
+    }
+    return done
+}
+
 # The line with its prose and its inline code, every second piece between backquotes, kept as is.
 function as_written(text,    piece, pieces, i, result)
 {
@@ -151,7 +164,7 @@ function as_written(text,    piece, pieces, i, result)
         if (i % 2 == 0)
             piece[i] = with_percents(piece[i])
         else
-            piece[i] = with_hyphens(piece[i])
+            piece[i] = with_bold(with_hyphens(piece[i]))
         result = result (i > 1 ? "`" : "") piece[i]
     }
     return result
@@ -171,6 +184,7 @@ function snippet(text,    name, path)
 # Doxygen names the file by its whole path; TOP is the repository's, MADE that of pages that a script
 # has made.
 FNR == 1 {
+    is_bold = 0
     source = FILENAME
     if (index(source, ENVIRON["MADE"] "/") == 1)
         source = substr(source, length(ENVIRON["MADE"]) + 2)
@@ -190,6 +204,7 @@ fenced || /^ *```/ { print; next }
 # Indented by four after an empty line: code, or a picture.
 /^    / && may_be_code { print; next }
 { may_be_code = $0 == "" }
+$0 == "" { is_bold = 0 }
 
 /^#+ / && !/\{#[^}]*\} *$/ {
     match($0, /^#+ /)

@@ -45,6 +45,7 @@ fenced { next }
 {
     gsub(/\]\([^)]*\)/, "]")
     gsub(/[`*|\[\]\\]/, " ")
+    gsub(/<\/?b>/, "")
     gsub(/---+/, " ") # the line below a table's head
     words = words " " $0
 }

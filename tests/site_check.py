@@ -8,6 +8,7 @@ On each page
   - nothing is written to the console, and nothing that it asks for is missing,
   - the page is no wider than the window, and neither is any text in it,
   - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
+  - nothing is left of what Markdown makes bold,
 and the search finds a function by its name. Prints what is wrong, and "N passed, N failed" at the
 end; "0 passed, 0 failed, 1 skipped" where there is no chromium.
 """
@@ -64,6 +65,9 @@ LOOK = """(width => {
         const pair = [light(numbers(getComputedStyle(element).color)), light(behind(element))];
         const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
         const kind = element.tagName + '.' + element.className;
+        if (walker.currentNode.textContent.includes('**') && element.closest('p, li, h1, h2') &&
+            !element.closest('code, .fragment, .diff'))
+            wrong.push('asterisks: ' + element.textContent.trim().slice(0, 60));
         if (contrast < 4.5 && !seen.has(kind)) {
             seen.add(kind);
             wrong.push('hard to read: ' + contrast.toFixed(1) + ' ' + kind + ' ' +
