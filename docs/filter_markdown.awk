@@ -157,7 +157,8 @@ function with_bold(text,    part, parts, i, done)
 }
 
 # The line with its prose and its inline code, every second piece between backquotes, kept as is.
-function as_written(text,    piece, pieces, i, result)
+# With an apostrophe in it, Doxygen takes code for code only between two backquotes.
+function as_written(text,    piece, pieces, i, mark, result)
 {
     pieces = split(text, piece, "`")
     for (i = 1; i <= pieces; i++) {
@@ -165,7 +166,8 @@ function as_written(text,    piece, pieces, i, result)
             piece[i] = with_percents(piece[i])
         else
             piece[i] = with_bold(with_hyphens(piece[i]))
-        result = result (i > 1 ? "`" : "") piece[i]
+        mark = pieces % 2 && piece[i - i % 2] ~ /'/ ? "``" : "`"
+        result = result (i > 1 ? mark : "") piece[i]
     }
     return result
 }
