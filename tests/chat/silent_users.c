@@ -66,6 +66,37 @@ Test(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody)
     server_stop(&server);
 }
 
+/* What another user's handler has queued leaves as he reads it, also when nobody does anything
+ * else. */
+Test(chat_silent_users, one_that_reads_late_gets_it_all)
+{
+    enum { SAID = 40 }; /* less than the cap, and more than the socket takes */
+    static struct chat_line heard;
+    struct server_process server = server_start("--app chat --send-buffer 16384");
+    int talker = chat_join_as(&server, "talker");
+    int late = client_connect_with(
+        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+    client_await_reply(late);
+    long long before = server_counter(&server, "messages");
+    size_t length;
+    char *line = line_of(TEXT, "\n", &length);
+    for (int i = 0; i < SAID; i++) {
+        client_send(talker, line, length);
+    }
+    server_await_counter(&server, "messages", before + SAID);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (int count = 0; count < SAID;) {
+        enum client_outcome outcome = chat_try_line(late, &heard, end);
+        cr_assert_eq(outcome, CLIENT_GOT, "of %d lines he heard %d: %s", SAID, count,
+                     client_outcome_text(outcome));
+        count += heard.length == strlen("[talker] ") + TEXT;
+    }
+    free(line);
+    client_close(late);
+    client_close(talker);
+    server_stop(&server);
+}
+
 /* Who sends nothing but is sent something is not idle. */
 Test(chat_silent_users, one_that_only_listens_is_not_idle)
 {
