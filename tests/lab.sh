@@ -1,14 +1,21 @@
 #!/bin/sh
 # Goes through the labs as a reader would who knows the answers: lays each out, grades what is in it
-# at the beginning, puts the solution into it, and grades that.
+# at the beginning, and then goes from step to step.
 #
 #   usage: [BUILD=folder] tests/lab.sh [STAGE]      (all stages that have steps, if none is named)
 #
 # - `make lab` lays out what builds and runs, and leaves a lab alone that is there already.
-# - What the lab begins with, the server of the stage before, passes none of the tests that a step
-#   names behind "Turns green:", and all that one names behind "Stays green:".
+# - At the beginning and after each step whose state is known, the tests that the steps name are what
+#   the steps say: one that "Turns green:" in a step is red in each state before it, and green after
+#   it; one that is "Green again:" is red right before the step, and was green at the beginning; one
+#   that "Stays green:" is green before and after.
 # - The solution passes all tests there are.
 # - So does a server that shares nothing with the repository's, stage 2 in Python (labs/server.py).
+#
+# The first state is the server of the stage before, the last one the solution. Between them,
+# labs/stage3-step1.patch makes of the first what it is after step 1, and labs/stage3-without6.patch
+# takes step 6 out of the solution; without5 goes on from there. Where a patch is missing the steps
+# around it are one. A patch that does not fit any more has to be mended.
 #
 # Prints what failed, and "N passed, N failed" at the end.
 # shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
@@ -41,17 +48,42 @@ says() { # PATTERN
     printf '%s\n' "$out" | grep -q -- "$1"
 }
 
-# The tests that are named in the steps behind a word, one in each line.
-named() { # WORD STEPS
-    awk -v word="$1" '
-        $0 ~ "^" word { inside = 1 }
-        /^$/ { inside = 0 }
-        inside' "$2" | grep -oE '`[a-z0-9_]+/[a-z0-9_]+`' | tr -d '`' | sort -u
+# What the tests that the steps name are to be after a step: lines of "green TEST" and "red TEST".
+# Nothing is said of one that some step has lost and a later one brings back.
+expected() { # STEP STEPS
+    awk -v state="$1" '
+        /^## Step [0-9]+/ { step = $3 + 0 }
+        /^(Turns green|Green again|Stays green):/ { word = $1 }
+        /^$/ { word = "" }
+        word != "" {
+            for (rest = $0; match(rest, /`[a-z0-9_]+\/[a-z0-9_]+`/); ) {
+                test = substr(rest, RSTART + 1, RLENGTH - 2)
+                rest = substr(rest, RSTART + RLENGTH)
+                if (!(test in last)) {
+                    tests[++count] = test
+                    turns[test] = word == "Turns" ? step : 0
+                }
+                last[test] = step
+                named[test, step]
+                if (word == "Stays" && step > 0)
+                    named[test, step - 1]
+                if (word == "Green")
+                    lost[test, step - 1]
+            }
+        }
+        END {
+            for (i = 1; i <= count; i++) {
+                test = tests[i]
+                if (state < turns[test] || (test, state) in lost)
+                    print "red " test
+                else if (state == 0 || state >= last[test] || (test, state) in named)
+                    print "green " test
+            }
+        }' "$2"
 }
 
 grade() { # PATTERN: of tests, all if it is empty
-    run env CRITERION_TEST_PATTERN="$1" CRITERION_VERBOSITY_LEVEL=1 \
-        make --no-print-directory -C "$lab" BUILD="$BUILD" test
+    run env CRITERION_TEST_PATTERN="$1" make --no-print-directory -C "$lab" BUILD="$BUILD" test
 }
 
 pattern() { # TEST...
@@ -63,15 +95,49 @@ failures() {
     printf '%s\n' "$out" | sed -n 's/^\[FAIL\] \([a-z0-9_]*\)::\([a-z0-9_]*\).*/\1\/\2/p' | sort -u
 }
 
+# Grades what is in the lab by the tests that are named: as they are to be after a step.
+check_state() { # STEP
+    green=$(expected "$1" "$steps" | sed -n 's/^green //p')
+    red=$(expected "$1" "$steps" | sed -n 's/^red //p')
+    if [ -n "$red" ]; then
+        # What fails by waiting in vain need not wait for long.
+        export TEST_DEADLINE_MS=2000
+        # shellcheck disable=SC2086 # words
+        grade "$(pattern $red)"
+        unset TEST_DEADLINE_MS
+        out_of_red=$out
+        for test in $red; do
+            out=$out_of_red
+            check "after step $1 $test fails" 'failures | grep -qx "$test"'
+        done
+    fi
+    # shellcheck disable=SC2086 # words
+    grade "$(pattern $green)"
+    check "after step $1 what is green by then passes" '[ $status -eq 0 ] && says "Passing: [1-9]"'
+}
+
+# Puts the sources of a stage into the lab, and a patch over them if one is named.
+fill() { # STAGE
+    rm "$lab"/*.[ch]
+    cp "$1"/*.[ch] "$lab"
+    sed 's/^#define STAGE_NAME .*/#define STAGE_NAME "server"/' "$1/main.c" >"$lab/main.c"
+}
+
+change() { # PATCH
+    run git -C "$lab" apply -C1 -p2 "$1"
+    check "$(basename "$1") fits" '[ $status -eq 0 ]'
+}
+
 for steps in docs/labs/stage[2-5].md; do
     number=${steps#docs/labs/stage}
     number=${number%.md}
     stage=$(echo stage"$number"-*)
+    previous=$(echo stage$((number - 1))-*)
     if [ ! -e "$stage/main.c" ] || [ "${1:-$number}" != "$number" ]; then
         continue
     fi
-    echo "$stage"
     lab=$work/lab/stage$number
+    last=$(sed -n 's/^## Step \([0-9]*\).*/\1/p' "$steps" | tail -1)
 
     run make --no-print-directory lab STAGE="$number" LAB="$work/lab"
     check 'make lab lays it out' '[ $status -eq 0 ] && [ -e "$lab/README.md" ]'
@@ -81,32 +147,28 @@ for steps in docs/labs/stage[2-5].md; do
     check 'what it begins with builds' '[ $status -eq 0 ] && ! says "warning:"'
     run "$lab/server" --version
     check 'its server runs under its own name' '[ $status -eq 0 ] && says "^server "'
+    check_state 0
+    states=0
+    if [ -e "tests/labs/stage$number-step1.patch" ]; then
+        change "$PWD/tests/labs/stage$number-step1.patch"
+        check_state 1
+        states="$states 1"
+    fi
 
-    green=$(named 'Turns green:' "$steps")
-    stays=$(named 'Stays green:' "$steps")
-    # What fails by waiting in vain need not wait for long.
-    export TEST_DEADLINE_MS=3000
-    # shellcheck disable=SC2086 # words
-    grade "$(pattern $green)"
-    unset TEST_DEADLINE_MS
-    out_of_green=$out
-    check 'the stage before fails' '[ $status -ne 0 ]'
-    for test in $green; do
-        out=$out_of_green
-        check "the stage before fails $test" 'failures | grep -qx "$test"'
-    done
-    # shellcheck disable=SC2086 # words
-    grade "$(pattern $stays)"
-    check 'the stage before passes what stays green' '[ $status -eq 0 ] && says "Passing: [1-9]"'
-
-    rm "$lab"/*.[ch]
-    cp "$stage"/*.[ch] "$lab"
-    sed 's/^#define STAGE_NAME .*/#define STAGE_NAME "server"/' "$stage/main.c" >"$lab/main.c"
+    fill "$stage"
     grade ''
     check 'the solution passes everything' '[ $status -eq 0 ]'
-    # shellcheck disable=SC2086 # words
-    grade "$(pattern $green $stays)"
-    check 'the solution passes what the steps name' '[ $status -eq 0 ] && says "Passing: [1-9]"'
+    after=
+    step=$last
+    while [ "$step" -gt 1 ]; do
+        if [ -e "tests/labs/stage$number-without$step.patch" ]; then
+            change "$PWD/tests/labs/stage$number-without$step.patch"
+            check_state $((step - 1))
+            after="$((step - 1)) $after"
+        fi
+        step=$((step - 1))
+    done
+    echo "$stage: of $last steps, after $states $after$last"
 done
 
 number=2
