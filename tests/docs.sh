@@ -9,7 +9,8 @@
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
 # - A relative link leads to a file that exists, and to a heading that exists in it.
 # - A remark in docs/remarks is about something that changes.
-# - A test that is named as `suite/test` exists. A stage's README.md names all files of the stage.
+# - A test that is named as `suite/test` exists, and a name with an underscore is in the sources. A
+#   stage's README.md names all files of the stage.
 #
 # Each block is run by a bash of its own, in the top folder, with the servers of BUILD. A command
 # has some seconds to produce its output, so that a server started with & can take its time; what
@@ -242,6 +243,12 @@ prose() { # DOCUMENT
     awk '/^```/ { inside = !inside; next } !inside { gsub(/`[^`]*`/, "code"); print }' "$1"
 }
 
+# The inline code of standard input, a piece a line.
+prose_code() {
+    awk -F '`' '/^```/ { inside = !inside; next }
+                !inside { for (i = 2; i <= NF; i += 2) print $i }'
+}
+
 # The anchors that GitHub makes of headings.
 anchors() { # DOCUMENT
     awk '/^```/ { inside = !inside; next }
@@ -317,6 +324,25 @@ check_test_names() { # DOCUMENT
     done < <(grep -oE '`[a-z0-9_]+/[a-z0-9_]+`' "$1" | tr -d '`' | sort -u)
 }
 
+# All names in the sources.
+list_names() {
+    find common stage[1-5]-* tests docs Makefile -regex '.*\.\(c\|h\|sh\|awk\|py\|pml\|mk\)\|Makefile' \
+        -exec cat {} + | grep -oE '[A-Za-z_][A-Za-z0-9_]*_[A-Za-z0-9_]+' | sort -u
+}
+
+# Names with an underscore are the code's own; other projects' have chapters of their own.
+check_names() { # DOCUMENT
+    local name
+    while IFS= read -r name; do
+        if grep -qxF -- "$name" "$work/names"; then
+            pass
+        else
+            fail "$1" "speaks of $name, which is not in the sources"
+        fi
+    done < <(sed '/^## In a real server/,$d' "$1" | prose_code |
+        grep -xE '[A-Za-z_][A-Za-z0-9_]*_[A-Za-z0-9_]+(\(\))?' | tr -d '()' | grep -v '^uv_' | sort -u)
+}
+
 check_files_named() { # README OF A STAGE
     local file
     for file in "$(dirname "$1")"/*.[ch]; do
@@ -341,12 +367,14 @@ check_remarks() {
 run_blocks "${documents[@]}" &
 blocks=$!
 list_tests >"$work/tests"
+list_names >"$work/names"
 for document in "${documents[@]}"; do
     check_links "$document"
     check_test_names "$document"
     check_make_commands "$document"
     check_jobs "$document"
     case $document in stage*) check_files_named "$document" ;; esac
+    case $document in */further.md | */glossary.md) ;; *) check_names "$document" ;; esac
 done
 [ ! -d docs/remarks ] || check_remarks
 wait "$blocks"
