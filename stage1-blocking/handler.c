@@ -122,10 +122,22 @@ static enum framing_result handler_process(struct handler *handler)
     return framing;
 }
 
+/* A client who never pauses has no call wait, so that none ends at a deadline. */
+static bool handler_is_too_old(const struct handler *handler)
+{
+    int64_t lifetime = handler->server->settings.deadlines.lifetime;
+    if (lifetime == 0)
+        return false;
+    int64_t now = clock_ms();
+    return now >= deadlines_born(&handler->deadlines, now) + lifetime;
+}
+
 /* Reads what there is, or waits for it. False when there is nothing more to come. */
 static bool handler_read(struct handler *handler)
 {
     if (handler_threads_stopping(handler->threads) && handler->last_reads-- == 0)
+        return false;
+    if (handler_is_too_old(handler) && timed_out(handler))
         return false;
     ssize_t received;
     do {

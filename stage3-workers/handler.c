@@ -250,10 +250,22 @@ static void handler_refuse_request(struct handler *handler)
                    handler_next_state(handler, skipped ? result : OUTPUT_BROKEN, requests_left));
 }
 
+/* A client who never pauses is with a worker whenever the reactor looks at deadlines. */
+static bool handler_is_too_old(const struct handler *handler)
+{
+    int64_t now = handler->reactor->now;
+    int64_t lifetime = handler->reactor->server->settings.deadlines.lifetime;
+    return lifetime != 0 && now >= deadlines_born(&handler->deadlines, now) + lifetime;
+}
+
 /* Processing: gives a whole request to a worker; with less than that there is nothing to give. */
 static void handler_execute(struct handler *handler)
 {
     struct reactor *reactor = handler->reactor;
+    if (handler_is_too_old(handler)) {
+        handler_expire(handler);
+        return;
+    }
     size_t max_line = reactor->server->settings.max_line;
     if (line_framing_look(&handler->input, max_line) != FRAMING_MESSAGE) {
         handler_become(handler, handler_process(handler));

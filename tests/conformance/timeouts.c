@@ -10,9 +10,11 @@
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 TestSuite(timeouts, .timeout = 60);
 
@@ -139,6 +141,40 @@ Test(timeouts, lifetime_ends)
     client = client_connect(&server);
     client_echo(client, "a new life\n");
     client_close(client);
+    server_stop(&server);
+}
+
+/** Sends without a pause, and reads what comes. True when the connection has ended. */
+static bool talk_until(int client, const char *lines, size_t length, double end)
+{
+    char got[65536];
+    struct pollfd poller = {.fd = client, .events = POLLIN | POLLOUT};
+    while (test_left_ms(end) > 0) {
+        poll(&poller, 1, test_left_ms(end));
+        if ((poller.revents & POLLOUT) != 0) {
+            send(client, lines, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+        ssize_t received = recv(client, got, sizeof got, MSG_DONTWAIT);
+        if (received == 0 || (received < 0 && errno != EAGAIN)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whenever the server looks at him, there is something to read, or a worker is at it. */
+Test(timeouts, lifetime_ends_for_one_that_never_pauses)
+{
+    struct server_process server = server_start("--lifetime 0.7 --block-ms 5");
+    double begin = test_now();
+    size_t length;
+    char *lines = lines_numbered("no end of it", 1000, &length);
+    int client = client_connect(&server);
+    cr_assert(talk_until(client, lines, length, begin + test_deadline_ms() / 1000.0),
+              "a client that never pauses should be closed after 0.7 s, and is served on");
+    expect_not_before(begin, 0.7);
+    client_close(client);
+    free(lines);
     server_stop(&server);
 }
 
