@@ -83,6 +83,22 @@ struct segment *buffer_factory_take(struct buffer_factory *factory, size_t count
     return chain;
 }
 
+bool buffer_factory_stock(struct buffer_factory *factory, size_t count)
+{
+    struct segment *chain = NULL;
+    if (buffer_factory_pooled(factory) == factory->pool_limit)
+        return true;
+    if (!take_new(count, &chain)) {
+        free_chain(chain);
+        return false;
+    }
+    mutex_lock(&factory->lock);
+    factory->out += count;
+    mutex_unlock(&factory->lock);
+    buffer_factory_give_back(factory, chain);
+    return true;
+}
+
 void buffer_factory_give_back(struct buffer_factory *factory, struct segment *chain)
 {
     if (chain == NULL)

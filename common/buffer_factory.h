@@ -16,6 +16,7 @@
 
 #include "lock.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct shared_file;
@@ -60,6 +61,12 @@ void buffer_factory_destroy(struct buffer_factory *factory);
  * NULL if there is no memory for all of them; nothing is taken then.
  */
 struct segment *buffer_factory_take(struct buffer_factory *factory, size_t count);
+
+/**
+ * Puts count new segments into the pool, as far as it takes them, for somebody who will take one
+ * soon. False if there is no memory for them.
+ */
+bool buffer_factory_stock(struct buffer_factory *factory, size_t count);
 
 /** Gives back a whole chain, linked through next and ended by NULL; NULL is an empty chain. */
 void buffer_factory_give_back(struct buffer_factory *factory, struct segment *chain);

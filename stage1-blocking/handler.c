@@ -13,11 +13,18 @@ enum {
     LAST_READS = 16, /* what a stopping server still takes in, in reads */
 };
 
+/*
+ * The segment that a handler's thread holds while it waits is made before there is a thread, where
+ * the client can be told that there is no memory for it. And a thread that asks the heap for
+ * nothing has no cache of the C library's, which would be an eighth of what it holds in the heap.
+ */
 struct handler *handler_create(struct handler_threads *threads, struct server *server, int fd)
 {
     struct handler *handler = calloc(1, sizeof(*handler));
-    if (handler == NULL)
+    if (handler == NULL || !buffer_factory_stock(&server->buffers, 1)) {
+        free(handler);
         return NULL;
+    }
     handler->server = server;
     handler->threads = threads;
     handler->fd = fd;

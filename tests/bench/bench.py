@@ -26,7 +26,7 @@ from measure import Cell
 from results import STAGE_5
 
 QUICK_SECONDS = 112
-FULL_ROUNDS = 3
+FULL_ROUNDS = 4
 CONNECTIONS = (1, 100, 1000)
 MANY_CONNECTIONS = (1, 10, 100, 1000)
 MOST_CONNECTIONS = (10000,)
@@ -84,9 +84,9 @@ def echo(programs, connections, depths, times):
                 yield Cell("echo", name, server, dict(times, connections=count, depth=depth))
 
 
-def idle(programs):
+def idle(programs, crowds):
     for name, server in programs.all().items():
-        for crowd in (0, 1000, 10000):
+        for crowd in crowds:
             yield Cell("idle", name, server, dict(LONG, connections=100, idle=crowd))
 
 
@@ -273,9 +273,10 @@ def full(programs, folder, rounds):
         os.chmod(files, 0o755)
         cells = list(echo(programs, MANY_CONNECTIONS, (1, 16), LONG))
         cells += list(echo(programs, MOST_CONNECTIONS, (1,), LONG))
-        cells += list(echo(programs, (100,), (1, 16), LONG)) * 2  # what the targets are about
-        cells += list(idle(programs)) + list(slow(programs)) + list(chat(programs))
-        cells += list(http(programs, files))
+        cells += list(idle(programs, (0, 1000, 10000))) + list(chat(programs))
+        # What the targets are about is measured more often.
+        cells += list(echo(programs, (100,), (1, 16), LONG)) * 2 + list(idle(programs, (0, 10000)))
+        cells += (list(slow(programs)) + list(http(programs, files))) * 2
         about["system_calls"] = system_calls(programs, files)
         rows, failures = measure.measure_rounds(programs.tools, cells, rounds)
     return finish(rows, failures, folder, "full", about)

@@ -134,6 +134,24 @@ Test(buffer_factory, a_pool_limit_of_zero_keeps_nothing)
     buffer_factory_destroy(&factory);
 }
 
+Test(buffer_factory, stock_is_new_and_for_the_next_taker)
+{
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 3);
+    struct segment *held = buffer_factory_take(&factory, 1);
+    cr_assert(buffer_factory_stock(&factory, 2));
+    assert_counts(&factory, 1, 2);
+    struct segment *chain = buffer_factory_take(&factory, 2);
+    assert_counts(&factory, 3, 0);
+    assert_clean(chain);
+    cr_assert(buffer_factory_stock(&factory, 2));
+    cr_assert(buffer_factory_stock(&factory, 2), "what the pool does not take is no failure");
+    assert_counts(&factory, 3, 3);
+    buffer_factory_give_back(&factory, chain);
+    buffer_factory_give_back(&factory, held);
+    buffer_factory_destroy(&factory);
+}
+
 Test(buffer_factory, takes_from_the_pool_first_and_the_rest_from_the_heap)
 {
     struct buffer_factory factory;
@@ -262,5 +280,25 @@ Test(no_memory, buffer_factory_takes_all_or_nothing)
     buffer_factory_give_back(&factory, later);
     buffer_factory_give_back(&factory, held);
     cr_assert_eq(buffer_factory_out(&factory), 0);
+    buffer_factory_destroy(&factory);
+}
+
+Test(no_memory, buffer_factory_has_no_stock)
+{
+    if (!memory_can_run_out())
+        cr_skip_test("not under a sanitizer or valgrind");
+    struct buffer_factory factory;
+    buffer_factory_init(&factory, 4);
+    cr_assert(buffer_factory_stock(&factory, 1));
+
+    memory_take_all();
+    bool stocked = buffer_factory_stock(&factory, 3);
+    struct segment *first = buffer_factory_take(&factory, 1);
+    memory_give_back();
+
+    cr_assert_not(stocked);
+    cr_assert_not_null(first, "the stock of before is there");
+    assert_counts(&factory, 1, 0);
+    buffer_factory_give_back(&factory, first);
     buffer_factory_destroy(&factory);
 }
