@@ -70,7 +70,7 @@ static bool read_seconds(const char *text, int64_t *milliseconds)
         }
         memcpy(decimals, point + 1, places);
     }
-    if (strlen(whole) > 15 || !is_digits(whole) || !is_at_most(whole, "100000000")) {
+    if (strlen(whole) > 15 || !is_digits(whole) || !is_at_most(whole, "2000000")) {
         return false;
     }
     *milliseconds = (int64_t)(value_of(whole) * 1000 + value_of(decimals));
