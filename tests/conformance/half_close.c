@@ -42,8 +42,8 @@ Test(half_close, case_06_with_output_pending)
     char *lines = lines_numbered("half a connection", 1600, &length);
     client_send(client, lines, length);
     client_half_close(client);
-    client_await_delivered(
-        client); /* now the server has all of it, and most replies have to wait */
+    client_await_delivered(client);
+    server_await_counter(&server, "messages", 100); /* it is at it, and most replies have to wait */
     client_expect(client, lines, length);
     client_expect_end(client);
     client_close(client);
