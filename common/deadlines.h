@@ -8,8 +8,8 @@
  * This only keeps the books; who looks at them, and when, is the stage's business.
  *
  * Interface: one thread at a time, without a lock. Times are milliseconds of clock_ms(). Of these
- * a connection keeps the lower 32 bits, because there may be a hundred thousand of it: what lies up
- * to 24 days before or behind `now` is still told apart. A limit is shorter than that (see
+ * a connection keeps the lower 32 bits, because there may be a hundred thousand of them: what lies
+ * up to 24 days before or behind `now` is still told apart. A limit is shorter than that (see
  * option_seconds()), and somebody looks before it is over.
  */
 #ifndef COMMON_DEADLINES_H

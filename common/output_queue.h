@@ -12,8 +12,8 @@
 #ifndef COMMON_OUTPUT_QUEUE_H
 #define COMMON_OUTPUT_QUEUE_H
 
+#include "lock.h"
 #include "output_chain.h"
-#include "thread.h"
 
 struct output_queue {
     struct mutex lock;

@@ -129,7 +129,7 @@ static enum framing_result handler_process(struct handler *handler)
     return framing;
 }
 
-/* A client who never pauses has no call wait, so that none ends at a deadline. */
+/* No call waits for a client who never pauses, so none of them ends at a deadline. */
 static bool handler_is_too_old(const struct handler *handler)
 {
     int64_t lifetime = handler->server->settings.deadlines.lifetime;
