@@ -2,9 +2,12 @@
 # the code, and the remarks on it as Markdown beside the hunks they speak of.
 #
 #   usage: awk -v name=handler.c -v what=changed -v before=stage2-... -v after=stage3-... \
-#              -v old=FILE -v new=FILE -f docs/diff_pages.awk REMARKS DIFF
+#              -v was=handler.c -v old=FILE -v new=FILE -v overview=FILE \
+#              -f docs/diff_pages.awk REMARKS DIFF
 #
-# DIFF is the output of diff -U. In REMARKS a heading says what a remark is about,
+# DIFF is the output of diff -U; `was` is what the stage before calls the file; a row with its counts is
+# added to overview. A file that is wholly new, or gone, is folded up. Above each hunk stand the functions
+# and structs that it changes. In REMARKS a heading says what a remark is about,
 #
 #   ## handler.c                      the file
 #   ## handler.c: handler_execute     a function or a struct, of either side
@@ -15,11 +18,14 @@
 
 # ---- what is defined where ----
 
-# Notes the lines of each definition of a file in first[side, name] and last[side, name].
-function find_definitions(side, file,    line, n, i, j, found)
+# Notes the lines of each definition or declaration of a file in first[side, name] and last[side, name],
+# for each of these lines its name in owner[side, line], and which lines begin inside of a comment.
+function read_file(side, file,    line, n, i, j, found)
 {
-    while ((getline line <file) > 0)
+    while ((getline line <file) > 0) {
         text[side, ++n] = line
+        in_comment[side, n + 1] = painted(line, in_comment[side, n])
+    }
     close(file)
     for (i = 1; i <= n; i++) {
         found = defined(side, i, n)
@@ -28,29 +34,32 @@ function find_definitions(side, file,    line, n, i, j, found)
         for (j = i - 1; j > 0 && text[side, j] ~ /^( \*|\/\*)/; j--)
             ;
         first[side, found] = j + 1
-        while (i <= n && text[side, i] !~ /^\}/)
-            i++
+        if (text[side, i = ends] !~ /;$/)
+            while (i < n && text[side, i] !~ /^\}/)
+                i++
         last[side, found] = i
+        for (j = first[side, found]; j <= i; j++)
+            owner[side, j] = found
     }
 }
 
-# The name of what is defined from line i on; nothing if there is no definition.
-function defined(side, i, n,    line, j)
+# The name of what is defined or declared from line i on; nothing if there is none. Sets ends to the line
+# with its brace or semicolon.
+function defined(side, i, n,    line)
 {
-    line = text[side, i]
+    line = text[side, ends = i]
     if (match(line, /^(struct|enum|union) [a-z_0-9]+ \{$/))
         return substr(line, 1, RLENGTH - 2)
     if (line !~ /^[a-z].*\(/ || line ~ /^typedef /)
         return ""
-    for (j = i; j <= n && text[side, j] !~ /;$/; j++)
-        if (text[side, j] == "{") {
-            match(line, /[a-z_0-9]+\(/)
-            return substr(line, RSTART, RLENGTH - 1)
-        }
-    return ""
+    while (ends < n && text[side, ends] !~ /;$|^\{$/)
+        ends++
+    if (text[side, ends] !~ /^\{$|\);$/ || !match(line, /[a-z_0-9]+\(/))
+        return ""
+    return substr(line, RSTART, RLENGTH - 1)
 }
 
-# ---- intraline marks ----
+# ---- colours and intraline marks ----
 
 # Cuts a line into words, numbers, runs of spaces and single characters.
 function tokens(line, piece,    n)
@@ -63,29 +72,58 @@ function tokens(line, piece,    n)
     return n
 }
 
-# The length of the longest common part of two lines, in tokens, over all of the longer one.
-function similarity(one, two,    a, b, n, m, i, j, row, above, before, count)
+# Sets colour[i] for each token of a line: a class of the theme, as Doxygen has it in the listings.
+# Returns whether a comment is open at the end.
+function painted(line, open,    piece, n, i, state, from, quote)
+{
+    state = open ? "comment" : line ~ /^ *#/ ? "preprocessor" : ""
+    n = tokens(line, piece)
+    for (i = 1; i <= n; i++) {
+        if (state ~ /^(preprocessor)?$/ && piece[i] piece[i + 1] == "/*") {
+            state = "comment"
+            from = i + 2
+        } else if (state == "" && piece[i] ~ /["']/) {
+            state = "stringliteral"
+            quote = piece[i]
+            from = i + 1
+        }
+        colour[i] = state != "" ? state : piece[i] ~ KEYWORDS ? "keyword" : \
+            piece[i] ~ TYPES ? "keywordtype" : ""
+        if (state == "comment" && i > from && piece[i - 1] piece[i] == "*/")
+            state = ""
+        else if (state == "stringliteral" && piece[i] == "\\")
+            colour[++i] = state
+        else if (state == "stringliteral" && i >= from && piece[i] == quote)
+            state = ""
+    }
+    return state == "comment"
+}
+
+# How much of two lines is common, token by token: best[i, j] is that from the tokens i and j on.
+function in_common(a, n, b, m, best,    i, j)
+{
+    for (i = n; i >= 1; i--)
+        for (j = m; j >= 1; j--)
+            best[i, j] = a[i] == b[j] ? weight(a[i]) + best[i + 1, j + 1] : \
+                best[i + 1, j] > best[i, j + 1] ? best[i + 1, j] : best[i, j + 1]
+    return best[1, 1]
+}
+
+function weight(token)
+{
+    return token ~ /[A-Za-z_0-9]/ ? 1 : 0.2
+}
+
+# How much two lines are alike, from 0 to 1.
+function similarity(one, two,    a, b, n, m, i, best, whole)
 {
     n = tokens(one, a)
     m = tokens(two, b)
-    if (n == 0 || m == 0)
-        return 0
-    for (i = 1; i <= n; i++) {
-        before = 0
-        for (j = 1; j <= m; j++) {
-            above = row[j]
-            if (a[i] == b[j])
-                row[j] = before + (a[i] ~ /[A-Za-z_0-9]/ ? 1 : 0.2)
-            else if (row[j - 1] > above)
-                row[j] = row[j - 1]
-            before = above
-        }
-    }
     for (i = 1; i <= n; i++)
-        count += a[i] ~ /[A-Za-z_0-9]/ ? 1 : 0.2
-    for (j = 1; j <= m; j++)
-        before = (j == 1 ? 0 : before) + (b[j] ~ /[A-Za-z_0-9]/ ? 1 : 0.2)
-    return 2 * row[m] / (count + before)
+        whole += weight(a[i])
+    for (i = 1; i <= m; i++)
+        whole += weight(b[i])
+    return n && m ? 2 * in_common(a, n, b, m, best) / whole : 0
 }
 
 function html(line)
@@ -97,53 +135,53 @@ function html(line)
     return line
 }
 
-# Sets marked[1] and marked[2]: the two lines, with what differs marked.
-function mark_pair(one, two, marked,    a, b, n, m, i, j, length_of, keep_a, keep_b)
+# Sets marked[1] and marked[2]: a removed line and the added one it became, with what differs marked.
+function mark_pair(at, to, marked,    a, b, n, m, i, j, best, keep_a, keep_b)
 {
-    n = tokens(one, a)
-    m = tokens(two, b)
-    for (i = n; i >= 1; i--)
-        for (j = m; j >= 1; j--) {
-            if (a[i] == b[j])
-                length_of[i, j] = length_of[i + 1, j + 1] + 1
-            else
-                length_of[i, j] = length_of[i + 1, j] > length_of[i, j + 1] ? \
-                    length_of[i + 1, j] : length_of[i, j + 1]
-        }
+    n = tokens(text[1, at], a)
+    m = tokens(text[2, to], b)
+    in_common(a, n, b, m, best)
     i = j = 1
     while (i <= n && j <= m) {
         if (a[i] == b[j]) {
             keep_a[i++]
             keep_b[j++]
-        } else if (length_of[i + 1, j] >= length_of[i, j + 1])
+        } else if (best[i + 1, j] >= best[i, j + 1])
             i++
         else
             j++
     }
-    marked[1] = with_marks(a, n, keep_a, "del")
-    marked[2] = with_marks(b, m, keep_b, "ins")
+    marked[1] = code_of(1, at, "del", keep_a)
+    marked[2] = code_of(2, to, "ins", keep_b)
 }
 
-function with_marks(piece, n, keep, tag,    i, open, result)
+# A line in colours; without a tag nothing is marked, else all that is not to keep.
+function code_of(side, at, tag, keep,    piece, n, i, mark, open, class, result)
 {
-    for (i = 1; i <= n; i++) {
-        if ((i in keep) && open && !(piece[i] ~ /^ +$/ && i < n && !((i + 1) in keep))) {
-            result = result "</" tag ">"
-            open = 0
-        } else if (!(i in keep) && !open) {
-            result = result "<" tag ">"
-            open = 1
+    painted(text[side, at], in_comment[side, at])
+    n = tokens(text[side, at], piece)
+    for (i = 1; i <= n + 1; i++) {
+        mark = tag != "" && i <= n && (!(i in keep) || \
+            open && piece[i] ~ /^ +$/ && i < n && !((i + 1) in keep))
+        if (class != "" && (i > n || mark != open || colour[i] != class)) {
+            result = result "</span>"
+            class = ""
         }
+        if (mark != open)
+            result = result "<" (mark ? "" : "/") tag ">"
+        open = mark
+        if (i <= n && colour[i] != class && piece[i] !~ /^ /)
+            result = result "<span class=\"" (class = colour[i]) "\">"
         result = result html(piece[i])
     }
-    return result (open ? "</" tag ">" : "")
+    return result
 }
 
 # ---- rows ----
 
 function source_page(stage,    file)
 {
-    file = name
+    file = stage == before ? was : name
     gsub(/_/, "__", file)
     sub(/\./, "_8", file)
     return stage "/" file "_source.html"
@@ -173,7 +211,7 @@ function pair_lines(    i, j, score, best)
         return
     for (i = removed_count; i >= 1; i--)
         for (j = added_count; j >= 1; j--) {
-            score = similarity(removed[i], added[j])
+            score = similarity(text[1, removed_at + i - 1], text[2, added_at + j - 1])
             score = score > 0.5 ? score : 0
             alike[i, j] = score
             best = score > 0 ? score + total[i + 1, j + 1] : 0
@@ -203,18 +241,28 @@ function end_of_change(    i, marked, shown)
     pair_lines()
     for (i = 1; i <= removed_count; i++) {
         if (i in partner) {
-            mark_pair(removed[i], added[partner[i]], marked)
+            mark_pair(removed_at + i - 1, added_at + partner[i] - 1, marked)
             shown[partner[i]] = marked[2]
-            row("del", removed_at + i - 1, 0, "-", marked[1])
         } else
-            row("del", removed_at + i - 1, 0, "-", html(removed[i]))
+            marked[1] = code_of(1, removed_at + i - 1)
+        row("del", removed_at + i - 1, 0, "-", marked[1])
     }
     for (i = 1; i <= added_count; i++)
-        row("ins", 0, added_at + i - 1, "+", i in shown ? shown[i] : html(added[i]))
+        row("ins", 0, added_at + i - 1, "+", i in shown ? shown[i] : code_of(2, added_at + i - 1))
+    counted[1] += removed_count
+    counted[2] += added_count
     removed_count = added_count = 0
 }
 
 # ---- input ----
+
+BEGIN {
+    KEYWORDS = "^(break|case|const|continue|default|do|else|enum|extern|for|goto|if|return|sizeof|" \
+        "static|struct|switch|typedef|union|volatile|while)$"
+    TYPES = "^(bool|char|double|int|long|short|signed|unsigned|void|[a-z_0-9]+_t)$"
+    read_file(1, old)
+    read_file(2, new)
+}
 
 # The remarks on this file.
 FNR == 1 { part++ }
@@ -251,20 +299,21 @@ part == 1 {
         end_of_change()
     if (!removed_count)
         removed_at = old_at
-    removed[++removed_count] = substr($0, 2)
+    removed_count++
     changed[1, old_at++] = hunks
     next
 }
 /^\+/ {
     if (!added_count)
         added_at = new_at
-    added[++added_count] = substr($0, 2)
+    added_count++
     changed[2, new_at++] = hunks
     next
 }
 /^ / {
     end_of_change()
-    row("", old_at++, new_at++, "", html(substr($0, 2)))
+    row("", old_at++, new_at, "", code_of(2, new_at))
+    new_at++
 }
 
 # ---- output ----
@@ -289,31 +338,38 @@ function row_of(definition, hunk,    side, i, line)
     for (i = 1; i < rows[hunk]; i++) {
         line = side == 1 ? old_line[hunk, i] : new_line[hunk, i]
         if (line >= first[side, definition])
-            return i
+            break
     }
-    return 1
+    while (i > 1 && !new_line[hunk, i - 1] && owner[1, old_line[hunk, i - 1]] == definition)
+        i-- # what it was before
+    return i
 }
 
-# One piece of a hunk, and the remarks that belong to it.
-function print_rows(hunk, from, to, beside,    i, code)
+# One piece of a hunk, below links to what it changes, and the remarks that belong to it.
+function print_rows(hunk, from, to, beside,    i, code, found, names, seen)
 {
     if (from > to)
         return
-    for (i = from; i <= to; i++)
+    for (i = from; i <= to; i++) {
+        found = new_line[hunk, i] ? owner[2, new_line[hunk, i]] : owner[1, old_line[hunk, i]]
+        if (found != "" && (!old_line[hunk, i] || !new_line[hunk, i]) && !seen[found]++) {
+            names = names (names == "" ? "" : ", ") "<a href=\"#" name "-" ++named "\">" found "</a>"
+            sub(/<td/, "<td id=\"" name "-" named "\"", shown_row[hunk, i])
+        }
         code = code shown_row[hunk, i]
+    }
     print_html("<div class=\"hunk" (beside == "" ? "" : " remarked") "\">")
     if (beside != "") {
         print_html("<div class=\"remarks\">")
         print beside
         print_html("</div>")
     }
-    print_html("<div class=\"diff\" tabindex=\"0\"><table>\n" code "</table></div></div>")
+    print_html("<div class=\"diff\" tabindex=\"0\">" (names == "" ? "" : "<p>" names "</p>") \
+        "<table>\n" code "</table></div></div>")
 }
 
 END {
     end_of_change()
-    find_definitions(1, old)
-    find_definitions(2, new)
     for (about in remark) {
         if (about == "") {
             if (what == "unchanged")
@@ -324,18 +380,25 @@ END {
             stale(remark_line[about], "there is no " about " in " name)
         else if (!(place[about] = hunk_of(about)))
             stale(remark_line[about], about " in " name " does not change")
+        folded++
     }
     if (failed)
         exit 1
+    counts = (what == "unchanged" || what == "removed" ? "" : "<ins>+" counted[2] "</ins>") \
+        (what == "unchanged" || what == "added" ? "" : " <del>-" counted[1] "</del>")
+    anchor = remarks "--" name
+    gsub(/.*\/stage|\.md|\./, "", anchor)
+    print "<tr><td><a href=\"" (what == "unchanged" ? source_page(after) : "#changes" anchor) "\">" name \
+        "</a></td><td>" what (was == name ? "" : ", was " was) "</td><td>" counts "</td></tr>" >>overview
     if (what == "unchanged")
         exit
     print "## " name "\n"
-    print_html("<p class=\"what\">" what "</p>")
+    print_html("<p class=\"what\">" what (was == name ? "" : "; it was " was) " <span>" counts "</span></p>")
     if ("" in remark)
         print remark[""]
     if (what != "changed")
-        print_html("<details" (what == "added" ? " open" : "") "><summary>" \
-            (what == "added" ? "the whole file" : "the file as it was") "</summary>")
+        print_html("<details><summary>" (what == "added" ? "the whole file, " : "the file as it was, ") \
+            counted[1] + counted[2] " lines" (folded ? " and " folded (folded == 1 ? " remark" : " remarks") : "") "</summary>")
     for (i = 1; i <= hunks; i++) {
         split("", beside_row)
         for (line = 1; line < 10000; line++) # in the order of the remarks

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes a page for each step from a stage to the next: every file that changes, hunk by hunk, with
-# the chapter's remarks beside the hunks they speak of.
+# Writes a page for each step from a stage to the next: an overview with counts, and every file that
+# changes, hunk by hunk, with the chapter's remarks beside the hunks they speak of. As in `make diff`, names that a stage calls
+# otherwise are mapped first.
 #
 #   usage: docs/diff_pages.sh FOLDER STAGE...      (docs/site.sh calls this, from the top)
 #
@@ -19,7 +20,7 @@ mkdir -p "$folder/docs/remarks"
 : >"$work/empty"
 
 # The files of two stages: those of the later one in the order in which its README.md names them.
-files() { # BEFORE AFTER
+files() { # BEFORE, WITH NAMES MAPPED, AND AFTER
     {
         grep -oE '\]\([a-z_0-9]+\.[ch]\)' "$2/README.md" | tr -d ']()'
         (cd "$2" && ls ./*.[ch]) | sed 's|.*/||'
@@ -35,29 +36,33 @@ for stage; do
     remarks=docs/remarks/stage$number.md
     if [ -n "$before" ] && [ -e "$remarks" ]; then
         page=$folder/$remarks
-        awk '/^## / { exit } { print }' "$remarks" >"$page"
-        for file in $(files "$before" "$stage"); do
-            old=$before/$file new=$stage/$file what=changed
+        : >"$work/body"
+        : >"$work/overview"
+        mapped=$work/$number
+        mkdir "$mapped"
+        docs/stage_diff.sh --mapped "$mapped" "$before" "$stage" >"$work/moved" || exit 2
+        for file in $(files "$mapped" "$stage"); do
+            old=$mapped/$file new=$stage/$file what=changed
+            was=$(awk -v file="$file" '$2 == file { print $1 }' "$work/moved")
             [ -e "$old" ] || { old=$work/empty what=added; }
             [ -e "$new" ] || { new=$work/empty what=removed; }
             diff -U 4 "$old" "$new" >"$work/diff" && what=unchanged
             awk -v name="$file" -v what=$what -v before="$before" -v after="$stage" \
-                -v old="$old" -v new="$new" -v remarks="$remarks" \
-                -f docs/diff_pages.awk "$remarks" "$work/diff" >>"$page" || failed=1
+                -v was="${was:-$file}" \
+                -v old="$old" -v new="$new" -v remarks="$remarks" -v overview="$work/overview" \
+                -f docs/diff_pages.awk "$remarks" "$work/diff" >>"$work/body" || failed=1
         done
+        {
+            awk '/^## / { exit } { print }' "$remarks"
+            printf '\n\\htmlonly[block]\n<table class="overview">\n'
+            cat "$work/overview"
+            printf '</table>\n\\endhtmlonly\n\n'
+            cat "$work/body"
+        } >"$page"
         # Remarks on files that neither stage has.
-        files "$before" "$stage" >"$work/files"
-        awk -v remarks="$remarks" '
-            NR == FNR { there[$0]; next }
-            /^## / {
-                file = substr($0, 4)
-                sub(/:.*/, "", file)
-                if (!(file in there)) {
-                    print "docs: " remarks ":" FNR ": there is no " file
-                    bad = 1
-                }
-            }
-            END { exit bad }' "$work/files" "$remarks" >&2 || failed=1
+        files "$mapped" "$stage" >"$work/files"
+        strange=$(sed -n 's/^## \([^:]*\).*/\1/p' "$remarks" | grep -vxFf "$work/files")
+        [ -z "$strange" ] || { echo "docs: $remarks: there is no" "$strange" >&2; failed=1; }
     fi
     before=$stage
 done

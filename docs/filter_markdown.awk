@@ -5,9 +5,11 @@
 #   a README.md, or the folder of one  is the main page of that Doxygen run
 #   README.md at the top               is the page readme.html
 #   docs/queues.md                     is the page queues.html, whatever Doxygen's version
-#   docs/labs/stage3.md                is the page lab3.html
+#   stage2-*/steps/README.md           is the page steps2.html, and
+#   stage2-*/steps/2.4-*/README.md     is the page step2_4.html
 #   docs/remarks/stage3.md             is the page changes3.html, made by docs/diff_pages.sh
-#   common/log.h, stage*-*/handler.c   is the file's listing
+#   common/base/log.h, stage*-*/handler.c   is the file's listing
+#   docs/play/scheduler.html           is play/scheduler.html, copied by docs/site.sh
 #   any other file                     is a copy below files/, made by docs/site.sh
 #
 # and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
@@ -25,6 +27,8 @@
 # The name of the site that a path belongs to, with a slash; the chapters are the top.
 function site(path)
 {
+    if (path ~ /^stage[1-5]-[^\/]*\/steps(\/|$)/)
+        return ""
     return match(path, /^(common|stage[1-5]-[^\/]*)\//) ? substr(path, 1, RLENGTH) : ""
 }
 
@@ -52,7 +56,7 @@ function plain_path(path)
 
 function is_page(path)
 {
-    return path ~ /^(README|docs\/([^\/]*|(labs|remarks)\/stage[1-5]))\.md$/ && path != "docs/index.md"
+    return path ~ /^(README|docs\/([^\/]*|remarks\/stage[1-5])|stage[1-5]-[^\/]*\/steps\/([^\/]*\/)?README)\.md$/ && path != "docs/index.md"
 }
 
 # The name of a page, with which its anchors begin: they have to differ in all of a run.
@@ -60,10 +64,13 @@ function page(path,    name)
 {
     name = tolower(bare_name(path))
     sub(/\.md$/, "", name)
-    if (path ~ /^docs\/labs\//)
-        sub(/^stage/, "lab", name)
-    else if (path ~ /^docs\/remarks\//)
+    if (path ~ /^docs\/remarks\//)
         sub(/^stage/, "changes", name)
+    else if (match(path, /\/steps\/[1-5]\.[0-9]+-/)) {
+        name = "step" substr(path, RSTART + 7, RLENGTH - 8)
+        sub(/\./, "_", name)
+    } else if (path ~ /\/steps\//)
+        name = "steps" substr(path, 6, 1)
     return is_page(path) ? name : "index"
 }
 
@@ -78,12 +85,14 @@ function address(path,    name)
     }
     if (is_page(path))
         return page(path) ".html"
-    if (path ~ /^(common|stage[1-5]-).*\.[ch]$/) {
+    if (path ~ /^(common|stage[1-5]-).*\.[ch]$/ && path !~ /\/steps\//) {
         name = bare_name(path)
         gsub(/_/, "__", name)
         sub(/\./, "_8", name)
         return site(path) name "_source.html"
     }
+    if (path ~ /^docs\/play\/[^\/]*\.html$/)
+        return substr(path, length("docs/") + 1)
     return "files/" path ".txt"
 }
 
@@ -203,6 +212,18 @@ raw { next }
 /^ *```/ { fenced = !fenced }
 fenced || /^ *```/ { print; next }
 
+# What is folded may have paragraphs of its own; Doxygen would fold each of them alone.
+/^<details>/ { print "\\htmlonly[block]"; folding = 1 }
+folding {
+    print
+    if (/<\/summary>/) {
+        print "\\endhtmlonly"
+        folding = 0
+    }
+    next
+}
+/^<\/details>/ { print "\\htmlonly[block]\n</details>\n\\endhtmlonly"; next }
+
 # Indented by four after an empty line: code, or a picture.
 /^    / && may_be_code { print; next }
 { may_be_code = $0 == "" }
@@ -217,6 +238,16 @@ $0 == "" { is_bold = 0 }
     else if (is_page(source))
         $0 = $0 " {#" page(source) "}"
 }
+
+# Each word of the glossary can be linked to. The first row of a table has its heads.
+bare_name(source) == "glossary.md" && /^\| / {
+    if (in_table++) {
+        match($0, /^\| [^|]*/)
+        word = anchor(substr($0, 3, RLENGTH - 3))
+        sub(/^\| /, "| <a id=\"glossary--word-" word (words[word]++ ? "-2" : "") "\"></a>")
+    }
+}
+!/^\|/ { in_table = 0 }
 
 /^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
     print as_written(with_links($0)) "\n\n" snippet($0)

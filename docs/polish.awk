@@ -1,23 +1,29 @@
 # The last touch to a page that Doxygen has written:
 #
 # - the side bar says where the reader is,
-# - a chapter has links to the one before it and the one after it,
+# - a chapter, or another page of a row, has links to the one before it and the one after it,
 # - the number of each line of code leads to it: in a listing to itself, in an excerpt to the listing,
 # - in what a console shows, the commands stand out,
 # - tables and code that are too wide scroll for themselves,
 # - the cells of a table know what their column is, and whether they are short,
 # - in inline code no line ends at a hyphen,
-# - a text with several headings begins with a list of them,
-# - pictures are images, in which the reader's choice of light or dark holds.
+# - a text with several headings begins with a list of them, and each heading can be linked to,
+# - the title of a page is its only h1,
+# - pictures are images, in which the reader's choice of light or dark holds; what is seen is in their
+#   captions, and a picture that is too small for a phone opens at its own size,
+# - a listing says where one is: its module, chapter and changes, and which file comes next.
 #
-#   usage: awk -v page=stage2.html -v around=FILE -f docs/polish.awk PAGE >NEW_PAGE
+#   usage: awk -v page=stage2.html -v around=FILE -v site=FOLDER -f docs/polish.awk PAGE >NEW_PAGE
 #
-# page is the address in the site; around has a line for each chapter, ADDRESS<TAB>TITLE.
+# page is the address in the site; around has a line for each chapter, ADDRESS<TAB>TITLE, and behind an
+# empty line the same for each further row of pages.
 
 BEGIN {
     while ((getline entry <around) > 0) {
         split(entry, field, "\t")
-        address[++chapters] = field[1]
+        chapters++
+        if (entry != "")
+            address[chapters] = field[1]
         title[chapters] = field[2]
         if (field[1] == page)
             here = chapters
@@ -26,7 +32,7 @@ BEGIN {
 
 function link(class, i, what)
 {
-    return i < 1 || i > chapters ? "<span></span>" : "<a class=\"" class "\" href=\"" address[i] \
+    return !(i in address) ? "<span></span>" : "<a class=\"" class "\" href=\"" address[i] \
         "\"><small>" what "</small>" title[i] "</a>"
 }
 
@@ -53,11 +59,87 @@ function with_whole_words(text,    done, code, word, words, i)
     return done text
 }
 
+# Whether the site has a file, and some text in it.
+function has(file, text,    line, found) {
+    file = site "/" file
+    while (!found && (getline line <file) > 0)
+        found = index(line, text)
+    close(file)
+    return found
+}
+
+# A file as Doxygen names its pages.
+function mangled(file)
+{
+    gsub(/_/, "__", file)
+    sub(/\./, "_8", file)
+    return file
+}
+
+function source_link(folder, file, text)
+{
+    return has(folder "/" mangled(file) "_source.html", "<") ? \
+        "<a href=\"" mangled(file) "_source.html\">" text "</a>" : ""
+}
+
+# The file that one reads next: behind the header its source, behind that the next module.
+function next_file(folder, file,    name, i, found)
+{
+    name = file
+    sub(/\.[ch]$/, "", name)
+    if (file ~ /\.h$/ && (found = source_link(folder, name ".c", name ".c")) != "")
+        return found
+    for (i = 1; i < modules; i++)
+        if (module[i] == name) {
+            found = source_link(folder, module[i + 1] ".h", module[i + 1] ".h")
+            return found != "" ? found : source_link(folder, module[i + 1] ".c", module[i + 1] ".c")
+        }
+    return ""
+}
+
+# Where one is in a listing.
+function place(    folder, file, number, links, follows)
+{
+    folder = file = page
+    sub(/\/.*/, "", folder)
+    sub(/.*\//, "", file)
+    links = "<a href=\"" file "\">What is in it</a>"
+    sub(/_source\.html"/, ".html\"", links)
+    sub(/_source\.html$/, "", file)
+    sub(/_8/, ".", file)
+    gsub(/__/, "_", file)
+    if (match(folder, /^stage[1-5]/)) {
+        number = substr(folder, 6, 1)
+        links = links "<a href=\"../stage" number ".html\">Chapter: stage " number "</a>"
+        name = "changes" number "--" file
+        sub(/\./, "", name)
+        if (number > 1 && has("changes" number ".html", "id=\"" name "\""))
+            links = links "<a href=\"../changes" number ".html#" name "\">What has changed since stage " \
+                number - 1 "</a>"
+    }
+    follows = next_file(folder, file)
+    return "<nav class=\"where\" aria-label=\"Where this is\">" links \
+        (follows != "" ? "<span>Next: " follows "</span>" : "") "</nav>"
+}
+
+/>Go to the documentation of this file\.</ {
+    sub(/<a href="[^"]*">Go to the documentation of this file\.<\/a>/, place())
+}
+
 /<a data-page="/ {
     current = "data-page=\"" page "\""
     if (index($0, current))
         sub(/ data-page="[^"]*"/, " aria-current=\"page\"")
     gsub(/ data-page="[^"]*"/, "")
+}
+
+match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[^<]*/) {
+    name = $0
+    sub(/.*">/, "", name)
+    sub(/<.*/, "", name)
+    module[++modules] = name
+    if (index(page, "/" mangled(name ".h") "_source") || index(page, "/" mangled(name ".c") "_source"))
+        sub(/<a href/, "<a aria-current=\"true\" href")
 }
 
 /<!-- before and after -->/ {
@@ -154,17 +236,65 @@ heading != "" && /<\/h1>$/ {
     sub(/<\/h1>$/, "", text)
     gsub(/<[^>]*>/, "", text)
     contents = contents "<li><a href=\"#" heading "\">" text "</a></li>\n"
+    link_here[NR] = heading
     headings++
     heading = ""
 }
 
+# The name of an excerpt's file and function stands on top of it.
+/^<p ><a href="[^"]*_8[ch]_source\.html">[^<]*: [^<]*<\/a><\/p>$/ { sub(/<p >/, "<p class=\"excerpt\">") }
+
 { line[NR] = with_whole_words($0) }
+
+# Sections are below the page's title, which is the one h1.
+function with_levels(text)
+{
+    if (text ~ /<div class="title">/) {
+        sub(/<div class="title">/, "<h1 class=\"title\">", text)
+        if (!sub(/<div class="ingroups">/, "</h1><div class=\"ingroups\">", text))
+            sub(/<\/div>/, "</h1>", text)
+        else
+            sub(/<\/div>/, "", text)
+        return text
+    }
+    if (headings > 0)
+        for (level = 3; level >= 1; level--) {
+            gsub("<h" level ">", "<h" level + 1 ">", text)
+            gsub("</h" level ">", "</h" level + 1 ">", text)
+        }
+    return text
+}
+
+# What is seen in a picture, without what would end the attribute.
+function plain(text)
+{
+    gsub(/<[^>]*>/, "", text)
+    gsub(/"/, "\\&quot;", text)
+    return text
+}
+
+function with_picture(text, caption,    name)
+{
+    if (caption == "" && match(text, /title="[^"]*"/))
+        caption = substr(text, RSTART + 7, RLENGTH - 8)
+    sub(/alt=""/, "alt=\"" plain(caption) "\"", text)
+    match(text, /src="[^"]*"/)
+    name = substr(text, RSTART + 5, RLENGTH - 6)
+    sub(/<img [^>]*>/, "<a class=\"picture\" href=\"" name "\">&</a>", text)
+    return text
+}
 
 END {
     for (i = 1; i <= NR; i++) {
-        if (i in line)
-            print line[i]
-        if (line[i] ~ /^<div class="contents">/ && headings >= 4 && !listed++)
+        if (!(i in line))
+            continue
+        gsub(/<a class="lineno" /, "<a class=\"lineno\" tabindex=\"-1\" ", line[i])
+        if (i in link_here)
+            sub(/<\/h1>$/, " <a class=\"permalink\" href=\"#" link_here[i] "\" aria-label=\"Link to this section\">#</a></h1>", line[i])
+        if (line[i] ~ /<img [^>]*alt=""/ && line[i] !~ /class="picture"/)
+            line[i] = with_picture(line[i], line[i + 1] ~ /<div class="caption">/ ? line[i + 2] : "")
+        print with_levels(line[i])
+        if (line[i] ~ /^<div class="contents">/ && headings >= 4 && page !~ /^changes/ && !listed++)
             print "<nav class=\"toc\" aria-label=\"On this page\"><ul>\n" contents "</ul></nav>"
     }
 }

@@ -1,5 +1,12 @@
 # The sections of a text for the search, out of what docs/filter_markdown.awk makes of it: one line for
-# each heading, with the words below it.
+# each heading, with the words below it. The file `synonyms` has what readers call a page; of the glossary,
+# each word is an entry.
+
+BEGIN {
+    while (synonyms != "" && (getline line < synonyms) > 0)
+        if (match(line, /^[^#:]*: /))
+            known[substr(line, 1, RLENGTH - 2)] = substr(line, RLENGTH + 1)
+}
 
 function quoted(text)
 {
@@ -8,10 +15,20 @@ function quoted(text)
     return "\"" text "\""
 }
 
+# The cells of a row without their marks.
+function word_text(text)
+{
+    gsub(/<[^>]*>/, "", text)
+    gsub(/\]\([^)]*\)/, "]", text)
+    gsub(/[`*|\[\]\\]/, " ", text)
+    return text
+}
+
 function flush()
 {
     if (title != "")
-        print "[" quoted(title) "," quoted(where) "," quoted(address) "," quoted(words) "],"
+        print "[" quoted(title) "," quoted(where) "," quoted(address) "," quoted(words) \
+            (address in known ? "," quoted(known[address]) : "") "],"
     words = ""
 }
 
@@ -42,6 +59,13 @@ fenced { next }
     next
 }
 /^\\snippet/ { next }
+page == "glossary" && /^\| <a id="/ {
+    word = $0
+    match(word, /id="[^"]*"/)
+    anchor = substr(word, RSTART + 4, RLENGTH - 5)
+    split(word, cell, /<\/a>| *\| */)
+    print "[" quoted(cell[3]) ",\"glossary\"," quoted("glossary.html#" anchor) "," quoted(word_text($0)) "],"
+}
 {
     gsub(/\]\([^)]*\)/, "]")
     gsub(/[`*|\[\]\\]/, " ")

@@ -4,22 +4,28 @@
 #   usage: docs/site.sh FOLDER STAGE...      (`make docs` calls this, from the top)
 #
 #   FOLDER/index.html                        docs/index.md
-#   FOLDER/*.html                            the chapters, docs/*.md; README.md; the labs; the steps from
-#                                            stage to stage (docs/diff_pages.sh)
+#   FOLDER/*.html                            the chapters, docs/*.md; README.md; the pages of
+#                                            the steps; what changes from stage to stage
+#                                            (docs/diff_pages.sh)
 #   FOLDER/common/, FOLDER/stage1-blocking/  the code, by module; a stage's main page is its README.md
+#   FOLDER/play/                             docs/play, a page that is played; its links lead to the chapters
 #   FOLDER/files/                            copies of the other files that the texts link to
-#   FOLDER/site.css, FOLDER/search.js        docs/theme, whose header and footer are around every page
+#   FOLDER/site.css, search.js, copy.js      docs/theme, whose header and footer are around every page
 #
 # The order of the chapters is that of docs/chapters. The stages know common/ by its tag file, and the
 # chapters link to all of them by name, which the Markdown filter resolves. Any warning, any complaint
 # about the configuration, and any link that leads nowhere makes the whole fail.
+#
+# Somebody may be reading the site while it is built again, from a server that has FOLDER open. So it
+# is built in a folder beside, and put in place at the end. If anything fails, the old site stays.
 set -u
 
-site=$1
+final=$1
+site=$1.new
 shift
 TOP=$(pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/site.XXXXXX") || exit 2
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$site"' EXIT
 trap 'exit 130' INT TERM
 MADE=$work/made # pages that a script makes
 export TOP MADE
@@ -53,16 +59,16 @@ entry() { # PAGE TITLE
     echo "<li><a data-page=\"$1\" href=\"@TOP@$1\">$2</a></li>"
 }
 
-# What belongs to a chapter on a stage: changes, code, lab.
+# What belongs to a chapter on a stage: changes, code.
 beside() { # NUMBER
     stage=$(existing "stage$1"-*/main.c)
     stage=${stage%%/*}
     [ -n "$stage" ] || return 0
     echo '<li class="beside">'
-    for page in "changes$1.html:changes" "$stage/index.html:code" "lab$1.html:lab"; do
+    for page in "steps$1.html:steps" "changes$1.html:changes" "$stage/index.html:code"; do
         case $page in
+        steps*) [ -e "$stage/steps/README.md" ] || continue ;;
         changes*) [ -e "$MADE/docs/remarks/stage$1.md" ] || continue ;;
-        lab*) [ -e "docs/labs/stage$1.md" ] || continue ;;
         esac
         echo "<a data-page=\"${page%:*}\" href=\"@TOP@${page%:*}\">${page#*:}</a>"
     done
@@ -80,7 +86,7 @@ chapters() {
         \#*) ;;
         *.md)
             [ -e "docs/$line" ] || continue
-            [ -z "$heading" ] || echo "</ul><h2>$heading</h2><ul>"
+            [ -z "$heading" ] || echo "</ul><p class=\"part\">$heading</p><ul>"
             heading=
             page=${line%.md}.html
             title=$(title_of "docs/$line")
@@ -91,7 +97,7 @@ chapters() {
         *) heading=$line ;;
         esac
     done <docs/chapters
-    echo '</ul><h2>Code</h2><ul>'
+    echo '</ul><p class="part">Code</p><ul>'
     entry readme.html 'The repository'
     entry common/index.html common
     for each in $stages; do
@@ -114,6 +120,17 @@ modules() { # PART
 
 stages=$*
 chapters >"$work/chapters"
+{
+    echo
+    for text in $(existing "$MADE"/docs/remarks/*.md); do
+        printf '%s\t%s\n' "$(basename "$text" .md | sed s/stage/changes/).html" "$(title_of "$text")"
+    done
+    echo
+    for text in $(existing stage[1-5]-*/steps/*/README.md); do
+        step=${text#*/steps/}
+        printf '%s\t%s\n' "step$(echo "${step%%-*}" | tr . _).html" "$(title_of "$text")"
+    done
+} >>"$work/around"
 sed 's/@TOP@/..\//g' "$work/chapters" >"$work/chapters.below"
 
 # ---- Doxygen -----------------------------------------------------------------------------------------
@@ -130,7 +147,6 @@ OUTPUT_DIRECTORY       = $site/$2
 HTML_OUTPUT            = .
 EXAMPLE_PATH           = $work/snippets $(existing tests)
 GENERATE_TAGFILE       = $work/$2.tag
-LAYOUT_FILE            = $work/layout.xml
 HTML_HEADER            = docs/theme/header.html
 HTML_FOOTER            = docs/theme/footer.html
 END
@@ -145,13 +161,8 @@ END
     fi
 }
 
-# None of Doxygen's own lists: the side bar and the search take their place.
-doxygen -l "$work/layout.xml" >/dev/null
-sed '/<navindex>/,/<\/navindex>/s/visible="yes"/visible="no"/' "$work/layout.xml" >"$work/layout" &&
-    mv "$work/layout" "$work/layout.xml"
-
 # What the chapters show of the sources: copies with markers.
-for source in common/*.[ch] common/apps/*.[ch] stage[1-5]-*/*.[ch]; do
+for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch]; do
     [ -e "$source" ] || continue
     mkdir -p "$work/snippets/$(dirname "$source")"
     awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
@@ -160,23 +171,22 @@ done
 run common common "$(existing common/README.md)" common </dev/null
 for stage; do
     run "Stage $(name_of "$stage")" "$stage" "$(existing "$stage/README.md")" "$stage" <<END
+EXCLUDE_PATTERNS       = */steps/*
 TAGFILES               = $work/common.tag=../common
 END
 done
-run 'Scalable servers, stage by stage' . docs/index.md "README.md $(existing docs/*.md docs/labs/stage?.md \
-    "$MADE"/docs/remarks/*.md)" <<END
+run 'Scalable servers, stage by stage' . docs/index.md "README.md $(existing docs/*.md \
+    stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md "$MADE"/docs/remarks/*.md)" <<END
 TAGFILES               = $work/common.tag=common
 FILE_PATTERNS          = *.md
 END
 
 # ---- the last touch ----------------------------------------------------------------------------------
 
-cp docs/theme/site.css docs/theme/search.js docs/theme/icon.svg "$site"
-
 polish() { # FOLDER WAY_TO_THE_TOP
     {
         if [ "$1" != . ]; then
-            echo "<h2 class=\"here\">$1</h2><ul class=\"modules\">"
+            echo "<p class=\"part here\">$1</p><ul class=\"modules\">"
             modules "$1"
             echo '</ul>'
         fi
@@ -186,27 +196,37 @@ polish() { # FOLDER WAY_TO_THE_TOP
         page=${html#"$site/$1"/}
         [ "$1" = . ] || page=$1/$page
         sed -e "/^@SIDE@$/r $work/side" -e '/^@SIDE@$/d' -e "s|@TOP@|$2|g" "$html" |
-            awk -v page="$page" -v around="$work/around" -f docs/polish.awk >"$work/polished" || failed=1
+            awk -v page="$page" -v around="$work/around" -v site="$site" -f docs/polish.awk >"$work/polished" || failed=1
         cp "$work/polished" "$html"
     done
-    # Doxygen's own theme, and its lists of all there is: nothing asks for them.
-    (cd "$site/$1" && rm -f ./*.png doxygen.css doxygen.svg tabs.css ./*.js dir_*.html files.html \
-        annotated.html classes.html functions*.html globals*.html modules.html pages.html)
+    # Doxygen's own theme, and its lists of all there is: the side bar and the search take their
+    # place. Which lists and pictures there are differs from version to version.
+    (cd "$site/$1" && rm -f ./*.png doxygen.svg doc.svg docd.svg folder*.svg plus*.svg minus*.svg \
+        doxygen.css tabs.css ./*.js dir_*.html files.html annotated.html classes.html functions*.html \
+        globals*.html modules.html topics.html pages.html)
 }
 
 polish . ''
 for part in common "$@"; do
     polish "$part" ../
 done
-cp docs/theme/search.js "$site"
+cp docs/theme/site.css docs/theme/search.js docs/theme/copy.js docs/theme/icon.svg "$site"
+mkdir -p "$site/play"
+cp docs/play/* "$site/play"
+for page in docs/play/*.html; do
+    sed 's|href="\.\./\([a-z0-9]*\)\.md"|href="../\1.html"|g' "$page" >"$site/${page#docs/}"
+done
 
 # ---- what the search finds ---------------------------------------------------------------------------
 
 # ["title","where","address","text"] for each section of a text and each thing that is defined.
 {
     echo 'window.searchIndex = ['
-    for text in docs/index.md README.md $(existing docs/*.md docs/labs/stage?.md); do
-        awk -f docs/filter_markdown.awk "$text" | awk -f docs/search_texts.awk
+    echo '["Play the scheduler","chapter","play/scheduler.html"," You choose which thread takes the next step:' \
+        'selector guard, barrier, lost wakeup, deadlock, starvation, race. ","play,game,schedule"],'
+    for text in docs/index.md README.md $(existing docs/*.md \
+        stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md); do
+        awk -f docs/filter_markdown.awk "$text" | awk -v synonyms=docs/synonyms -f docs/search_texts.awk
     done
     for part in common "$@"; do
         awk -v part="$part" -f docs/search_tags.awk "$work/$part.tag"
@@ -266,4 +286,7 @@ if [ -s "$work/broken" ]; then
     cat "$work/broken"
     failed=1
 fi
-[ "$failed" -eq 0 ] && echo "docs: $site/index.html"
+[ "$failed" -eq 0 ] || exit 1
+
+docs/put_in_place.sh "$site" "$final" || exit 1
+echo "docs: $final/index.html"

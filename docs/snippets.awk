@@ -2,7 +2,7 @@
 # for, so that a chapter can show any of them by its name and the sources need no marker lines:
 #
 #   \snippet stage2-single-reactor/reactor.c reactor_run
-#   \snippet common/executor.h struct executor_settings
+#   \snippet common/workers/executor.h struct executor_settings
 #
 # A definition begins in the first column, with the comment above it, and ends with a brace in the
 # first column. Its markers take the place of the empty lines around it, so no line changes its

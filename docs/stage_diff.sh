@@ -2,13 +2,24 @@
 # Shows what changes from one stage to another: the lesson of the later one.
 #
 #   usage: docs/stage_diff.sh FROM TO        (two folders; `make diff FROM=1 TO=2` calls this)
+#          docs/stage_diff.sh --mapped FOLDER FROM TO
+#                                            only puts FROM's sources into FOLDER, with the names mapped,
+#                                            and prints which files are called otherwise there
 #
 # First a line for each file, then the changes in the form of git diff: the function they are in
 # stands in the head of each hunk, a file that only changed its name is found as such, and the
 # README.md comes last. Works on copies outside any repository, so that neither one's settings nor
 # its ignored files matter. Without git the plain diff has to do, which finds no new names.
+#
+# Between two stages the names in docs/renames are mapped first, in the copy of FROM: files, and in
+# the sources whatever has such a name or begins with it. A word of a comment is a name if it is a
+# file's or a struct's, or has an underscore; "the handler" stays. So does the README.md. What comes
+# out is no patch for FROM then, and therefore no name is mapped between steps.
 set -u
 
+mapped=
+[ "$1" != --mapped ] || { mapped=$2; shift 2; }
+docs=$(dirname "$0")
 from=$(basename "$1") to=$(basename "$2")
 work=$(mktemp -d "${TMPDIR:-/tmp}/stage_diff.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -16,9 +27,69 @@ trap 'exit 130' INT TERM
 
 mkdir -p "$work/readme/$from" "$work/readme/$to"
 cp -R "$1" "$work" && cp -R "$2" "$work" || exit 2
+rm -rf "$work/$from/steps" "$work/$to/steps" # they have differences of their own
 for stage in "$from" "$to"; do
     [ ! -e "$work/$stage/README.md" ] || mv "$work/$stage/README.md" "$work/readme/$stage"
 done
+
+# The renames from one stage to a later one: "before in-that-stage as-a-variable", a line for each.
+renames() {
+    awk -v from="$from" -v to="$to" '
+        function number(name) { return name ~ /^stage[0-9]-/ ? substr(name, 6, 1) : 0 }
+        !/^#/ && number(from) && number(from) < $1 && $1 <= number(to) { print $2, $3, $4 }
+    ' "$docs/renames"
+}
+
+# A source with the names that it would have in the later stage.
+with_new_names() { # FILE
+    awk '
+        FNR == NR { type[$1] = $2; variable[$1] = $3; next }
+        {
+            out = ""
+            line = $0
+            while (match(line, /[A-Za-z_][A-Za-z_0-9]*/)) {
+                between = substr(line, 1, RSTART - 1)
+                word = substr(line, RSTART, RLENGTH)
+                line = substr(line, RSTART + RLENGTH)
+                notice_comments(between)
+                out = out between
+                out = out mapped(word, out ~ /struct $/ || line ~ /^\.[ch]([^a-z]|$)/)
+            }
+            notice_comments(line)
+            print out line
+        }
+        function notice_comments(text,    at) {
+            while (at = index(text, comment ? "*/" : "/*")) {
+                comment = !comment
+                text = substr(text, at + 2)
+            }
+        }
+        function mapped(word, is_type,    old) {
+            if (word in type)
+                return is_type ? type[word] : comment ? word : variable[word]
+            for (old in type) {
+                if (index(word, old "_") == 1)
+                    return type[old] substr(word, length(old) + 1)
+                if (index(word, toupper(old) "_") == 1)
+                    return toupper(type[old]) substr(word, length(old) + 1)
+            }
+            return word
+        }' "$work/renames" "$1"
+}
+
+map_names() {
+    for file in "$work/$from"/*.[ch]; do
+        with_new_names "$file" >"$work/mapped" && mv "$work/mapped" "$file" || exit 2
+    done
+    while read -r old new _; do
+        for kind in c h; do
+            [ ! -e "$work/$from/$old.$kind" ] || {
+                mv "$work/$from/$old.$kind" "$work/$from/$new.$kind" &&
+                    echo "$old.$kind $new.$kind" >>"$work/moved"
+            } || exit 2
+        done
+    done <"$work/renames"
+}
 
 changes() { # FOLDER [options]: what git diff says of the two stages below FOLDER
     (
@@ -33,7 +104,8 @@ changes() { # FOLDER [options]: what git diff says of the two stages below FOLDE
 
 # A line for each file that differs, from "added<TAB>removed<TAB>", old name and new name.
 differing() { # FOLDER
-    changes "$1" --numstat -z | tr '\0' '\n' | awk '
+    changes "$1" --numstat -z | tr '\0' '\n' | awk -v moved="$work/moved" '
+        BEGIN { while ((getline <moved) > 0) was[$2] = $1 }
         function base(path) { sub(/^[^\/]*\//, "", path); return path }
         NR % 3 == 1 { split($0, lines, "\t") }
         NR % 3 == 2 { old = $0 }
@@ -43,6 +115,7 @@ differing() { # FOLDER
             if (old == "/dev/null") { what = "added"; counts = "+" lines[1] }
             else if ($0 == "/dev/null") { what = "removed"; name = base(old); counts = "-" lines[2] }
             else if (base(old) != name) { what = "renamed"; name = base(old) " -> " name }
+            else if (name in was) { what = "renamed"; name = was[name] " -> " name }
             else what = "changed"
             printf "  %-9s  %-40s %s\n", what, name, counts
         }'
@@ -54,7 +127,20 @@ unchanged() { # FOLDER
     done
 }
 
+: >"$work/moved"
+renames >"$work/renames"
+if [ -n "$mapped" ]; then
+    [ ! -s "$work/renames" ] || map_names
+    cp "$work/$from"/*.[ch] "$mapped" && cat "$work/moved"
+    exit
+fi
 echo "$from -> $to"
+if [ -s "$work/renames" ]; then
+    map_names
+    awk -v from="$from" '
+        { names = names (NR > 1 ? ", " : "") $1 " to " $2 ($2 == $3 ? "" : " (variables: " $3 ")") }
+        END { print "Names in " from " are mapped first: " names "." }' "$work/renames"
+fi
 if command -v git >/dev/null; then
     for folder in "$work" "$work/readme"; do
         { differing "$folder"; unchanged "$folder"; } | LC_ALL=C sort -k 2

@@ -10,7 +10,6 @@
 struct acceptor {
     struct server *server;
     struct handler_threads *threads;
-    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 void acceptor_init(struct acceptor *acceptor, struct server *server,

@@ -1,8 +1,8 @@
 #include "handler_threads.h"
 
-#include "common/clock.h"
-#include "common/thread.h"
-#include "common/trace.h"
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+#include "common/base/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,21 +41,20 @@ static void count_down(struct handler_threads *threads)
     threads->count--;
     if (threads->count == 0)
         condition_broadcast(&threads->gone);
-    if (threads->place_wanted)
-        signals_ring();
-    threads->place_wanted = false;
     mutex_unlock(&threads->lock);
 }
 
-static void serve_to_the_end(struct handler_threads *threads, struct handler *handler)
+static void serve_to_the_end(struct handler_threads *threads, struct handler *handler) NO_LOCK_HELD
 {
+    struct segment_cache cache; /* of the one segment that a line needs at a time */
+    segment_cache_open(&cache, &threads->server->buffers, 1);
     handler_run(handler);
     remove_handler(threads, handler);
     int fd = handler_release(handler);
+    segment_cache_close(&cache);
     socket_discard(fd); /* unread bytes would turn the close into a reset */
-    trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
-    counters_add(&threads->server->counters, COUNTER_CLOSED, 1);
+    admission_leave(&threads->admission);
     count_down(threads);
 }
 
@@ -63,6 +62,7 @@ static void serve_to_the_end(struct handler_threads *threads, struct handler *ha
 static void *serve_one(void *argument)
 {
     struct handler *handler = argument;
+    thread_holds_no_lock_yet();
     thread_set_name("handler");
     serve_to_the_end(handler->threads, handler);
     return NULL;
@@ -72,7 +72,7 @@ static void *serve_one(void *argument)
 static struct handler *next_waiting(struct handler_threads *threads)
 {
     mutex_lock(&threads->lock);
-    while (threads->waiting == NULL && !handler_threads_stopping(threads))
+    while (threads->waiting == NULL && !threads->stopping)
         condition_wait(&threads->work, &threads->lock);
     struct handler *handler = threads->waiting;
     if (handler != NULL)
@@ -86,6 +86,7 @@ static void *serve_many(void *argument)
 {
     struct handler_threads *threads = argument;
     struct handler *handler;
+    thread_holds_no_lock_yet();
     thread_set_name("pool");
     while ((handler = next_waiting(threads)) != NULL)
         serve_to_the_end(threads, handler);
@@ -106,13 +107,17 @@ static int start_pool(struct handler_threads *threads, size_t wanted)
     return 0;
 }
 
-int handler_threads_open(struct handler_threads *threads, struct server *server, size_t pool_size)
+int handler_threads_open(struct handler_threads *threads, struct server *server,
+                         struct input_handler_factory *factory, size_t pool_size)
 {
     memset(threads, 0, sizeof(*threads));
     threads->server = server;
+    threads->factory = factory;
+    admission_init(&threads->admission, server);
     mutex_init(&threads->lock);
     condition_init(&threads->work);
     condition_init(&threads->gone);
+    condition_init(&threads->stop);
     int error = pool_size > 0 ? start_pool(threads, pool_size) : 0;
     if (error == 0)
         return 0;
@@ -135,9 +140,22 @@ static void add_waiting(struct handler_threads *threads, struct handler *handler
     mutex_unlock(&threads->lock);
 }
 
+void handler_threads_rest(struct handler_threads *threads, const struct handler *handler)
+{
+    bool in_time = true;
+    mutex_lock(&threads->lock);
+    while (in_time && !connection_is_asked(&handler->connection, ASK_STOP)) {
+        if (handler->deadline == INT64_MAX)
+            condition_wait(&threads->stop, &threads->lock);
+        else
+            in_time = condition_wait_until(&threads->stop, &threads->lock, handler->deadline);
+    }
+    mutex_unlock(&threads->lock);
+}
+
 bool handler_threads_serve(struct handler_threads *threads, int fd)
 {
-    struct handler *handler = handler_create(threads, threads->server, fd);
+    struct handler *handler = handler_create(threads, fd);
     if (handler == NULL)
         return false;
     add_handler(threads, handler);
@@ -149,35 +167,23 @@ bool handler_threads_serve(struct handler_threads *threads, int fd)
         count_down(threads);
         return false;
     }
-    counters_add(&threads->server->counters, COUNTER_ACCEPTED, 1);
     return true;
-}
-
-bool handler_threads_place_for(struct handler_threads *threads, size_t most)
-{
-    mutex_lock(&threads->lock);
-    bool place = threads->count < most;
-    threads->place_wanted = !place;
-    mutex_unlock(&threads->lock);
-    return place;
-}
-
-bool handler_threads_stopping(struct handler_threads *threads)
-{
-    return atomic_load(&threads->stopping);
 }
 
 /* Ends every read or write that blocks, and makes later ones end at once. */
 static void shut_all(struct handler_threads *threads, int how) REQUIRES(&threads->lock)
 {
     for (const struct handler *handler = threads->all; handler != NULL; handler = handler->next)
-        shutdown(handler->fd, how);
+        shutdown(handler->connection.output.fd, how);
 }
 
 static void wait_until_gone(struct handler_threads *threads)
 {
     int64_t deadline = clock_ms() + threads->server->settings.drain_timeout;
     mutex_lock(&threads->lock);
+    for (struct handler *handler = threads->all; handler != NULL; handler = handler->next)
+        connection_ask(&handler->connection, ASK_STOP, 0);
+    condition_broadcast(&threads->stop);
     shut_all(threads, SHUT_RD);
     bool in_time = true;
     while (threads->count > 0 && in_time)
@@ -193,7 +199,7 @@ static void wait_until_gone(struct handler_threads *threads)
 void handler_threads_close(struct handler_threads *threads)
 {
     mutex_lock(&threads->lock);
-    atomic_store(&threads->stopping, true);
+    threads->stopping = true;
     condition_broadcast(&threads->work);
     mutex_unlock(&threads->lock);
 
@@ -201,7 +207,9 @@ void handler_threads_close(struct handler_threads *threads)
     for (size_t i = 0; i < threads->pool_size; i++)
         pthread_join(threads->pool[i], NULL);
     free(threads->pool);
+    condition_destroy(&threads->stop);
     condition_destroy(&threads->gone);
     condition_destroy(&threads->work);
     mutex_destroy(&threads->lock);
+    admission_destroy(&threads->admission);
 }

@@ -14,34 +14,35 @@
 #ifndef HANDLER_THREADS_H
 #define HANDLER_THREADS_H
 
+#include "common/server/admission.h"
 #include "handler.h"
 
 struct handler_threads {
     struct server *server;
+    struct input_handler_factory *factory;
+    struct admission admission;
     size_t pool_size; /* 0: a thread for every handler */
     pthread_t *pool;
-    atomic_bool stopping;
     struct mutex lock;
+    bool stopping GUARDED_BY(&lock);
     struct condition work;                     /* a handler waits, or all is over */
     struct condition gone;                     /* the last handler has gone */
+    struct condition stop;                     /* all handlers have been asked to stop */
     struct handler *all GUARDED_BY(&lock);     /* doubly linked */
     struct handler *waiting GUARDED_BY(&lock); /* for a thread of the pool; oldest first */
     struct handler *last_waiting GUARDED_BY(&lock);
-    size_t count GUARDED_BY(&lock);      /* handlers that are not destroyed yet */
-    bool place_wanted GUARDED_BY(&lock); /* the acceptor wants to hear of the next end */
+    size_t count GUARDED_BY(&lock); /* handlers that are not destroyed yet */
 };
 
 /** Starts the pool, if there is to be one. 0, or -1 and the reason is in the log. */
-int handler_threads_open(struct handler_threads *threads, struct server *server, size_t pool_size);
+int handler_threads_open(struct handler_threads *threads, struct server *server,
+                         struct input_handler_factory *factory, size_t pool_size);
 
 /** Finds a thread for a connection. False if there is none to be had; fd stays the caller's. */
-bool handler_threads_serve(struct handler_threads *threads, int fd);
+bool handler_threads_serve(struct handler_threads *threads, int fd) NO_LOCK_HELD;
 
-/** Whether there are fewer connections than most. If not, signals_ring() follows when one ends. */
-bool handler_threads_place_for(struct handler_threads *threads, size_t most);
-
-/** Whether handlers should come to an end. Any thread. */
-bool handler_threads_stopping(struct handler_threads *threads);
+/** Waits until the handler's deadline, or until it is asked to stop. Its own thread. */
+void handler_threads_rest(struct handler_threads *threads, const struct handler *handler);
 
 /**
  * Ends all handlers: no more is read than has arrived already, replies have until the drain timeout

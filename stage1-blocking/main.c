@@ -2,6 +2,7 @@
  * Stage 1: a thread for every socket, or a fixed pool of them.
  */
 #include "acceptor.h"
+#include "common/apps/application_choice.h"
 
 #include <stdlib.h>
 
@@ -10,22 +11,29 @@
 static const struct option threads_option = {
     .name = "--threads",
     .value = "N",
-    .standard = "0",
+    .default_text = "0",
     .help = "a fixed pool of N threads; 0: a thread for every client",
-    .read = option_number,
-    .most = 30000,
+    .parse = option_parse_number,
+    .max = 30000,
+};
+
+/* What only this stage lets a user choose. */
+struct choice {
+    struct application_choice application;
+    size_t threads;
 };
 
 /* Serves until it is told to stop. */
-static int run(struct server *server, size_t pool_size)
+static int serve(struct server *server, const struct choice *choice,
+                 struct input_handler_factory *factory)
 {
     struct handler_threads threads;
     struct acceptor acceptor;
-    if (handler_threads_open(&threads, server, pool_size) != 0)
+    if (handler_threads_open(&threads, server, factory, choice->threads) != 0)
         return EXIT_FAILURE;
     acceptor_init(&acceptor, server, &threads);
 
-    server_announce(server, "echo");
+    server_announce(server, choice->application.chosen->name);
     acceptor_run(&acceptor);
     handler_threads_close(&threads);
     return EXIT_SUCCESS;
@@ -35,20 +43,25 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct server server;
-    uint64_t threads;
+    struct choice choice;
 
-    options_init(&options, STAGE_NAME, "Line echo with a thread for every client.");
+    options_init(&options, STAGE_NAME, "Applications with a thread for every client.");
     server_options(&options, &server.settings, "7001");
+    application_options(&options, &choice.application, OFFERS_TIMERS);
     struct option pool = threads_option;
-    pool.target = &threads;
+    pool.target = &choice.threads;
     options_add(&options, pool);
     int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, NULL);
     if (status != OPTIONS_SERVE)
         return status;
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    status = run(&server, threads);
+    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
+    application_close(&choice.application, factory);
     server_close(&server);
     return status;
 }

@@ -1,52 +1,35 @@
 /*
  * A handler serves one connection, an event at a time (Lea, "Reactor 4: Handler setup" and "Reactor
- * 5: Request handling").
+ * 5: Request handling"). No call may block: how far the connection is, a thread of stage 1 kept on
+ * its stack, and here the connection keeps it (connection.h).
  *
- * No call may block, so what a thread of stage 1 kept on its stack is kept here: how far the
- * connection is. Each state is a function, and the one that is attached to the key is the state
- * (Lea, "Per-State Handlers", after the GoF State pattern):
- *
- *   handler_read    waits for input; output may be waiting too, but not much
- *   handler_send    waits for room to send; nothing is read meanwhile
- *   handler_finish  has sent all, and waits for nothing
- *   handler_linger  waits for the peer's end of stream, so that the peer can read what was sent
- *   handler_end     is of no use any more, and waits for nothing
- *
- * Interface:
- * - A handler owns its socket, its key and its queues.
- * - handler_close() frees it. What may close must be the last that a function does.
+ * Interface: handler_close() frees it. What may close must be the last that a function does.
  */
 #ifndef HANDLER_H
 #define HANDLER_H
 
+#include "common/server/connection.h"
 #include "reactor.h"
 
 struct handler {
-    struct runnable runnable; /* attached to the key: the state */
+    struct runnable runnable; /* attached to the key */
     struct reactor *reactor;
     struct selection_key key;
-    struct input_queue input;
-    struct output_chain output;
-    struct deadlines deadlines;
-    bool ended;               /* nothing will be read any more */
-    bool too_long;            /* because a line was longer than allowed */
-    struct handler *previous; /* all handlers of the reactor */
-    struct handler *next;
+    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct connection connection;
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
 
-/**
- * Makes a handler, which owns fd from now on, and registers it. NULL without memory; fd stays the
- * caller's then, and nothing is registered.
- */
-struct handler *handler_create(struct reactor *reactor, int fd);
+/** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */
+bool handler_create(struct reactor *reactor, int fd) NO_LOCK_HELD;
 
 /** Ends the connection at once: what waits is dropped. */
-void handler_close(struct handler *handler);
+void handler_close(struct handler *handler) NO_LOCK_HELD;
 
-/** Ends the connection if one of its deadlines has passed. */
-void handler_expire(struct handler *handler);
+/** Its timer has fired: a clock may have run out, or the server stops. */
+void handler_expire(struct handler *handler) NO_LOCK_HELD;
 
-/** Has it answer what has arrived, send that, and close. */
-void handler_stop(struct handler *handler);
+/** Whose timer that is. */
+struct handler *handler_of_timer(struct timer *timer);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Stage 2: one thread, one selector.
  */
-#include "common/selector_provider.h"
+#include "common/apps/application_choice.h"
+#include "common/events/selector_provider.h"
 #include "reactor.h"
 
 #include <errno.h>
@@ -10,15 +11,22 @@
 
 #define STAGE_NAME "stage2-single-reactor"
 
+/* What only this stage lets a user choose. */
+struct choice {
+    struct application_choice application;
+    const struct selector_provider *provider;
+};
+
 /* Serves until it is told to stop. */
-static int run(struct server *server, const struct selector_provider *provider)
+static int serve(struct server *server, const struct choice *choice,
+                 struct input_handler_factory *factory) NO_LOCK_HELD
 {
     struct reactor reactor;
-    if (reactor_open(&reactor, server, provider) != 0) {
+    if (reactor_open(&reactor, server, factory, choice->provider) != 0) {
         log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
         return EXIT_FAILURE;
     }
-    server_announce(server, "echo");
+    server_announce(server, choice->application.chosen->name);
     reactor_run(&reactor);
     reactor_close(&reactor);
     return EXIT_SUCCESS;
@@ -28,18 +36,24 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct server server;
-    const struct selector_provider *provider;
+    struct choice choice;
 
-    options_init(&options, STAGE_NAME, "Line echo in one thread, with one selector.");
+    thread_holds_no_lock_yet();
+    options_init(&options, STAGE_NAME, "Applications in one thread, with one selector.");
     server_options(&options, &server.settings, "7002");
-    options_add(&options, selector_provider_option(&provider));
+    application_options(&options, &choice.application, OFFERS_TIMERS);
+    options_add(&options, selector_provider_option(&choice.provider));
     int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, NULL);
     if (status != OPTIONS_SERVE)
         return status;
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    status = run(&server, provider);
+    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
+    application_close(&choice.application, factory);
     server_close(&server);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "reactor.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "handler.h"
 
 #include <string.h>
@@ -9,19 +10,24 @@ static void reactor_on_signal(struct runnable *self);
 
 static struct reactor *reactor_of(struct runnable *on_signal)
 {
-    return (struct reactor *)(void *)((char *)on_signal - offsetof(struct reactor, on_signal));
+    return container_of(on_signal, struct reactor, on_signal);
 }
 
 int reactor_open(struct reactor *reactor, struct server *server,
-                 const struct selector_provider *provider)
+                 struct input_handler_factory *factory, const struct selector_provider *provider)
 {
     memset(reactor, 0, sizeof(*reactor));
     reactor->server = server;
+    reactor->factory = factory;
     reactor->now = clock_ms();
     reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
-    if (acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
+    admission_init(&reactor->admission, server);
+    timer_heap_init(&reactor->timers);
+    if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
+        timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
+        acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
                           SELECT_READ, &reactor->on_signal) == 0)
         return 0;
@@ -33,16 +39,14 @@ void reactor_close(struct reactor *reactor)
 {
     acceptor_close(&reactor->acceptor);
     selector_cancel(&reactor->signals_key);
+    timer_heap_destroy(&reactor->timers);
+    admission_destroy(&reactor->admission);
     selector_close(&reactor->selector);
 }
 
-/* How long select may sleep: until something happens, unless somebody has to be looked after. */
-static int reactor_timeout(const struct reactor *reactor)
+void reactor_accept_at(struct reactor *reactor, int64_t moment)
 {
-    bool watching = deadline_limits_any(&reactor->server->settings.deadlines) ||
-                    reactor->lingering > 0 || reactor->drain_until != 0 ||
-                    acceptor_is_backing_off(&reactor->acceptor);
-    return watching ? REACTOR_TICK_MS : -1;
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, moment);
 }
 
 /* Lea's dispatch: run what is attached. */
@@ -52,84 +56,73 @@ static void reactor_dispatch(const struct selection_key *key)
     runnable->run(runnable);
 }
 
-/* Looks at every handler's deadlines. Each may end in the course of it, but no other does. */
-static void reactor_sweep(struct reactor *reactor)
-{
-    if (reactor->now < reactor->next_sweep)
-        return;
-    reactor->next_sweep = reactor->now + REACTOR_TICK_MS;
-    acceptor_update(&reactor->acceptor);
-    for (struct handler *handler = reactor->handlers, *next; handler != NULL; handler = next) {
-        next = handler->next;
-        handler_expire(handler);
-    }
-}
-
 /* Stops listening, and has every handler finish what it has begun. */
 static void reactor_stop(struct reactor *reactor)
 {
-    reactor->drain_until = reactor->now + reactor->server->settings.drain_timeout;
     acceptor_close(&reactor->acceptor);
-    for (struct handler *handler = reactor->handlers, *next; handler != NULL; handler = next) {
-        next = handler->next;
-        handler_stop(handler);
-    }
+    reactor->stopping = true;
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* after those */
 }
 
-/* A signal is an event like any other. */
+/* A signal is an event like any other; so is a place that has become free. */
 static void reactor_on_signal(struct runnable *self)
 {
     struct reactor *reactor = reactor_of(self);
     struct server *server = reactor->server;
     signals_take(&server->signals);
+    acceptor_update(&reactor->acceptor);
     if (server->signals.report)
         counters_print(&server->counters, server->name);
-    if (server->signals.stop && reactor->drain_until == 0)
+    if (server->signals.stop && !reactor->stopping)
         reactor_stop(reactor);
 }
 
-/* Whether there is still something to do. */
-static bool reactor_goes_on(const struct reactor *reactor)
+/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
 {
-    if (reactor->drain_until == 0)
-        return true;
-    return reactor->handler_count > 0 && reactor->now < reactor->drain_until;
+    struct timer *timer;
+    while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
+        if (timer == &reactor->end_timer)
+            return;
+        if (timer == &reactor->accept_timer)
+            acceptor_update(&reactor->acceptor);
+        else
+            handler_expire(handler_of_timer(timer));
+    }
+}
+
+/* Whether there is still something to do. */
+static bool reactor_goes_on(struct reactor *reactor)
+{
+    return !reactor->stopping ||
+           (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
+}
+
+/* Ends those that have not come to their end in time. */
+static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
+    timer_heap_cancel(&reactor->timers, &reactor->end_timer);
+    while ((timer = timer_heap_first(&reactor->timers)) != NULL)
+        handler_close(handler_of_timer(timer));
 }
 
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
         reactor->now = clock_ms();
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
-        reactor_sweep(reactor);
+        reactor_check_timers(reactor);
     }
-    while (reactor->handlers != NULL)
-        handler_close(reactor->handlers);
-}
-
-void reactor_add(struct reactor *reactor, struct handler *handler)
-{
-    handler->next = reactor->handlers;
-    if (handler->next != NULL)
-        handler->next->previous = handler;
-    reactor->handlers = handler;
-    reactor->handler_count++;
-}
-
-void reactor_remove(struct reactor *reactor, struct handler *handler)
-{
-    if (handler->previous != NULL)
-        handler->previous->next = handler->next;
-    else
-        reactor->handlers = handler->next;
-    if (handler->next != NULL)
-        handler->next->previous = handler->previous;
-    reactor->handler_count--;
-    acceptor_update(&reactor->acceptor);
+    reactor_cut_off(reactor);
 }

@@ -1,6 +1,6 @@
 /*
  * What is attached to a key: something to run when the key's event has come (Lea attaches Java's
- * Runnable). It is the first member of what it belongs to, which so can be found again.
+ * Runnable). It is a member of what it belongs to, which container_of() finds again.
  */
 #ifndef RUNNABLE_H
 #define RUNNABLE_H

@@ -1,37 +1,30 @@
 /*
  * The acceptor takes in new connections and gives each a handler (Lea, "Reactor 3: Acceptor"). It
- * is attached to the listener's key: a client that knocks is an event like any other.
+ * is attached to the listener's key: a new client is an event like any other.
  */
 #ifndef ACCEPTOR_H
 #define ACCEPTOR_H
 
-#include "common/selector.h"
-#include "common/server.h"
+#include "common/events/selector.h"
+#include "common/server/admission.h"
 #include "runnable.h"
 
 struct reactor;
 
 struct acceptor {
     struct runnable runnable; /* attached to the key */
-    struct server *server;
     struct reactor *reactor;
     struct listener *listener;
-    bool urgent; /* its clients' tasks go first in a priority queue */
     struct selection_key key;
-    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
-/** Registers the listener, if there is one. 0, or -1 with errno. */
-int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener,
-                  bool urgent);
+/** Registers the listener. 0, or -1 with errno. */
+int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener);
 
 /** Stops listening. May be called twice, and for one that was never opened. */
 void acceptor_close(struct acceptor *acceptor);
 
-/** Looks whether to be interested in new connections: a place may be free, or time have passed. */
+/** Decides anew whether to listen: a place may be free, or the back-off over. */
 void acceptor_update(struct acceptor *acceptor);
-
-/** Whether it waits for time to pass. */
-bool acceptor_is_backing_off(const struct acceptor *acceptor);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * Stage 3: one selector, and workers for the processing.
  */
-#include "common/executor_options.h"
-#include "common/selector_provider.h"
+#include "common/apps/application_choice.h"
+#include "common/events/selector_provider.h"
+#include "common/workers/executor_options.h"
 #include "reactor.h"
 
 #include <errno.h>
@@ -13,24 +14,28 @@
 
 /* What only this stage lets a user choose. */
 struct choice {
+    struct application_choice application;
     const struct selector_provider *provider;
     struct executor_choice executor;
-    bool guard_wakes;
+    bool guard_works;
 };
 
 /* Serves until it is told to stop. */
-static int run(struct server *server, const struct choice *choice)
+static int serve(struct server *server, const struct choice *choice,
+                 struct input_handler_factory *factory) NO_LOCK_HELD
 {
     struct reactor reactor;
     struct executor executor;
     struct executor_settings settings = executor_settings(&choice->executor);
+    settings.buffers = &server->buffers;
     executor_open(&executor, &settings);
-    if (reactor_open(&reactor, server, choice->provider, &executor, choice->guard_wakes) != 0) {
+    if (reactor_open(&reactor, server, factory, choice->provider, &executor, choice->guard_works) !=
+        0) {
         log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
         executor_close(&executor);
         return EXIT_FAILURE;
     }
-    server_announce(server, "echo");
+    server_announce(server, choice->application.chosen->name);
     reactor_run(&reactor);
     reactor_close(&reactor);
     executor_close(&executor);
@@ -43,19 +48,24 @@ int main(int argc, char **argv)
     struct server server;
     struct choice choice;
 
-    options_init(&options, STAGE_NAME, "Line echo with one selector and a pool of workers.");
+    thread_holds_no_lock_yet();
+    options_init(&options, STAGE_NAME, "Applications with one selector and a pool of workers.");
     server_options(&options, &server.settings, "7003");
+    application_options(&options, &choice.application, OFFERS_TIMERS);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
-    options_add(&options, selector_guard_option(&choice.guard_wakes));
-    server_urgent_option(&options, &server.settings);
+    options_add(&options, selector_guard_option(&choice.guard_works));
     int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, choice.executor.policy);
     if (status != OPTIONS_SERVE)
         return status;
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    status = run(&server, &choice);
+    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
+    application_close(&choice.application, factory);
     server_close(&server);
     return status;
 }

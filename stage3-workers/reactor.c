@@ -1,7 +1,8 @@
 #include "reactor.h"
 
-#include "common/clock.h"
-#include "common/test_point.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
 #include "handler.h"
 
 #include <string.h>
@@ -10,23 +11,27 @@ static void reactor_on_signal(struct runnable *self);
 
 static struct reactor *reactor_of(struct runnable *on_signal)
 {
-    return (struct reactor *)(void *)((char *)on_signal - offsetof(struct reactor, on_signal));
+    return container_of(on_signal, struct reactor, on_signal);
 }
 
 int reactor_open(struct reactor *reactor, struct server *server,
-                 const struct selector_provider *provider, struct executor *executor,
-                 bool guard_wakes)
+                 struct input_handler_factory *factory, const struct selector_provider *provider,
+                 struct executor *executor, bool guard_works)
 {
     memset(reactor, 0, sizeof(*reactor));
     reactor->server = server;
+    reactor->factory = factory;
     reactor->executor = executor;
     reactor->now = clock_ms();
     reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
-    selector_guard_init(&reactor->guard, &reactor->selector, guard_wakes);
-    if (acceptor_open(&reactor->acceptor, reactor, &server->listener, false) == 0 &&
-        acceptor_open(&reactor->urgent_acceptor, reactor, &server->urgent_listener, true) == 0 &&
+    selector_guard_init(&reactor->guard, &reactor->selector, guard_works);
+    admission_init(&reactor->admission, server);
+    timer_heap_init(&reactor->timers);
+    if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
+        timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
+        acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
                           SELECT_READ, &reactor->on_signal) == 0)
         return 0;
@@ -37,20 +42,21 @@ int reactor_open(struct reactor *reactor, struct server *server,
 void reactor_close(struct reactor *reactor)
 {
     acceptor_close(&reactor->acceptor);
-    acceptor_close(&reactor->urgent_acceptor);
-    selector_guard_destroy(&reactor->guard);
     selector_cancel(&reactor->signals_key);
+    timer_heap_destroy(&reactor->timers);
+    admission_destroy(&reactor->admission);
+    selector_guard_destroy(&reactor->guard);
     selector_close(&reactor->selector);
 }
 
-/* How long select may sleep: until something happens, unless somebody has to be looked after. */
-static int reactor_timeout(const struct reactor *reactor)
+void reactor_accept_at(struct reactor *reactor, int64_t moment)
 {
-    bool watching = deadline_limits_any(&reactor->server->settings.deadlines) ||
-                    reactor->lingering > 0 || reactor->drain_until != 0 ||
-                    acceptor_is_backing_off(&reactor->acceptor) ||
-                    acceptor_is_backing_off(&reactor->urgent_acceptor);
-    return watching ? REACTOR_TICK_MS : -1;
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, moment);
+}
+
+bool reactor_is_stopping(const struct reactor *reactor) NO_THREAD_SAFETY_ANALYSIS
+{
+    return reactor->stopping; /* only this thread changes it */
 }
 
 /* Lea's dispatch: run what is attached. */
@@ -60,33 +66,17 @@ static void reactor_dispatch(const struct selection_key *key)
     runnable->run(runnable);
 }
 
-/* Looks at every handler's deadlines. Each may end in the course of it, but no other does. */
-static void reactor_sweep(struct reactor *reactor)
-{
-    if (reactor->now < reactor->next_sweep)
-        return;
-    reactor->next_sweep = reactor->now + REACTOR_TICK_MS;
-    acceptor_update(&reactor->acceptor);
-    acceptor_update(&reactor->urgent_acceptor);
-    for (struct handler *handler = reactor->handlers, *next; handler != NULL; handler = next) {
-        next = handler->next;
-        handler_expire(handler);
-    }
-}
-
 /* Stops listening, and has every handler finish what it has begun. */
 static void reactor_stop(struct reactor *reactor)
 {
-    reactor->drain_until = reactor->now + reactor->server->settings.drain_timeout;
     acceptor_close(&reactor->acceptor);
-    acceptor_close(&reactor->urgent_acceptor);
     mutex_lock(&reactor->guard.lock);
     reactor->stopping = true;
     mutex_unlock(&reactor->guard.lock);
-    for (struct handler *handler = reactor->handlers, *next; handler != NULL; handler = next) {
-        next = handler->next;
-        handler_stop(handler);
-    }
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* after those */
 }
 
 /* Brings those counters up to date that others keep. */
@@ -98,20 +88,35 @@ static void reactor_count(struct reactor *reactor)
     executor_count(reactor->executor, counters);
 }
 
-/* A signal is an event like any other. */
+/* A signal is an event like any other; so is a place that has become free. */
 static void reactor_on_signal(struct runnable *self)
 {
     struct reactor *reactor = reactor_of(self);
     struct server *server = reactor->server;
     signals_take(&server->signals);
+    acceptor_update(&reactor->acceptor);
     reactor_count(reactor);
     if (server->signals.report)
         counters_print(&server->counters, server->name);
-    if (server->signals.stop && reactor->drain_until == 0)
+    if (server->signals.stop && !reactor_is_stopping(reactor))
         reactor_stop(reactor);
 }
 
-/* Goes on with the handlers that workers have given back and that wait for no event. */
+/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
+        if (timer == &reactor->end_timer)
+            return;
+        if (timer == &reactor->accept_timer)
+            acceptor_update(&reactor->acceptor);
+        else
+            handler_expire(handler_of_timer(timer));
+    }
+}
+
+/* Goes on with the handlers that workers have given back. */
 static void reactor_take_back(struct reactor *reactor)
 {
     mutex_lock(&reactor->guard.lock);
@@ -136,19 +141,25 @@ static void reactor_end_workers(struct reactor *reactor)
 {
     service_cut_short(&reactor->server->service);
     executor_shutdown(reactor->executor, true);
-    while (!executor_await(reactor->executor, clock_ms() + REACTOR_TICK_MS))
+    while (!executor_await(reactor->executor, clock_ms() + 1000))
         ;
-    mutex_lock(&reactor->guard.lock);
-    reactor->handed_back = NULL;
-    mutex_unlock(&reactor->guard.lock);
 }
 
 /* Whether there is still something to do. */
-static bool reactor_goes_on(const struct reactor *reactor)
+static bool reactor_goes_on(struct reactor *reactor)
 {
-    if (reactor->drain_until == 0)
-        return true;
-    return reactor->handler_count > 0 && reactor->now < reactor->drain_until;
+    return !reactor_is_stopping(reactor) ||
+           (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
+}
+
+/* Ends those that have not come to their end in time. */
+static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
+    timer_heap_cancel(&reactor->timers, &reactor->end_timer);
+    while ((timer = timer_heap_first(&reactor->timers)) != NULL)
+        handler_close(handler_of_timer(timer));
 }
 
 void reactor_run(struct reactor *reactor)
@@ -158,7 +169,7 @@ void reactor_run(struct reactor *reactor)
         TEST_POINT("reactor: at the barrier");
         selector_guard_barrier(&reactor->guard);
         TEST_POINT("reactor: before select");
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
         TEST_POINT("reactor: after select");
         reactor->now = clock_ms();
         executor_hold(reactor->executor); /* one waking for all that this round submits */
@@ -168,33 +179,10 @@ void reactor_run(struct reactor *reactor)
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
+        reactor_check_timers(reactor);
         executor_release(reactor->executor);
-        reactor_sweep(reactor);
     }
     reactor_end_workers(reactor);
     reactor_count(reactor);
-    while (reactor->handlers != NULL)
-        handler_close(reactor->handlers);
-}
-
-void reactor_add(struct reactor *reactor, struct handler *handler)
-{
-    handler->next = reactor->handlers;
-    if (handler->next != NULL)
-        handler->next->previous = handler;
-    reactor->handlers = handler;
-    reactor->handler_count++;
-}
-
-void reactor_remove(struct reactor *reactor, struct handler *handler)
-{
-    if (handler->previous != NULL)
-        handler->previous->next = handler->next;
-    else
-        reactor->handlers = handler->next;
-    if (handler->next != NULL)
-        handler->next->previous = handler->previous;
-    reactor->handler_count--;
-    acceptor_update(&reactor->acceptor);
-    acceptor_update(&reactor->urgent_acceptor);
+    reactor_cut_off(reactor);
 }

@@ -12,9 +12,12 @@
 #define REACTOR_H
 
 #include "acceptor.h"
-#include "common/executor.h"
-#include "common/selector.h"
-#include "common/server.h"
+#include "common/events/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "common/workers/executor.h"
 #include "runnable.h"
 #include "selector_guard.h"
 
@@ -22,44 +25,40 @@ struct handler;
 
 struct reactor {
     struct server *server;
+    struct input_handler_factory *factory;
     struct selector selector;
     struct executor *executor;
     struct selector_guard guard;
+    struct admission admission;
     struct acceptor acceptor;
-    struct acceptor urgent_acceptor;
     struct runnable on_signal;
     struct selection_key signals_key;
-    struct handler *handlers; /* all of them, doubly linked */
-    size_t handler_count;
-    size_t lingering;    /* those that wait for their peer's end of stream */
-    int64_t now;         /* when the last select returned, ms */
-    int64_t next_sweep;  /* when to look at the deadlines again */
-    int64_t drain_until; /* when the last handlers are cut off; 0: the server is not stopping */
-    bool stopping GUARDED_BY(&guard.lock);            /* the same, for workers to see */
+    struct timer_heap timers;  /* one of each handler, so this also lists all of them */
+    struct timer accept_timer; /* when to accept again, after the system was out of something */
+    struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
+    int64_t now;               /* when the last select returned, ms */
+    bool stopping GUARDED_BY(&guard.lock); /* each handler is to finish what it has begun */
     struct task *handed_back GUARDED_BY(&guard.lock); /* by workers; linked by next */
-};
-
-enum {
-    /** How often deadlines are looked at, if there are any; ms. */
-    REACTOR_TICK_MS = 250,
 };
 
 /** Opens the selector and registers the listener and the signals. 0, or -1 with errno. */
 int reactor_open(struct reactor *reactor, struct server *server,
-                 const struct selector_provider *provider, struct executor *executor,
-                 bool guard_wakes);
+                 struct input_handler_factory *factory, const struct selector_provider *provider,
+                 struct executor *executor, bool guard_works);
 
 /** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */
-void reactor_run(struct reactor *reactor);
+void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
 
 /** Closes what reactor_open() opened. */
 void reactor_close(struct reactor *reactor);
 
-/** A handler comes, and goes. */
-void reactor_add(struct reactor *reactor, struct handler *handler);
-void reactor_remove(struct reactor *reactor, struct handler *handler);
+/** Has the acceptors decide anew at a moment; INT64_MAX: not because time passes. */
+void reactor_accept_at(struct reactor *reactor, int64_t moment);
 
-/** A worker gives a handler's task back that waits for no event, so no select would find it. */
+/** Whether the server is stopping. The reactor's thread; workers look at `stopping`. */
+bool reactor_is_stopping(const struct reactor *reactor);
+
+/** A worker gives back the task of a handler for which it cannot resume selection itself. */
 void reactor_hand_back(struct reactor *reactor, struct task *task) REQUIRES(&reactor->guard.lock);
 
 #endif

@@ -1,12 +1,12 @@
 #include "selector_guard.h"
 
-#include "common/trace.h"
+#include "common/base/trace.h"
 
 #include <string.h>
 
-void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool wakes)
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool works)
 {
-    *guard = (struct selector_guard){.selector = selector, .wakes = wakes};
+    *guard = (struct selector_guard){.selector = selector, .works = works};
     mutex_init(&guard->lock);
 }
 
@@ -27,7 +27,7 @@ void selector_guard_acquire(struct selector_guard *guard)
 {
     mutex_lock(&guard->lock);
     trace_event(TRACE_GUARD, TRACE_NO_CONNECTION, 0);
-    if (guard->wakes)
+    if (guard->works)
         selector_wakeup(guard->selector);
 }
 
@@ -37,20 +37,20 @@ void selector_guard_release(struct selector_guard *guard)
     mutex_unlock(&guard->lock);
 }
 
-static bool read_guard(const struct option *option, const char *text)
+static bool parse_guard(const struct option *option, const char *text)
 {
-    bool *wakes = option->target;
-    *wakes = strcmp(text, "lock") == 0;
-    return *wakes || strcmp(text, "none") == 0;
+    bool *works = option->target;
+    *works = strcmp(text, "lock") == 0;
+    return *works || strcmp(text, "none") == 0;
 }
 
-struct option selector_guard_option(bool *wakes)
+struct option selector_guard_option(bool *works)
 {
     return (struct option){.name = "--guard",
                            .value = "KIND",
-                           .standard = "lock",
+                           .default_text = "lock",
                            .help = "lock; none leaves the wakeup out, to show its worth",
-                           .takes = "one of lock, none",
-                           .read = read_guard,
-                           .target = wakes};
+                           .expects = "one of lock, none",
+                           .parse = parse_guard,
+                           .target = works};
 }

@@ -19,16 +19,16 @@
 #ifndef SELECTOR_GUARD_H
 #define SELECTOR_GUARD_H
 
-#include "common/options.h"
-#include "common/selector.h"
+#include "common/base/options.h"
+#include "common/events/selector.h"
 
 struct selector_guard {
     struct mutex lock;
     struct selector *selector;
-    bool wakes; /* false with --guard none, to see what it is good for */
+    bool works; /* false with --guard none, to see what it is good for */
 };
 
-void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool wakes);
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool works);
 void selector_guard_destroy(struct selector_guard *guard);
 
 /** The reactor's thread, before it selects: lets those through who hold the guard. */
@@ -40,7 +40,7 @@ void selector_guard_acquire(struct selector_guard *guard) ACQUIRE(&guard->lock);
 /** And afterwards. */
 void selector_guard_release(struct selector_guard *guard) RELEASE(&guard->lock);
 
-/** The option --guard, which sets *wakes. */
-struct option selector_guard_option(bool *wakes);
+/** The option --guard, which sets *works. */
+struct option selector_guard_option(bool *works);
 
 #endif

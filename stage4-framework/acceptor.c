@@ -1,102 +1,33 @@
 #include "acceptor.h"
 
-#include "common/clock.h"
-
 #include <poll.h>
 
-enum {
-    ACCEPTS_PER_ROUND = 16, /* then signals get their turn */
-};
-
 void acceptor_init(struct acceptor *acceptor, struct dispatcher *dispatcher,
-                   struct input_handler_factory *factory)
+                   struct admission *admission, struct input_handler_factory *factory)
 {
     *acceptor = (struct acceptor){.server = dispatcher->server,
                                   .dispatcher = dispatcher,
-                                  .admission = dispatcher->admission,
+                                  .admission = admission,
                                   .factory = factory};
 }
 
-static bool acceptor_has_place(struct acceptor *acceptor)
-{
-    return admission_has_place(acceptor->admission, acceptor->server->settings.max_connections);
-}
-
-/* Whether it makes sense to accept now. */
-static bool acceptor_is_open(struct acceptor *acceptor)
-{
-    const struct server_settings *settings = &acceptor->server->settings;
-    if (acceptor->resume_at != 0 && clock_ms() < acceptor->resume_at)
-        return false;
-    acceptor->resume_at = 0;
-    return settings->overload != OVERLOAD_WAIT || acceptor_has_place(acceptor);
-}
-
-static void acceptor_turn_away(struct acceptor *acceptor, int fd)
-{
-    struct server *server = acceptor->server;
-    counters_add(&server->counters, COUNTER_REJECTED, 1);
-    socket_turn_away(fd, server->settings.turn_away);
-}
-
 /* Registers a new connection with a handler of its own. */
-static bool acceptor_register(struct acceptor *acceptor, int fd, bool urgent)
+static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
 {
-    struct input_handler *handler = acceptor->factory->create(acceptor->factory);
-    if (handler == NULL)
-        return false;
-    admission_enter(acceptor->admission);
-    counters_add(&acceptor->server->counters, COUNTER_ACCEPTED, 1);
-    if (dispatcher_register_channel(acceptor->dispatcher, fd, urgent, handler))
-        return true;
-    counters_add(&acceptor->server->counters, COUNTER_CLOSED, 1);
-    admission_leave(acceptor->admission);
-    return false;
+    struct acceptor *acceptor = self;
+    return dispatcher_register_channel(acceptor->dispatcher, fd, acceptor->factory);
 }
 
-/* A new connection: it is registered, if there is a place and memory. */
-static void acceptor_admit(struct acceptor *acceptor, int fd, bool urgent)
-{
-    if (!acceptor_has_place(acceptor) || !acceptor_register(acceptor, fd, urgent))
-        acceptor_turn_away(acceptor, fd);
-}
-
-/* Takes in one connection. False when there is nothing more to do for now. */
-static bool acceptor_accept(struct acceptor *acceptor, struct listener *listener)
-{
-    struct server *server = acceptor->server;
-    int fd;
-    switch (listener_accept(listener, SOCK_NONBLOCK, &server->log, &fd)) {
-    case ACCEPT_CONNECTION:
-        acceptor_admit(acceptor, fd, listener == &server->urgent_listener);
-        return true;
-    case ACCEPT_SHED: counters_add(&server->counters, COUNTER_REJECTED, 1); return true;
-    case ACCEPT_EXHAUSTED: acceptor->resume_at = clock_ms() + SERVER_BACK_OFF_MS; return false;
-    case ACCEPT_NOTHING: return false;
-    }
-    return false;
-}
-
-/* Sleeps until a client knocks, a signal comes, or it is time to accept again. */
+/* Sleeps until there is a client, a signal comes, or it is time to accept again. */
 static void acceptor_wait(struct acceptor *acceptor)
 {
     const struct server *server = acceptor->server;
-    bool open = acceptor_is_open(acceptor);
+    bool open = admission_is_open(acceptor->admission);
     struct pollfd fds[] = {
         {.fd = server->signals.fd, .events = POLLIN},
         {.fd = open ? server->listener.fd : -1, .events = POLLIN},
-        {.fd = open ? server->urgent_listener.fd : -1, .events = POLLIN},
     };
-    poll(fds, 3, acceptor->resume_at != 0 ? SERVER_BACK_OFF_MS : -1);
-}
-
-/* Takes in what waits at a listener, as far as there is a place. */
-static void acceptor_accept_all(struct acceptor *acceptor, struct listener *listener)
-{
-    int accepts = 0;
-    while (listener->fd >= 0 && accepts < ACCEPTS_PER_ROUND && acceptor_is_open(acceptor) &&
-           acceptor_accept(acceptor, listener))
-        accepts++;
+    poll(fds, 2, admission_is_backing_off(acceptor->admission) ? SERVER_BACK_OFF_MS : -1);
 }
 
 void acceptor_run(struct acceptor *acceptor)
@@ -108,9 +39,8 @@ void acceptor_run(struct acceptor *acceptor)
         dispatcher_count(acceptor->dispatcher);
         if (server->signals.report)
             counters_print(&server->counters, server->name);
-        acceptor_accept_all(acceptor, &server->urgent_listener);
-        acceptor_accept_all(acceptor, &server->listener);
+        admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
+                         acceptor);
     }
     listener_close(&server->listener);
-    listener_close(&server->urgent_listener);
 }

@@ -1,35 +1,50 @@
 #include "dispatcher.h"
 
-#include "common/clock.h"
-#include "common/test_point.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
+#include "common/base/thread.h"
 
-#include <limits.h>
+#include <errno.h>
+#include <poll.h>
 #include <unistd.h>
+
+/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+static int live(struct future_task *future) NO_LOCK_HELD
+{
+    dispatcher_dispatch(container_of(future, struct dispatcher, life));
+    return 0;
+}
 
 int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
                     struct admission *admission, const struct selector_provider *provider,
-                    bool guard_stands)
+                    bool guard_works)
 {
     *dispatcher =
         (struct dispatcher){.server = server, .executor = executor, .admission = admission};
     if (selector_open(&dispatcher->selector, provider) != 0)
         return -1;
-    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_stands);
+    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_works);
     status_change_queue_init(&dispatcher->changes);
     future_monitor_init(&dispatcher->monitor);
-    mutex_init(&dispatcher->end_lock);
-    condition_init(&dispatcher->end);
+    future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
+    timer_heap_init(&dispatcher->timers);
     dispatcher->now = clock_ms();
-    dispatcher->next_sweep = INT64_MAX;
-    return 0;
+    if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX) &&
+        (guard_works || selector_register(&dispatcher->selector, &dispatcher->signals_key,
+                                          server->signals.fd, SELECT_READ, NULL) == 0))
+        return 0;
+    int error = errno;
+    dispatcher_close(dispatcher);
+    errno = error;
+    return -1;
 }
 
 void dispatcher_close(struct dispatcher *dispatcher)
 {
-    condition_destroy(&dispatcher->end);
-    mutex_destroy(&dispatcher->end_lock);
+    selector_cancel(&dispatcher->signals_key);
+    timer_heap_destroy(&dispatcher->timers);
     future_monitor_destroy(&dispatcher->monitor);
-    status_change_queue_destroy(&dispatcher->changes);
     selector_guard_destroy(&dispatcher->guard);
     selector_close(&dispatcher->selector);
 }
@@ -37,82 +52,62 @@ void dispatcher_close(struct dispatcher *dispatcher)
 /* ---- Registration -------------------------------------------------------------------------- */
 
 /*
- * The key is registered without interest: that begins when the handler's `started` has run, which
- * the status change asks for.
+ * The key is registered without interest, which cannot fail: interest begins with the first status
+ * change. A new connection has its handler's `started` run before, and one that connects waits for
+ * its socket.
  */
-bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
-                                 struct input_handler *handler)
+void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
-    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, urgent, handler);
-    if (adapter == NULL) {
-        if (handler->verbs->unused != NULL)
-            handler->verbs->unused(handler);
-        return false;
-    }
-    handler_adapter_live_to(adapter, LIFE_STARTING);
     atomic_fetch_add(&dispatcher->registered, 1);
     selector_guard_acquire(&dispatcher->guard);
-    int result =
-        selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
-    if (result == 0)
-        handler_adapter_done(adapter, 0);
+    selector_register(&dispatcher->selector, &adapter->key, adapter->connection.output.fd,
+                      SELECT_NOTHING, adapter);
+    handler_adapter_done(adapter);
     selector_guard_release(&dispatcher->guard);
-    if (result == 0)
-        return true;
-    atomic_fetch_sub(&dispatcher->registered, 1);
-    handler_adapter_live_to(adapter, LIFE_STOPPED);
-    handler_adapter_detach(adapter);
-    handler_adapter_release(adapter);
-    return false;
 }
 
-void dispatcher_unregister_channel(struct channel_facade *facade)
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
+                                 struct input_handler_factory *factory)
 {
-    handler_adapter_wish((struct handler_adapter *)facade, WISH_END);
+    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, factory);
+    if (adapter == NULL)
+        return false;
+    connection_live_to(&adapter->connection, LIFE_STARTING);
+    dispatcher_register_adapter(dispatcher, adapter);
+    return true;
 }
 
-/* What the dispatcher wishes of every connection at this moment. */
-static void wish_by_phase(const struct dispatcher *dispatcher, struct handler_adapter *adapter)
+/* What the dispatcher asks of every connection at this moment. */
+static void ask_by_phase(const struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     if (dispatcher->cut_off)
-        handler_adapter_wish(adapter, WISH_END);
-    else if (dispatcher->drain_until != 0)
-        handler_adapter_wish(adapter, WISH_STOP);
-}
-
-static void sweep_no_later_than(struct dispatcher *dispatcher, int64_t delay)
-{
-    if (delay != INT64_MAX && dispatcher->now + delay < dispatcher->next_sweep)
-        dispatcher->next_sweep = dispatcher->now + delay;
+        handler_adapter_end(adapter, END_SERVER);
+    else if (dispatcher->stopping)
+        handler_adapter_ask(adapter, ASK_STOP, 0);
 }
 
 /* An adapter comes in by its first status change. */
 static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
-    adapter->next = dispatcher->adapters;
-    if (adapter->next != NULL)
-        adapter->next->previous = adapter;
-    dispatcher->adapters = adapter;
-    sweep_no_later_than(dispatcher,
-                        deadline_limits_shortest(&dispatcher->server->settings.deadlines));
-    wish_by_phase(dispatcher, adapter);
+    if (timer_is_set(&adapter->timer))
+        return;
+    if (!timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX))
+        handler_adapter_end(adapter, END_RESOURCES);
+    ask_by_phase(dispatcher, adapter);
 }
 
 /* An adapter whose handler has heard `stopped` goes. */
-static void drop_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+static void drop_adapter(struct dispatcher *dispatcher,
+                         struct handler_adapter *adapter) NO_LOCK_HELD
 {
-    if (adapter->previous != NULL)
-        adapter->previous->next = adapter->next;
-    else
-        dispatcher->adapters = adapter->next;
-    if (adapter->next != NULL)
-        adapter->next->previous = adapter->previous;
+    timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    close(handler_adapter_detach(adapter));
+    bool outgoing = adapter->connection.outgoing; /* such a one has no place that is counted */
+    close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
-    counters_add(&dispatcher->server->counters, COUNTER_CLOSED, 1);
     atomic_fetch_sub(&dispatcher->registered, 1);
-    admission_leave(dispatcher->admission);
+    if (!outgoing)
+        admission_leave(dispatcher->admission);
 }
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
@@ -125,36 +120,52 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
 {
     struct task *task = &adapter->run.future.task;
     handler_future_task_prepare(&adapter->run, adapter);
-    if (handler_adapter_must_run(adapter)) {
+    if (connection_must_run(&adapter->connection)) {
         if (!executor_insist(dispatcher->executor, task))
-            task->run(task);
+            task_run(task);
     } else if (!executor_submit(dispatcher->executor, task)) {
-        handler_adapter_refuse(adapter, true);
+        handler_future_task_refuse(&adapter->run, REFUSE_MESSAGE);
     }
 }
 
-/* An event, or a wish, for an adapter: stops selection on its channel and has it run. */
+/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+static int set_interest(struct handler_adapter *adapter, unsigned interest)
+{
+    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
+}
+
+/* A priority queue has to know which message it is for: then this thread reads, not the worker. */
+static void read_for_queue(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    if (!executor_has_priorities(dispatcher->executor) || (adapter->ready & SELECT_READ) == 0)
+        return;
+    connection_receive(&adapter->connection);
+    adapter->ready &= (uint8_t)~SELECT_READ;
+}
+
+/* An event, or a request, for an adapter: stops selection on its channel and has it run. */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                           unsigned ready)
+                           unsigned ready) NO_LOCK_HELD
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
-    selector_interest(&adapter->key, SELECT_NOTHING);
+    set_interest(adapter, SELECT_NOTHING);
+    read_for_queue(dispatcher, adapter);
     dispatcher_execute(dispatcher, adapter);
 }
 
-/* A handler has run, and waits for events again: for one. A worker has it then, and reads later. */
+/* A handler has run, and waits for one event; a worker, not this thread, will then read. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
-    if (adapter->phase == ADAPTER_LINGERING)
-        sweep_no_later_than(dispatcher, SERVER_LINGER_MS);
-    if (selector_interest(&adapter->key, interest | SELECT_ONCE) != 0)
-        handler_adapter_wish(adapter, WISH_END);
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (set_interest(adapter, interest | SELECT_ONCE) != 0)
+        handler_adapter_end(adapter, END_RESOURCES);
 }
 
 /* Looks at every adapter that has changed since the last round. */
-static void check_status_change_queue(struct dispatcher *dispatcher)
+static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
     while (next != NULL) {
@@ -165,72 +176,68 @@ static void check_status_change_queue(struct dispatcher *dispatcher)
         case ADAPTER_IS_RUNNING: break;
         case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
         case ADAPTER_WANTS_RUN:
-            if (adapter->life == LIFE_STARTING)
-                add_adapter(dispatcher, adapter);
+            add_adapter(dispatcher, adapter);
             invoke_handler(dispatcher, adapter, SELECT_NOTHING);
             break;
-        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, interest); break;
+        case ADAPTER_WANTS_REST:
+            add_adapter(dispatcher, adapter);
+            resume_selection(dispatcher, adapter, interest);
+            break;
         }
     }
 }
 
-static void wish_of_all(struct dispatcher *dispatcher)
-{
-    for (struct handler_adapter *adapter = dispatcher->adapters; adapter != NULL;
-         adapter = adapter->next)
-        wish_by_phase(dispatcher, adapter);
-}
+/* ---- Times --------------------------------------------------------------------------------- */
 
-/* Begins to stop when that was asked for, and cuts connections off when they had their time. */
+/* Begins to stop when that was asked for: each adapter's timer fires at once, and it is told. */
 static void check_stop(struct dispatcher *dispatcher)
 {
-    if (!atomic_load(&dispatcher->stop_asked))
+    if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
         return;
-    if (dispatcher->drain_until == 0) {
-        dispatcher->drain_until = dispatcher->now + dispatcher->server->settings.drain_timeout;
-        wish_of_all(dispatcher);
-    }
-    if (dispatcher->now >= dispatcher->drain_until && !dispatcher->cut_off) {
-        dispatcher->cut_off = true;
-        service_cut_short(&dispatcher->server->service);
-        wish_of_all(dispatcher);
-    }
+    dispatcher->stopping = true;
+    selector_cancel(&dispatcher->signals_key);
+    timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
+                   dispatcher->now + dispatcher->server->settings.drain_timeout);
 }
 
-/* Looks at all deadlines, and finds out when to look again. */
-static void sweep(struct dispatcher *dispatcher)
+/* Connections have had their time to finish. */
+static void cut_off(struct dispatcher *dispatcher)
 {
-    if (dispatcher->now < dispatcher->next_sweep)
-        return;
-    int64_t next = INT64_MAX;
-    for (struct handler_adapter *adapter = dispatcher->adapters; adapter != NULL;
-         adapter = adapter->next) {
-        int64_t moment = handler_adapter_expire(adapter, dispatcher->now);
-        next = moment < next ? moment : next;
-    }
-    int64_t earliest = dispatcher->now + DISPATCHER_TICK_MS;
-    dispatcher->next_sweep = next > earliest ? next : earliest;
-    if (dispatcher->adapters != NULL)
-        sweep_no_later_than(dispatcher,
-                            deadline_limits_shortest(&dispatcher->server->settings.deadlines));
+    dispatcher->cut_off = true;
+    service_cut_short(&dispatcher->server->service);
+    timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX);
 }
 
-/* How long select may sleep: until something happens, unless a deadline comes first. */
-static int select_timeout(const struct dispatcher *dispatcher)
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
+static void fire(struct dispatcher *dispatcher, struct timer *timer)
 {
-    if (dispatcher->drain_until != 0)
-        return DISPATCHER_TICK_MS;
-    if (dispatcher->adapters == NULL || dispatcher->next_sweep == INT64_MAX)
-        return -1;
-    int64_t left = dispatcher->next_sweep - dispatcher->now;
-    if (left > INT_MAX)
-        return INT_MAX;
-    return left > 0 ? (int)left : 0;
+    if (timer == &dispatcher->end_timer) {
+        cut_off(dispatcher);
+        return;
+    }
+    struct handler_adapter *adapter = handler_adapter_of_timer(timer);
+    ask_by_phase(dispatcher, adapter);
+    timer_heap_set(&dispatcher->timers, timer, handler_adapter_expire(adapter, dispatcher->now));
+}
+
+static void check_timers(struct dispatcher *dispatcher)
+{
+    struct timer *timer;
+    while ((timer = timer_heap_due(&dispatcher->timers, dispatcher->now)) != NULL)
+        fire(dispatcher, timer);
 }
 
 static bool goes_on(const struct dispatcher *dispatcher)
 {
     return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
+}
+
+/* Without a guard the acceptor waits for a lock that this thread takes in each round. */
+static void let_acceptor_in(void)
+{
+    poll(NULL, 0, 1);
 }
 
 void dispatcher_dispatch(struct dispatcher *dispatcher)
@@ -239,7 +246,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
         TEST_POINT("dispatcher: before select");
-        size_t count = selector_select(selector, select_timeout(dispatcher));
+        size_t count =
+            selector_select(selector, timer_heap_timeout(&dispatcher->timers, clock_ms()));
         TEST_POINT("dispatcher: after select");
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
@@ -247,32 +255,56 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a status change */
+            if (key == &dispatcher->signals_key)
+                let_acceptor_in();
+            else if (key != NULL) /* not cancelled by a status change */
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
+        check_timers(dispatcher);
         executor_release(dispatcher->executor);
-        sweep(dispatcher);
     }
-    mutex_lock(&dispatcher->end_lock);
-    dispatcher->ended = true;
-    condition_broadcast(&dispatcher->end);
-    mutex_unlock(&dispatcher->end_lock);
 }
 
-bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+/* ---- Its thread ---------------------------------------------------------------------------- */
+
+static void *dispatcher_thread(void *argument)
 {
-    mutex_lock(&dispatcher->end_lock);
-    bool in_time = true;
-    while (!dispatcher->ended && in_time)
-        in_time = condition_wait_until(&dispatcher->end, &dispatcher->end_lock, deadline_ms);
-    bool ended = dispatcher->ended;
-    mutex_unlock(&dispatcher->end_lock);
-    return ended;
+    struct dispatcher *dispatcher = argument;
+    struct segment_cache cache;
+    thread_holds_no_lock_yet();
+    thread_set_name("dispatcher");
+    segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
+    task_run(&dispatcher->life.task);
+    segment_cache_close(&cache);
+    return NULL;
+}
+
+int dispatcher_start(struct dispatcher *dispatcher)
+{
+    return thread_start(&dispatcher->thread, dispatcher_thread, dispatcher);
 }
 
 void dispatcher_stop(struct dispatcher *dispatcher)
 {
     atomic_store(&dispatcher->stop_asked, true);
+    dispatcher_wakeup(dispatcher);
+}
+
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
+}
+
+/* A handler may hold that thread up, if it runs in it. */
+void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    if (!dispatcher_await(dispatcher, deadline_ms))
+        service_cut_short(&dispatcher->server->service);
+    pthread_join(dispatcher->thread, NULL);
+}
+
+void dispatcher_wakeup(struct dispatcher *dispatcher)
+{
     selector_wakeup(&dispatcher->selector);
 }
 

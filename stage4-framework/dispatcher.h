@@ -6,18 +6,19 @@
  * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
  *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
- * - No application code runs in this thread, with two exceptions that its user chooses by the
- *   saturation policy: caller-runs, and a run that is refused, with what the refusal of a message
- *   and the end of a connection bring along (input_handler.h).
+ * - Application code runs in this thread in three cases only: under the policy caller-runs; for a
+ *   run that is refused because the executor is saturated, with the calls that input_handler.h
+ * lists (abort, the default, does that); and when no worker can be started at all.
  */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
 
-#include "common/admission.h"
-#include "common/executor.h"
-#include "common/input_handler.h"
-#include "common/selector.h"
-#include "common/server.h"
+#include "common/events/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "common/workers/executor.h"
 #include "handler_adapter.h"
 #include "selector_guard.h"
 #include "status_change_queue.h"
@@ -29,59 +30,73 @@ struct dispatcher {
     struct selector selector;
     struct selector_guard guard;
     struct status_change_queue changes;
-    struct future_monitor monitor; /* of the runs' futures */
+    pthread_t thread; /* dispatcher_start()'s */
     atomic_bool stop_asked;
-    atomic_size_t registered; /* adapters, from registration to unregistration */
-    struct mutex end_lock;
-    struct condition end; /* of dispatcher_dispatch() */
-    bool ended GUARDED_BY(&end_lock);
+    atomic_size_t registered;      /* adapters, from registration to unregistration */
+    struct future_task life;       /* of its thread, from beginning to end */
+    struct future_monitor monitor; /* where main waits for that end */
 
     /* The dispatcher's thread's own. */
-    struct handler_adapter *adapters; /* those that have begun to run; doubly linked */
-    int64_t now;                      /* when the last select returned, ms */
-    int64_t next_sweep;               /* when to look at the deadlines again */
-    int64_t drain_until;              /* when connections are cut off; 0: not stopping */
-    bool cut_off;
-};
-
-enum {
-    /** Deadlines are not looked at more often than this; ms. */
-    DISPATCHER_TICK_MS = 250,
+    struct timer_heap timers; /* one of each adapter that has begun to run, so it lists them, too */
+    struct timer end_timer;   /* when connections are cut off; set while it is stopping */
+    int64_t now;              /* when the last select returned, ms */
+    bool stopping;            /* each connection is to finish what it has begun */
+    bool cut_off;             /* it has had its time for that */
+    /*
+     * Without a guard the acceptor may be waiting for this dispatcher's selector when a signal
+     * comes, and hears of it only when select returns. So then signals end the sleep, like any
+     * event.
+     */
+    struct selection_key signals_key;
 };
 
 /** 0, or -1 with errno; nothing is held then. */
 int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
                     struct admission *admission, const struct selector_provider *provider,
-                    bool guard_stands);
+                    bool guard_works);
 
 /** After dispatcher_dispatch() has returned. */
 void dispatcher_close(struct dispatcher *dispatcher);
 
 /** Waits and dispatches, until it is stopped and the last connection has ended. */
-void dispatcher_dispatch(struct dispatcher *dispatcher);
+void dispatcher_dispatch(struct dispatcher *dispatcher) NO_LOCK_HELD;
 
 /**
- * Begins to serve a connection with a handler. The dispatcher owns both from then on: `stopped` is
- * the last that the handler hears. False if that is not possible; fd stays the caller's, and the
- * handler has heard `stopped`, or `unused`.
+ * Begins to serve a connection with a handler that the factory makes. The dispatcher owns both from
+ * then on: `stopped` is the last that the handler hears. False if that is not possible; fd stays
+ * the caller's, and if there was a handler it has heard `stopped`, or `unused`.
  */
-bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
-                                 struct input_handler *handler);
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
+                                 struct input_handler_factory *factory) NO_LOCK_HELD;
 
-/** Ends a connection at once. Any thread that may use the facade. */
-void dispatcher_unregister_channel(struct channel_facade *facade);
+/**
+ * Begins to serve an adapter's connection, whose life has begun, or is going to when it has
+ * connected. Any thread; while this dispatcher has not ended.
+ */
+void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter);
 
 /** Has a worker run an adapter that is prepared to run; it may be gone when this returns. */
-void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter);
+void dispatcher_execute(struct dispatcher *dispatcher,
+                        struct handler_adapter *adapter) NO_LOCK_HELD;
+
+/** Has the dispatcher look at its status changes. Any thread. */
+void dispatcher_wakeup(struct dispatcher *dispatcher);
 
 /** Brings those counters up to date that others keep. Any thread. */
 void dispatcher_count(struct dispatcher *dispatcher);
 
-/** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
-bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
+/** Gives dispatcher_dispatch() a thread. 0, or an error number. */
+int dispatcher_start(struct dispatcher *dispatcher);
 
 /** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
  */
 void dispatcher_stop(struct dispatcher *dispatcher);
+
+/** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
+
+/** After dispatcher_start() and dispatcher_stop(): waits for the thread's end, and past deadline_ms
+ * cuts short what holds it up. */
+void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms);
 
 #endif

@@ -3,93 +3,50 @@
  * handler (Hitchens, "Dispatcher Framework Architecture").
  *
  * It is three things at once. To the dispatcher it is what is attached to a key. To a worker it is
- * a task: drain the output, fill the input, hand out messages. To the handler it is a channel
- * facade. Between these it keeps two threads apart: while a worker runs it, the dispatcher waits
- * for nothing from the connection, and what others want to change meanwhile is kept until the run
- * is over (Hitchens, "While a Worker Thread Is Running").
+ * a task (handler_future_task.h). To the handler it is a channel facade (channel_facade.c). Between
+ * these it keeps two threads apart: while a worker runs it, the dispatcher waits for nothing from
+ * the connection, and what others want to change meanwhile is kept until the run is over (Hitchens,
+ * "While a Worker Thread Is Running").
  *
  * Interface:
- * - It owns its socket, its key and its queues, from handler_adapter_create() on.
- * - Whose thread a field is, the groups in the struct say. "Runner" is the worker while the adapter
- *   runs, and the dispatcher's thread while it does not.
+ * - The connection has one runner (connection.h): the worker while the adapter runs, the
+ *   dispatcher's thread while it does not, and until it is registered the thread that does that.
  * - A reference keeps the memory. The dispatcher holds one as long as the adapter is registered;
  *   applications may hold more through the facade.
+ * - Order of locks: the state lock, then the output's.
  */
 #ifndef HANDLER_ADAPTER_H
 #define HANDLER_ADAPTER_H
 
-#include "common/deadlines.h"
-#include "common/input_handler.h"
-#include "common/output_queue.h"
-#include "common/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/connection.h"
 #include "handler_future_task.h"
-
-#include <stdatomic.h>
 
 struct dispatcher;
 
-/** How far the connection is, as the framework sees it. */
-enum adapter_phase {
-    ADAPTER_OPEN,      /* messages are read and handled */
-    ADAPTER_DRAINING,  /* nothing is read any more, output is still leaving */
-    ADAPTER_LINGERING, /* all is sent; waits for the peer's end of stream */
-    ADAPTER_OVER,      /* nothing is left to wait for */
-};
-
-/** The life-cycle calls, in their order. */
-enum adapter_life {
-    LIFE_NONE,
-    LIFE_STARTING,
-    LIFE_STARTED,
-    LIFE_END_OF_INPUT,
-    LIFE_STOPPING,
-    LIFE_STOPPED,
-};
-
-/** What others want of the connection. Bits. */
-enum adapter_wish {
-    WISH_READ = 1,  /* the application wants to hear of input */
-    WISH_CLOSE = 2, /* close when the output has left */
-    WISH_STOP = 4, /* likewise, but first answer what has arrived already: the server is stopping */
-    WISH_END = 8,  /* end it at once */
-    WISH_LATE = 16, /* its message is late: the handler says so, and then it is closed */
-};
-
 struct handler_adapter {
-    struct channel_facade facade; /* first: what applications hold */
+    struct connection connection; /* its facade is the adapter's */
     struct dispatcher *dispatcher;
     atomic_size_t references;
-    atomic_uint wishes; /* enum adapter_wish; changed under the state lock */
-
-    /* The runner's. */
-    struct input_handler *handler;
-    struct handler_future_task run;
-    struct input_queue input;
-    struct deadlines deadlines;
-    uint8_t phase;      /* enum adapter_phase */
-    uint8_t life;       /* enum adapter_life: the last call that was made */
-    uint8_t ready;      /* what the key was ready for when the run was prepared */
-    bool end_of_stream; /* the peer has sent its last byte */
-    uint8_t last_reads; /* how often it will still be read once the server is stopping */
-    bool messages_left; /* whole messages may still be in the input queue, or part of an answer in
-                           the handler */
-    bool urgent;        /* goes first in a priority queue */
-
-    /* Any thread's: it has a lock of its own. */
-    struct output_queue output;
+    struct mutex output_lock; /* the connection's, because others may send to it */
 
     /* Coordination: Hitchens' stateChangeLock. */
     struct mutex state_lock;
+    struct handler_adapter *next_changed;     /* the status-change queue's */
     bool running GUARDED_BY(&state_lock);     /* a worker has it, or soon will */
     bool queued GUARDED_BY(&state_lock);      /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);        /* it will never run again */
     uint8_t watching GUARDED_BY(&state_lock); /* interest that was last set, or soon will be */
-    struct handler_adapter *next_changed;     /* the status-change queue's */
+
+    /* The run. */
+    uint8_t ready; /* what the key was ready for when the run was prepared */
+    struct handler_future_task run;
 
     /* The dispatcher's. */
     struct selection_key key;
-    struct handler_adapter *previous;
-    struct handler_adapter *next;
+    struct timer timer; /* when to look at its clocks if no event comes before */
+
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** What the dispatcher has to do about an adapter that was in the status-change queue. */
@@ -104,52 +61,52 @@ enum adapter_status {
  * An adapter that is not registered yet, with one reference; it owns fd. It counts as running: the
  * thread that registers it is the runner until then. NULL without memory; fd stays the caller's.
  */
-struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd, bool urgent,
-                                               struct input_handler *handler);
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory) NO_LOCK_HELD;
 
-/** Makes the life-cycle calls up to and including `goal` that have not been made. The runner. */
-void handler_adapter_live_to(struct handler_adapter *adapter, enum adapter_life goal);
+/** The same with a socket that connects to an address (socket_connect()). */
+struct handler_adapter *handler_adapter_create_outgoing(
+    struct dispatcher *dispatcher, int fd, const struct endpoint *to,
+    struct input_handler_factory *factory) NO_LOCK_HELD;
 
 /** Before a run, in the dispatcher's thread. False if it runs already or is dead. */
 bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready);
-
-/** Whether the run that was prepared must take place, whatever the executor's policy says. */
-bool handler_adapter_must_run(const struct handler_adapter *adapter);
-
-/** The run itself: the runner's. 0, or the error that ends the connection. */
-int handler_adapter_call(struct handler_adapter *adapter);
-
-/**
- * The run cannot take place, because the executor is saturated: gives one message up, with an
- * answer that says so or without, and is done. The thread that submits.
- */
-void handler_adapter_refuse(struct handler_adapter *adapter, bool answer);
 
 /**
  * The run is over: gives the adapter back to the dispatcher. The runner's last call; the adapter
  * may be gone when it returns.
  */
-void handler_adapter_done(struct handler_adapter *adapter, int error);
+void handler_adapter_done(struct handler_adapter *adapter);
 
 /** What a status change comes to. The dispatcher's thread. */
 enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
 
-/** Adds a wish. Any thread. */
-void handler_adapter_wish(struct handler_adapter *adapter, enum adapter_wish wish);
+/** Asks something of the connection; while it runs, that takes effect afterwards. Any thread. */
+void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
+
+/** Ends the connection at once, for that reason. Any thread. */
+void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
+
+/** Output was enqueued, with that result: the dispatcher may have to know. Any thread. */
+void handler_adapter_output(struct handler_adapter *adapter, enum output_result result);
+
+/** Has a call made in the connection's runs, or drops it if there are none any more. Any thread. */
+void handler_adapter_post(struct handler_adapter *adapter, struct channel_post *post) NO_LOCK_HELD;
 
 /**
- * Looks at the deadlines and wishes for the end if one has passed. The moment to look again;
- * INT64_MAX: none. The dispatcher's thread.
+ * Looks at the deadlines, and has it run if one has passed. The moment to look again; INT64_MAX:
+ * not before it rests again. The dispatcher's thread.
  */
 int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
 
-/**
- * Takes the socket away from an adapter whose handler has heard `stopped`: the descriptor, which is
- * the caller's again. Whoever still holds the facade cannot reach it any more.
- */
-int handler_adapter_detach(struct handler_adapter *adapter);
+/** Whose timer that is. */
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
-/** Gives a reference back; the last one frees it. Any thread. */
+/** Takes a reference, and gives one back; the last one frees it. Any thread. */
+void handler_adapter_retain(struct handler_adapter *adapter);
 void handler_adapter_release(struct handler_adapter *adapter);
+
+/** What the facade of every connection of this stage does: channel_facade.c. */
+extern const struct channel_facade_verbs handler_adapter_facade_verbs;
 
 #endif

@@ -12,7 +12,8 @@
 #ifndef HANDLER_FUTURE_TASK_H
 #define HANDLER_FUTURE_TASK_H
 
-#include "common/future_task.h"
+#include "common/server/connection.h"
+#include "common/workers/future_task.h"
 
 struct handler_adapter;
 
@@ -22,6 +23,14 @@ struct handler_future_task {
 };
 
 /** Makes it ready for the adapter's next run. */
-void handler_future_task_prepare(struct handler_future_task *task, struct handler_adapter *adapter);
+void handler_future_task_prepare(struct handler_future_task *task,
+                                 struct handler_adapter *adapter) NO_LOCK_HELD;
+
+/**
+ * The run cannot take place, because the executor is saturated: gives one message up, with an
+ * answer that says so or without, and is done. The thread that submits.
+ */
+void handler_future_task_refuse(struct handler_future_task *task,
+                                enum connection_messages how) NO_LOCK_HELD;
 
 #endif

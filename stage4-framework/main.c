@@ -2,11 +2,10 @@
  * Stage 4: the guarded dispatcher as a framework.
  */
 #include "acceptor.h"
-#include "common/apps/application.h"
-#include "common/clock.h"
-#include "common/executor_options.h"
-#include "common/selector_provider.h"
-#include "common/thread.h"
+#include "common/apps/application_choice.h"
+#include "common/base/clock.h"
+#include "common/events/selector_provider.h"
+#include "common/workers/executor_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,17 +18,18 @@ struct choice {
     struct application_choice application;
     const struct selector_provider *provider;
     struct executor_choice executor;
-    bool guard_stands;
+    size_t helpers;
+    bool guard_works;
 };
 
 /* What the server is made of, beside what every stage has. */
 struct parts {
-    struct input_handler_factory *factory;
+    struct input_handler_factory *application;
     struct executor executor;
+    struct executor helpers;
     struct admission admission;
     struct dispatcher dispatcher;
     struct acceptor acceptor;
-    pthread_t dispatcher_thread;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -38,54 +38,59 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
-static void *dispatcher_thread(void *argument)
+/* Has an executor do what waits, or drop that, and waits until its threads have ended. */
+static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
 {
-    thread_set_name("dispatcher");
-    dispatcher_dispatch(argument);
-    return NULL;
+    executor_shutdown(executor, now);
+    while (!executor_await(executor, clock_ms() + 1000))
+        ;
 }
 
 /* Accepts until a signal says stop; then everything comes to its end in the order of its use. */
-static int serve(struct server *server, const struct choice *choice, struct parts *parts)
+static int serve(struct server *server, const struct choice *choice,
+                 struct parts *parts) NO_LOCK_HELD
 {
-    int error = thread_start(&parts->dispatcher_thread, dispatcher_thread, &parts->dispatcher);
+    int error = dispatcher_start(&parts->dispatcher);
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
-    acceptor_init(&parts->acceptor, &parts->dispatcher, parts->factory);
+    acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
-    if (!dispatcher_await(&parts->dispatcher, clock_ms() + server->settings.drain_timeout))
-        service_cut_short(&server->service); /* under some policies it may be held up itself */
-    pthread_join(parts->dispatcher_thread, NULL);
-    executor_shutdown(&parts->executor, false);
-    while (!executor_await(&parts->executor, clock_ms() + 1000))
-        ;
+    dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
+    end_executor(&parts->executor, false);
+    end_executor(&parts->helpers, true);
     dispatcher_count(&parts->dispatcher);
     return EXIT_SUCCESS;
 }
 
 /* Serves until it is told to stop. */
-static int run(struct server *server, const struct choice *choice)
+static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
 {
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
-    parts.factory = application_open(&choice->application, server);
-    if (parts.factory == NULL)
+    settings.buffers = &server->buffers;
+    parts.application = application_open(&choice->application, server);
+    if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
-    admission_init(&parts.admission);
+    struct executor_settings helpers = executor_helpers_settings(choice->helpers);
+    executor_open(&parts.helpers, &helpers);
+    if (choice->helpers > 0)
+        server_use_helpers(server, &parts.helpers);
+    admission_init(&parts.admission, server);
     int status = EXIT_FAILURE;
     if (dispatcher_open(&parts.dispatcher, server, &parts.executor, &parts.admission,
-                        choice->provider, choice->guard_stands) != 0) {
+                        choice->provider, choice->guard_works) != 0) {
         cannot(server, "open the dispatcher", errno);
     } else {
         status = serve(server, choice, &parts);
         dispatcher_close(&parts.dispatcher);
     }
     admission_destroy(&parts.admission);
+    executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    choice->application.chosen->close(parts.factory);
+    application_close(&choice->application, parts.application);
     return status;
 }
 
@@ -95,17 +100,23 @@ int main(int argc, char **argv)
     struct server server;
     struct choice choice;
 
+    thread_holds_no_lock_yet();
     options_init(&options, STAGE_NAME,
                  "Applications, served by a framework with a guarded dispatcher.");
     server_options(&options, &server.settings, "7004");
-    options_set_standard(&options, "--idle-timeout", "60");
-    options_set_standard(&options, "--request-timeout", "30");
-    application_options(&options, &choice.application);
+    options_set_default(&options, "--idle-timeout", "60");
+    options_set_default(&options, "--request-timeout", "30");
+    application_options(&options, &choice.application,
+                        OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
+                            OFFERS_POST);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
-    options_add(&options, selector_guard_option(&choice.guard_stands));
-    server_urgent_option(&options, &server.settings);
+    options_add(&options, executor_helpers_option(&choice.helpers));
+    options_add(&options, selector_guard_option(&choice.guard_works));
+    server_connect_option(&options, &server.settings);
     int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, choice.executor.policy);
     if (status != OPTIONS_SERVE)
         return status;
 

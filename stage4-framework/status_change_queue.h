@@ -4,7 +4,7 @@
  *
  * Workers put adapters in, the dispatcher takes them all out once in each round. Hitchens' queue
  * holds a hundred and put() blocks when it is full, which can stop the whole server (erratum 3).
- * This one is a list through the adapters themselves: an adapter is in it once at the most, so it
+ * This one is a list through the adapters themselves: an adapter is in it once at most, so it
  * needs no limit, and putting one in cannot block, cannot fail and allocates nothing.
  *
  * Interface:
@@ -15,20 +15,18 @@
 #ifndef STATUS_CHANGE_QUEUE_H
 #define STATUS_CHANGE_QUEUE_H
 
-#include "common/lock.h"
+#include <stdatomic.h>
+#include <stdbool.h>
 
 struct handler_adapter;
 
 struct status_change_queue {
-    struct mutex lock;
-    struct handler_adapter *first GUARDED_BY(&lock);
-    struct handler_adapter *last GUARDED_BY(&lock);
+    _Atomic(struct handler_adapter *) newest; /* each knows the one put in before it */
 };
 
 void status_change_queue_init(struct status_change_queue *queue);
-void status_change_queue_destroy(struct status_change_queue *queue);
 
-/** Puts an adapter at the end. True if it is the first one: the dispatcher has to be woken. */
+/** Puts an adapter in. True if the queue was empty: the dispatcher has to be woken. */
 bool status_change_queue_put(struct status_change_queue *queue, struct handler_adapter *adapter);
 
 /** Takes all adapters out, linked through next_changed, the one that waited longest first. */

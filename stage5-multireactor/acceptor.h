@@ -13,13 +13,12 @@ struct acceptor {
     struct dispatcher_pool *dispatchers;
     struct admission *admission;
     struct input_handler_factory *factory;
-    int64_t resume_at; /* out of descriptors: nothing is accepted before that moment; else 0 */
 };
 
 void acceptor_init(struct acceptor *acceptor, struct dispatcher_pool *dispatchers,
                    struct admission *admission, struct input_handler_factory *factory);
 
-/** Accepts connections until a signal asks the server to stop; then closes the listeners. */
-void acceptor_run(struct acceptor *acceptor);
+/** Accepts connections until a signal asks the server to stop; then closes the listener. */
+void acceptor_run(struct acceptor *acceptor) NO_LOCK_HELD;
 
 #endif

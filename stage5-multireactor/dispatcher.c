@@ -1,39 +1,53 @@
 #include "dispatcher.h"
 
-#include "common/clock.h"
-#include "common/test_point.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
+#include "common/base/thread.h"
 
-#include <limits.h>
+#include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 /* The dispatcher whose thread this is; NULL: it is no dispatcher's. */
 static _Thread_local const struct dispatcher *own_dispatcher;
 
+/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+static int live(struct future_task *future) NO_LOCK_HELD
+{
+    dispatcher_dispatch(container_of(future, struct dispatcher, life));
+    return 0;
+}
+
 int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
                     struct admission *admission, const struct selector_provider *provider,
-                    bool guard_stands)
+                    bool guard_works)
 {
     *dispatcher =
         (struct dispatcher){.server = server, .executor = executor, .admission = admission};
     if (selector_open(&dispatcher->selector, provider) != 0)
         return -1;
-    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_stands);
+    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_works);
     status_change_queue_init(&dispatcher->changes);
     future_monitor_init(&dispatcher->monitor);
-    mutex_init(&dispatcher->end_lock);
-    condition_init(&dispatcher->end);
+    future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
     timer_heap_init(&dispatcher->timers);
     dispatcher->now = clock_ms();
-    return 0;
+    if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX) &&
+        (guard_works || selector_register(&dispatcher->selector, &dispatcher->signals_key,
+                                          server->signals.fd, SELECT_READ, NULL) == 0))
+        return 0;
+    int error = errno;
+    dispatcher_close(dispatcher);
+    errno = error;
+    return -1;
 }
 
 void dispatcher_close(struct dispatcher *dispatcher)
 {
+    selector_cancel(&dispatcher->signals_key);
     timer_heap_destroy(&dispatcher->timers);
-    condition_destroy(&dispatcher->end);
-    mutex_destroy(&dispatcher->end_lock);
     future_monitor_destroy(&dispatcher->monitor);
-    status_change_queue_destroy(&dispatcher->changes);
     selector_guard_destroy(&dispatcher->guard);
     selector_close(&dispatcher->selector);
 }
@@ -41,90 +55,62 @@ void dispatcher_close(struct dispatcher *dispatcher)
 /* ---- Registration -------------------------------------------------------------------------- */
 
 /*
- * The key is registered without interest: that begins when the handler's `started` has run, which
- * the status change asks for.
+ * The key is registered without interest, which cannot fail: interest begins with the first status
+ * change. A new connection has its handler's `started` run before, and one that connects waits for
+ * its socket.
  */
-bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd, bool urgent,
-                                 struct input_handler *handler)
+void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
-    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, urgent, handler);
-    if (adapter == NULL) {
-        if (handler->verbs->unused != NULL)
-            handler->verbs->unused(handler);
-        return false;
-    }
-    handler_adapter_live_to(adapter, LIFE_STARTING);
-    counters_add(&dispatcher->counters, COUNTER_ACCEPTED, 1);
     atomic_fetch_add(&dispatcher->registered, 1);
     selector_guard_acquire(&dispatcher->guard);
-    int result =
-        selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
-    if (result == 0)
-        handler_adapter_done(adapter, 0);
+    selector_register(&dispatcher->selector, &adapter->key, adapter->connection.output.fd,
+                      SELECT_NOTHING, adapter);
+    handler_adapter_done(adapter);
     selector_guard_release(&dispatcher->guard);
-    if (result == 0)
-        return true;
-    counters_add(&dispatcher->counters, COUNTER_CLOSED, 1);
-    atomic_fetch_sub(&dispatcher->registered, 1);
-    handler_adapter_live_to(adapter, LIFE_STOPPED);
-    handler_adapter_detach(adapter);
-    handler_adapter_release(adapter);
-    return false;
 }
 
-void dispatcher_unregister_channel(struct channel_facade *facade)
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
+                                 struct input_handler_factory *factory)
 {
-    handler_adapter_wish((struct handler_adapter *)facade, WISH_END);
+    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, factory);
+    if (adapter == NULL)
+        return false;
+    connection_live_to(&adapter->connection, LIFE_STARTING);
+    dispatcher_register_adapter(dispatcher, adapter);
+    return true;
 }
 
-/* What the dispatcher wishes of every connection at this moment. */
-static void wish_by_phase(const struct dispatcher *dispatcher, struct handler_adapter *adapter)
+/* What the dispatcher asks of every connection at this moment. */
+static void ask_by_phase(const struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     if (dispatcher->cut_off)
-        handler_adapter_wish(adapter, WISH_END);
+        handler_adapter_end(adapter, END_SERVER);
     else if (dispatcher->stopping)
-        handler_adapter_wish(adapter, WISH_STOP);
-}
-
-/*
- * An adapter is looked at when its timer fires. A later moment is left to that time; most never
- * come, because something happens first.
- */
-static void look_no_later_than(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                               int64_t moment)
-{
-    if (moment < adapter->timer.moment)
-        timer_heap_set(&dispatcher->timers, &adapter->timer, moment);
+        handler_adapter_ask(adapter, ASK_STOP, 0);
 }
 
 /* An adapter comes in by its first status change. */
 static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
-    adapter->next = dispatcher->adapters;
-    if (adapter->next != NULL)
-        adapter->next->previous = adapter;
-    dispatcher->adapters = adapter;
+    if (timer_is_set(&adapter->timer))
+        return;
     if (!timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX))
-        handler_adapter_wish(adapter, WISH_END);
-    wish_by_phase(dispatcher, adapter);
+        handler_adapter_end(adapter, END_RESOURCES);
+    ask_by_phase(dispatcher, adapter);
 }
 
 /* An adapter whose handler has heard `stopped` goes. */
-static void drop_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+static void drop_adapter(struct dispatcher *dispatcher,
+                         struct handler_adapter *adapter) NO_LOCK_HELD
 {
-    if (adapter->previous != NULL)
-        adapter->previous->next = adapter->next;
-    else
-        dispatcher->adapters = adapter->next;
-    if (adapter->next != NULL)
-        adapter->next->previous = adapter->previous;
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    close(handler_adapter_detach(adapter));
+    bool outgoing = adapter->connection.outgoing; /* such a one has no place that is counted */
+    close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
-    counters_add(&dispatcher->counters, COUNTER_CLOSED, 1);
     atomic_fetch_sub(&dispatcher->registered, 1);
-    admission_leave(dispatcher->admission);
+    if (!outgoing)
+        admission_leave(dispatcher->admission);
 }
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
@@ -139,112 +125,114 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
 {
     struct task *task = &adapter->run.future.task;
     if (dispatcher->executor == NULL) {
-        handler_adapter_done(adapter, handler_adapter_call(adapter));
+        adapter->run.adapter = adapter;
+        handler_future_task_do(&adapter->run);
         return;
     }
     handler_future_task_prepare(&adapter->run, adapter);
-    if (handler_adapter_must_run(adapter)) {
+    if (connection_must_run(&adapter->connection)) {
         if (!executor_insist(dispatcher->executor, task))
-            task->run(task);
+            task_run(task);
     } else if (!executor_submit(dispatcher->executor, task)) {
-        handler_adapter_refuse(adapter, true);
+        handler_future_task_refuse(&adapter->run, REFUSE_MESSAGE);
     }
 }
 
+/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+static int set_interest(struct handler_adapter *adapter, unsigned interest)
+{
+    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
+}
+
 /*
- * An event, or a wish, for an adapter: stops selection on its channel, reads what has come, and has
- * it run.
+ * An event, or a request, for an adapter: stops selection on its channel, reads what has come, and
+ * has it run.
  */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                           unsigned ready)
+                           unsigned ready) NO_LOCK_HELD
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
-    selector_interest(&adapter->key, SELECT_NOTHING);
-    handler_adapter_take_in(adapter);
+    if (dispatcher->executor != NULL || ready == SELECT_NOTHING)
+        set_interest(adapter, SELECT_NOTHING); /* else nobody selects before the run is over */
+    if ((ready & SELECT_READ) != 0)
+        connection_receive(&adapter->connection);
     dispatcher_execute(dispatcher, adapter);
 }
 
 /* A handler has run, and waits for events again. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                             const struct adapter_rest *rest)
+                             unsigned interest)
 {
-    look_no_later_than(dispatcher, adapter, rest->moment);
-    if (selector_interest(&adapter->key, rest->interest) != 0)
-        handler_adapter_wish(adapter, WISH_END);
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (set_interest(adapter, interest) != 0)
+        handler_adapter_end(adapter, END_RESOURCES);
 }
 
 /* Looks at every adapter that has changed since the last round. */
-static void check_status_change_queue(struct dispatcher *dispatcher)
+static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
     while (next != NULL) {
         struct handler_adapter *adapter = next;
-        struct adapter_rest rest;
+        unsigned interest;
         next = adapter->next_changed; /* before it can be put in again */
-        switch (handler_adapter_status(adapter, &rest)) {
+        switch (handler_adapter_status(adapter, &interest)) {
         case ADAPTER_IS_RUNNING: break;
         case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
         case ADAPTER_WANTS_RUN:
-            if (adapter->life == LIFE_STARTING)
-                add_adapter(dispatcher, adapter);
+            add_adapter(dispatcher, adapter);
             invoke_handler(dispatcher, adapter, SELECT_NOTHING);
             break;
-        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, &rest); break;
+        case ADAPTER_WANTS_REST:
+            add_adapter(dispatcher, adapter);
+            resume_selection(dispatcher, adapter, interest);
+            break;
         }
     }
 }
 
-static void wish_of_all(struct dispatcher *dispatcher)
-{
-    for (struct handler_adapter *adapter = dispatcher->adapters; adapter != NULL;
-         adapter = adapter->next)
-        wish_by_phase(dispatcher, adapter);
-}
+/* ---- Times --------------------------------------------------------------------------------- */
 
-/* Connections have had their time to finish. */
-static void cut_off(struct dispatcher *dispatcher)
-{
-    timer_heap_cancel(&dispatcher->timers, &dispatcher->cut_off_timer);
-    dispatcher->cut_off = true;
-    service_cut_short(&dispatcher->server->service);
-    wish_of_all(dispatcher);
-}
-
-/* Begins to stop when that was asked for. */
+/* Begins to stop when that was asked for: each adapter's timer fires at once, and it is told. */
 static void check_stop(struct dispatcher *dispatcher)
 {
     if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
         return;
     dispatcher->stopping = true;
-    wish_of_all(dispatcher);
-    int64_t moment = dispatcher->now + dispatcher->server->settings.drain_timeout;
-    if (!timer_heap_set(&dispatcher->timers, &dispatcher->cut_off_timer, moment))
-        cut_off(dispatcher);
+    selector_cancel(&dispatcher->signals_key);
+    timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
+                   dispatcher->now + dispatcher->server->settings.drain_timeout);
 }
 
-/* The time of whoever waited for this moment. */
+/* Connections have had their time to finish. */
+static void cut_off(struct dispatcher *dispatcher)
+{
+    dispatcher->cut_off = true;
+    service_cut_short(&dispatcher->server->service);
+    timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX);
+}
+
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
 static void fire(struct dispatcher *dispatcher, struct timer *timer)
 {
-    if (timer == &dispatcher->cut_off_timer) {
+    if (timer == &dispatcher->end_timer) {
         cut_off(dispatcher);
         return;
     }
     struct handler_adapter *adapter = handler_adapter_of_timer(timer);
-    int64_t moment = handler_adapter_expire(adapter, dispatcher->now);
-    timer_heap_set(&dispatcher->timers, timer, moment);
-    if (handler_adapter_is_due(adapter))
-        invoke_handler(dispatcher, adapter, SELECT_WRITE);
+    ask_by_phase(dispatcher, adapter);
+    timer_heap_set(&dispatcher->timers, timer, handler_adapter_expire(adapter, dispatcher->now));
 }
 
-/* Looks at those whose moment has come. */
 static void check_timers(struct dispatcher *dispatcher)
 {
-    struct timer *timer = timer_heap_first(&dispatcher->timers);
-    while (timer != NULL && timer->moment <= dispatcher->now) {
+    struct timer *timer;
+    while ((timer = timer_heap_due(&dispatcher->timers, dispatcher->now)) != NULL)
         fire(dispatcher, timer);
-        timer = timer_heap_first(&dispatcher->timers);
-    }
 }
 
 /*
@@ -253,20 +241,20 @@ static void check_timers(struct dispatcher *dispatcher)
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {
-    if (!status_change_queue_is_empty(&dispatcher->changes))
-        return 0;
-    const struct timer *timer = timer_heap_first(&dispatcher->timers);
-    if (timer == NULL || timer->moment == INT64_MAX)
-        return -1;
-    int64_t left = timer->moment - clock_ms();
-    if (left > INT_MAX)
-        return INT_MAX;
-    return left > 0 ? (int)left : 0;
+    return status_change_queue_is_empty(&dispatcher->changes)
+               ? timer_heap_timeout(&dispatcher->timers, clock_ms())
+               : 0;
 }
 
 static bool goes_on(const struct dispatcher *dispatcher)
 {
     return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
+}
+
+/* Without a guard the acceptor waits for a lock that this thread takes in each round. */
+static void let_acceptor_in(void)
+{
+    poll(NULL, 0, 1);
 }
 
 void dispatcher_dispatch(struct dispatcher *dispatcher)
@@ -284,7 +272,9 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
             executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* not wanted any more */
+            if (key == &dispatcher->signals_key)
+                let_acceptor_in();
+            else if (key != NULL) /* still wanted */
                 invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }
         check_timers(dispatcher);
@@ -293,27 +283,44 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
             executor_release(dispatcher->executor);
     }
     own_dispatcher = NULL;
-    mutex_lock(&dispatcher->end_lock);
-    dispatcher->ended = true;
-    condition_broadcast(&dispatcher->end);
-    mutex_unlock(&dispatcher->end_lock);
 }
 
-bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+/* ---- Its thread ---------------------------------------------------------------------------- */
+
+static void *dispatcher_thread(void *argument)
 {
-    mutex_lock(&dispatcher->end_lock);
-    bool in_time = true;
-    while (!dispatcher->ended && in_time)
-        in_time = condition_wait_until(&dispatcher->end, &dispatcher->end_lock, deadline_ms);
-    bool ended = dispatcher->ended;
-    mutex_unlock(&dispatcher->end_lock);
-    return ended;
+    struct dispatcher *dispatcher = argument;
+    struct segment_cache cache;
+    thread_holds_no_lock_yet();
+    thread_set_name("dispatcher");
+    segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
+    task_run(&dispatcher->life.task);
+    segment_cache_close(&cache);
+    return NULL;
+}
+
+int dispatcher_start(struct dispatcher *dispatcher)
+{
+    return thread_start(&dispatcher->thread, dispatcher_thread, dispatcher);
 }
 
 void dispatcher_stop(struct dispatcher *dispatcher)
 {
     atomic_store(&dispatcher->stop_asked, true);
     dispatcher_wakeup(dispatcher);
+}
+
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
+}
+
+/* A handler may hold that thread up, if it runs in it. */
+void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    if (!dispatcher_await(dispatcher, deadline_ms))
+        service_cut_short(&dispatcher->server->service);
+    pthread_join(dispatcher->thread, NULL);
 }
 
 void dispatcher_wakeup(struct dispatcher *dispatcher)

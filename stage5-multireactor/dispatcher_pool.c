@@ -1,7 +1,6 @@
 #include "dispatcher_pool.h"
 
-#include "common/clock.h"
-#include "common/thread.h"
+#include "common/base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,22 +8,21 @@
 #include <unistd.h>
 
 enum {
-    MOST_DISPATCHERS = 1000,
+    MAX_DISPATCHERS = 1000,
 };
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
 int dispatcher_pool_open(struct dispatcher_pool *pool, size_t count, struct server *server,
                          struct executor *executor, struct admission *admission,
-                         const struct selector_provider *provider, bool guard_stands)
+                         const struct selector_provider *provider, bool guard_works)
 {
     *pool = (struct dispatcher_pool){.server = server, .executor = executor};
     pool->dispatchers = calloc(count, sizeof(*pool->dispatchers));
-    pool->threads = calloc(count, sizeof(*pool->threads));
-    if (pool->dispatchers != NULL && pool->threads != NULL) {
+    if (pool->dispatchers != NULL) {
         while (pool->count < count &&
                dispatcher_open(&pool->dispatchers[pool->count], server, executor, admission,
-                               provider, guard_stands) == 0)
+                               provider, guard_works) == 0)
             pool->count++;
         if (pool->count == count)
             return 0;
@@ -39,22 +37,13 @@ void dispatcher_pool_close(struct dispatcher_pool *pool)
 {
     while (pool->count > 0)
         dispatcher_close(&pool->dispatchers[--pool->count]);
-    free(pool->threads);
     free(pool->dispatchers);
-}
-
-static void *dispatcher_thread(void *argument)
-{
-    thread_set_name("dispatcher");
-    dispatcher_dispatch(argument);
-    return NULL;
 }
 
 int dispatcher_pool_start(struct dispatcher_pool *pool)
 {
     while (pool->running < pool->count) {
-        size_t i = pool->running;
-        int error = thread_start(&pool->threads[i], dispatcher_thread, &pool->dispatchers[i]);
+        int error = dispatcher_start(&pool->dispatchers[pool->running]);
         if (error != 0) {
             dispatcher_pool_stop(pool);
             return error;
@@ -64,18 +53,13 @@ int dispatcher_pool_start(struct dispatcher_pool *pool)
     return 0;
 }
 
-/* Under some policies, or without workers, a dispatcher may be held up by a handler itself. */
 void dispatcher_pool_stop(struct dispatcher_pool *pool)
 {
-    struct server *server = pool->server;
-    int64_t deadline = clock_ms() + server->settings.drain_timeout;
+    int64_t deadline = clock_ms() + pool->server->settings.drain_timeout;
     for (size_t i = 0; i < pool->running; i++)
         dispatcher_stop(&pool->dispatchers[i]);
-    for (size_t i = 0; i < pool->running; i++)
-        if (!dispatcher_await(&pool->dispatchers[i], deadline))
-            service_cut_short(&server->service);
     while (pool->running > 0)
-        pthread_join(pool->threads[--pool->running], NULL);
+        dispatcher_join(&pool->dispatchers[--pool->running], deadline);
 }
 
 /* ---- Who is next --------------------------------------------------------------------------- */
@@ -116,18 +100,18 @@ void dispatcher_pool_report(const struct dispatcher_pool *pool)
 
 /* ---- How many ------------------------------------------------------------------------------ */
 
-struct option dispatcher_pool_option(uint64_t *count)
+struct option dispatcher_pool_option(size_t *count)
 {
-    static char standard[24];
+    static char default_text[24];
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    snprintf(standard, sizeof(standard), "%ld",
-             processors > 0 && processors <= MOST_DISPATCHERS ? processors : 1);
+    snprintf(default_text, sizeof(default_text), "%ld",
+             processors > 0 && processors <= MAX_DISPATCHERS ? processors : 1);
     return (struct option){.name = "--dispatchers",
                            .value = "N",
-                           .standard = standard,
+                           .default_text = default_text,
                            .help = "dispatchers; connections are given to each in turn",
-                           .read = option_number,
+                           .parse = option_parse_number,
                            .target = count,
-                           .least = 1,
-                           .most = MOST_DISPATCHERS};
+                           .min = 1,
+                           .max = MAX_DISPATCHERS};
 }

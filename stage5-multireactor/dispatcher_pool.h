@@ -17,16 +17,15 @@ struct dispatcher_pool {
     struct server *server;
     struct executor *executor; /* NULL: handlers run in the dispatchers' threads */
     struct dispatcher *dispatchers;
-    pthread_t *threads;
     size_t count;   /* dispatchers that are open */
-    size_t running; /* those of them that have a thread */
+    size_t running; /* those of them that have been started */
     size_t next;    /* whose turn it is */
 };
 
-/** Opens so many dispatchers. 0, or -1 with errno; nothing is held then. */
+/** Opens `count` dispatchers. 0, or -1 with errno; nothing is held then. */
 int dispatcher_pool_open(struct dispatcher_pool *pool, size_t count, struct server *server,
                          struct executor *executor, struct admission *admission,
-                         const struct selector_provider *provider, bool guard_stands);
+                         const struct selector_provider *provider, bool guard_works);
 
 /** Closes all of them. None runs any more. */
 void dispatcher_pool_close(struct dispatcher_pool *pool);
@@ -47,6 +46,6 @@ void dispatcher_pool_count(struct dispatcher_pool *pool);
 void dispatcher_pool_report(const struct dispatcher_pool *pool);
 
 /** The option --dispatchers, which sets *count. */
-struct option dispatcher_pool_option(uint64_t *count);
+struct option dispatcher_pool_option(size_t *count);
 
 #endif

@@ -1,36 +1,73 @@
 #include "handler_future_task.h"
 
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
+#include "common/server/burst.h"
 #include "dispatcher.h"
 #include "handler_adapter.h"
 
 static struct handler_adapter *adapter_of(struct future_task *future)
 {
-    return ((struct handler_future_task *)future)->adapter;
+    return container_of(future, struct handler_future_task, future)->adapter;
+}
+
+/* What the run had held back for another connection was sent. */
+static void drained(struct connection *connection, enum output_result result)
+{
+    handler_adapter_output(container_of(connection, struct handler_adapter, connection), result);
+}
+
+/* Messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
+static void run(struct handler_adapter *adapter, enum connection_messages how) NO_LOCK_HELD
+{
+    struct connection *connection = &adapter->connection;
+    struct burst burst;
+    TEST_POINT("adapter: call");
+    burst_begin(&burst, drained);
+    connection_handle(connection, how);
+    connection_send(connection);
+    burst_end(&burst);
 }
 
 /* In the worker: the Callable's call(). */
-static int handler_future_task_call(struct future_task *future)
+static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
-    return handler_adapter_call(adapter_of(future));
+    struct handler_adapter *adapter = adapter_of(future);
+    bool refused = future->task.late && !connection_must_run(&adapter->connection);
+    run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return 0;
+}
+
+void handler_future_task_do(struct handler_future_task *task)
+{
+    run(task->adapter, HANDLE_MESSAGES);
+    handler_adapter_done(task->adapter);
+}
+
+void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
+{
+    run(task->adapter, how);
+    handler_adapter_done(task->adapter);
 }
 
 /* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */
-static void handler_future_task_done(struct future_task *future)
+static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
-    if (!future_task_was_cancelled(future))
-        handler_adapter_done(adapter, future->error);
-    else if (handler_adapter_must_run(adapter))
+    int error; /* none: what became of the connection, it knows itself */
+    if (future_task_has_run(future, &error))
+        handler_adapter_done(adapter);
+    else if (connection_must_run(&adapter->connection))
         dispatcher_execute(adapter->dispatcher, adapter);
     else
-        handler_adapter_refuse(adapter, false);
+        handler_future_task_refuse(&adapter->run, DROP_MESSAGE);
 }
 
 void handler_future_task_prepare(struct handler_future_task *task, struct handler_adapter *adapter)
 {
     task->adapter = adapter;
-    future_task_init(&task->future, &adapter->dispatcher->monitor, handler_future_task_call,
-                     handler_future_task_done);
-    task->future.task.urgent = adapter->urgent;
-    task->future.task.fd = adapter->key.fd;
+    future_task_init(&task->future, NULL, handler_future_task_call, handler_future_task_done);
+    task->future.task.urgent = executor_has_priorities(adapter->dispatcher->executor) &&
+                               connection_is_urgent(&adapter->connection);
+    task->future.task.fd = adapter->connection.output.fd;
 }

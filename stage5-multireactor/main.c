@@ -2,12 +2,12 @@
  * Stage 5: an acceptor and a pool of dispatchers.
  */
 #include "acceptor.h"
-#include "common/apps/application.h"
-#include "common/clock.h"
-#include "common/executor_options.h"
-#include "common/log_element.h"
-#include "common/selector_provider.h"
-#include "common/throttle_element.h"
+#include "common/apps/application_choice.h"
+#include "common/apps/log_element.h"
+#include "common/apps/throttle_element.h"
+#include "common/base/clock.h"
+#include "common/events/selector_provider.h"
+#include "common/workers/executor_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@ struct choice {
     struct application_choice application;
     const struct selector_provider *provider;
     struct executor_choice executor;
-    uint64_t dispatchers;
-    bool guard_stands;
+    size_t helpers;
+    size_t dispatchers;
+    bool guard_works;
     struct throttle_choice throttle;
     bool log_traffic;
 };
@@ -32,6 +33,7 @@ struct parts {
     struct throttle_element_factory throttle;
     struct log_element_factory log;
     struct executor executor;
+    struct executor helpers;
     struct admission admission;
     struct dispatcher_pool dispatchers;
     struct acceptor acceptor;
@@ -48,15 +50,24 @@ static struct input_handler_factory *chain(struct server *server, const struct c
                                            struct parts *parts)
 {
     struct input_handler_factory *factory = parts->application;
-    if (choice->throttle.wanted)
+    if (choice->throttle.gatekeeper != NULL)
         factory = throttle_element_over(&parts->throttle, factory, &choice->throttle);
     if (choice->log_traffic)
         factory = log_element_over(&parts->log, factory, &server->log);
     return factory;
 }
 
+/* Has an executor do what waits, or drop that, and waits until its threads have ended. */
+static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
+{
+    executor_shutdown(executor, now);
+    while (!executor_await(executor, clock_ms() + 1000))
+        ;
+}
+
 /* Accepts until a signal says stop; then everything comes to its end in the order of its use. */
-static int serve(struct server *server, const struct choice *choice, struct parts *parts)
+static int serve(struct server *server, const struct choice *choice,
+                 struct parts *parts) NO_LOCK_HELD
 {
     int error = dispatcher_pool_start(&parts->dispatchers);
     if (error != 0)
@@ -66,9 +77,8 @@ static int serve(struct server *server, const struct choice *choice, struct part
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
-    executor_shutdown(&parts->executor, false);
-    while (!executor_await(&parts->executor, clock_ms() + 1000))
-        ;
+    end_executor(&parts->executor, false);
+    end_executor(&parts->helpers, true);
     dispatcher_pool_count(&parts->dispatchers);
     if (server->settings.stats)
         dispatcher_pool_report(&parts->dispatchers);
@@ -76,27 +86,33 @@ static int serve(struct server *server, const struct choice *choice, struct part
 }
 
 /* Serves until it is told to stop. */
-static int run(struct server *server, const struct choice *choice)
+static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
 {
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
+    settings.buffers = &server->buffers;
     parts.application = application_open(&choice->application, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
-    admission_init(&parts.admission);
+    struct executor_settings helpers = executor_helpers_settings(choice->helpers);
+    executor_open(&parts.helpers, &helpers);
+    if (choice->helpers > 0)
+        server_use_helpers(server, &parts.helpers);
+    admission_init(&parts.admission, server);
     int status = EXIT_FAILURE;
     if (dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
-                             settings.most > 0 ? &parts.executor : NULL, &parts.admission,
-                             choice->provider, choice->guard_stands) != 0) {
+                             settings.max > 0 ? &parts.executor : NULL, &parts.admission,
+                             choice->provider, choice->guard_works) != 0) {
         cannot(server, "open the dispatchers", errno);
     } else {
         status = serve(server, choice, &parts);
         dispatcher_pool_close(&parts.dispatchers);
     }
     admission_destroy(&parts.admission);
+    executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    choice->application.chosen->close(parts.application);
+    application_close(&choice->application, parts.application);
     return status;
 }
 
@@ -106,20 +122,26 @@ int main(int argc, char **argv)
     struct server server;
     struct choice choice;
 
+    thread_holds_no_lock_yet();
     options_init(&options, STAGE_NAME,
                  "An acceptor and a pool of dispatchers, for many connections.");
     server_options(&options, &server.settings, "7005");
-    options_set_standard(&options, "--idle-timeout", "60");
-    options_set_standard(&options, "--request-timeout", "30");
-    application_options(&options, &choice.application);
+    options_set_default(&options, "--idle-timeout", "60");
+    options_set_default(&options, "--request-timeout", "30");
+    application_options(&options, &choice.application,
+                        OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
+                            OFFERS_POST);
     options_add(&options, selector_provider_option(&choice.provider));
     options_add(&options, dispatcher_pool_option(&choice.dispatchers));
     executor_options_or_none(&options, &choice.executor);
-    options_add(&options, selector_guard_option(&choice.guard_stands));
-    server_urgent_option(&options, &server.settings);
+    options_add(&options, executor_helpers_option(&choice.helpers));
+    options_add(&options, selector_guard_option(&choice.guard_works));
+    server_connect_option(&options, &server.settings);
     throttle_options(&options, &choice.throttle);
     options_add(&options, log_element_option(&choice.log_traffic));
     int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, choice.executor.policy);
     if (status != OPTIONS_SERVE)
         return status;
 

@@ -1,13 +1,13 @@
 #include "selector_guard.h"
 
-#include "common/test_point.h"
-#include "common/trace.h"
+#include "common/base/test_point.h"
+#include "common/base/trace.h"
 
 #include <string.h>
 
-void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool stands)
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool works)
 {
-    *guard = (struct selector_guard){.selector = selector, .stands = stands};
+    *guard = (struct selector_guard){.selector = selector, .works = works};
     rwlock_init(&guard->lock);
 }
 
@@ -18,7 +18,7 @@ void selector_guard_destroy(struct selector_guard *guard)
 
 void selector_guard_barrier(struct selector_guard *guard)
 {
-    if (!guard->stands)
+    if (!guard->works)
         return;
     trace_event(TRACE_BARRIER, TRACE_NO_CONNECTION, 0);
     rwlock_lock(&guard->lock); /* may wait here for readers */
@@ -28,7 +28,7 @@ void selector_guard_barrier(struct selector_guard *guard)
 
 void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
 {
-    if (!guard->stands)
+    if (!guard->works)
         return;
     rwlock_lock_shared(&guard->lock);
     trace_event(TRACE_GUARD, TRACE_NO_CONNECTION, 0);
@@ -38,26 +38,26 @@ void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALY
 
 void selector_guard_release(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
 {
-    if (!guard->stands)
+    if (!guard->works)
         return;
     trace_event(TRACE_GUARD_RELEASED, TRACE_NO_CONNECTION, 0);
     rwlock_unlock_shared(&guard->lock);
 }
 
-static bool read_guard(const struct option *option, const char *text)
+static bool parse_guard(const struct option *option, const char *text)
 {
-    bool *stands = option->target;
-    *stands = strcmp(text, "lock") == 0;
-    return *stands || strcmp(text, "none") == 0;
+    bool *works = option->target;
+    *works = strcmp(text, "lock") == 0;
+    return *works || strcmp(text, "none") == 0;
 }
 
-struct option selector_guard_option(bool *stands)
+struct option selector_guard_option(bool *works)
 {
     return (struct option){.name = "--guard",
                            .value = "KIND",
-                           .standard = "lock",
+                           .default_text = "lock",
                            .help = "lock; none shows how a registration waits without it",
-                           .takes = "one of lock, none",
-                           .read = read_guard,
-                           .target = stands};
+                           .expects = "one of lock, none",
+                           .parse = parse_guard,
+                           .target = works};
 }

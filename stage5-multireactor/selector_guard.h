@@ -24,16 +24,16 @@
 #ifndef SELECTOR_GUARD_H
 #define SELECTOR_GUARD_H
 
-#include "common/options.h"
-#include "common/selector.h"
+#include "common/base/options.h"
+#include "common/events/selector.h"
 
 struct selector_guard {
     struct rwlock lock;
     struct selector *selector;
-    bool stands; /* false with --guard none, to see what it is good for */
+    bool works; /* false with --guard none, to see what it is good for */
 };
 
-void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool stands);
+void selector_guard_init(struct selector_guard *guard, struct selector *selector, bool works);
 void selector_guard_destroy(struct selector_guard *guard);
 
 /** The dispatcher's thread, before it selects: lets those through who hold the guard. */
@@ -45,7 +45,7 @@ void selector_guard_acquire(struct selector_guard *guard) ACQUIRE_SHARED(&guard-
 /** And afterwards. */
 void selector_guard_release(struct selector_guard *guard) RELEASE_SHARED(&guard->lock);
 
-/** The option --guard, which sets *stands. */
-struct option selector_guard_option(bool *stands);
+/** The option --guard, which sets *works. */
+struct option selector_guard_option(bool *works);
 
 #endif

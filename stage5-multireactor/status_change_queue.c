@@ -1,47 +1,38 @@
 #include "status_change_queue.h"
 
-#include "common/trace.h"
+#include "common/base/trace.h"
 #include "handler_adapter.h"
 
 void status_change_queue_init(struct status_change_queue *queue)
 {
-    *queue = (struct status_change_queue){0};
-    mutex_init(&queue->lock);
+    atomic_init(&queue->newest, NULL);
 }
 
-void status_change_queue_destroy(struct status_change_queue *queue)
-{
-    mutex_destroy(&queue->lock);
-}
-
+/* If another thread puts one in between the two steps, `newest` becomes that, and we try again. */
 bool status_change_queue_put(struct status_change_queue *queue, struct handler_adapter *adapter)
 {
+    struct handler_adapter *newest = atomic_load(&queue->newest);
     trace_event(TRACE_CHANGE_QUEUED, adapter->key.fd, 0);
-    adapter->next_changed = NULL;
-    mutex_lock(&queue->lock);
-    bool first = queue->first == NULL;
-    if (first)
-        queue->first = adapter;
-    else
-        queue->last->next_changed = adapter;
-    queue->last = adapter;
-    mutex_unlock(&queue->lock);
-    return first;
+    do
+        adapter->next_changed = newest;
+    while (!atomic_compare_exchange_weak(&queue->newest, &newest, adapter));
+    return newest == NULL;
 }
 
 bool status_change_queue_is_empty(struct status_change_queue *queue)
 {
-    mutex_lock(&queue->lock);
-    bool empty = queue->first == NULL;
-    mutex_unlock(&queue->lock);
-    return empty;
+    return atomic_load(&queue->newest) == NULL;
 }
 
 struct handler_adapter *status_change_queue_take_all(struct status_change_queue *queue)
 {
-    mutex_lock(&queue->lock);
-    struct handler_adapter *all = queue->first;
-    queue->first = queue->last = NULL;
-    mutex_unlock(&queue->lock);
+    struct handler_adapter *newest = atomic_exchange(&queue->newest, NULL);
+    struct handler_adapter *all = NULL;
+    while (newest != NULL) {
+        struct handler_adapter *older = newest->next_changed;
+        newest->next_changed = all;
+        all = newest;
+        newest = older;
+    }
     return all;
 }

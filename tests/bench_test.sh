@@ -4,7 +4,7 @@
 #
 #   usage: BUILD=build tests/bench_test.sh
 #
-# Prints what failed, and "N passed, N failed" at the end.
+# Prints what failed, what is skipped, and "N passed, N failed, N skipped" at the end.
 # shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
 set -u
 
@@ -12,7 +12,7 @@ tools=$BUILD/tests
 server="$BUILD/stage2-single-reactor --port 0"
 faulty="$tools/faulty-server --port 0"
 
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 check() { # NAME CONDITION: the condition is a command line; it may look at $out and $status
     if eval "$2"; then
         passed=$((passed + 1))
@@ -93,6 +93,13 @@ run "$tools/raw_epoll --to-all" --requests 400 --traffic chat
 check 'a line to all comes to all others' '[ $status -eq 0 ] && [ "$(value replies)" -ge 400 ]'
 run "$tools/raw_epoll" --requests 400 --traffic chat --patience 0.3
 check 'a line that does not come to all is noticed' '[ $status -eq 1 ]'
+run "$tools/raw_uring" --requests 2000 --connections 20 --size 300
+if says 'raw-uring: io_uring_setup'; then
+    echo "skipped: bench/raw_uring: $(printf '%s\n' "$out" | grep io_uring_setup)"
+    skipped=$((skipped + 1))
+else
+    check 'the floor on io_uring answers' '[ $status -eq 0 ] && [ "$(value replies)" -ge 2000 ]'
+fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/bench_test.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -106,5 +113,13 @@ check 'http: a wrong byte is noticed' '[ $status -eq 1 ] && says "byte 12 of rep
 run "$http" --requests 200 --traffic http --path /nowhere
 check 'http: a reply that is not 200 is noticed' '[ $status -eq 1 ] && says "is not 200"'
 
-echo "$passed passed, $failed failed"
+# ---- what is said about figures -----------------------------------------------------------------
+
+out=$(python3 -B tests/bench/sayings_test.py 2>&1)
+status=$?
+check 'what make demo says is what its figures show' '[ $status -eq 0 ] && says "^OK"'
+
+skips=
+[ "$skipped" -eq 0 ] || skips=", $skipped skipped"
+echo "$passed passed, $failed failed$skips"
 [ "$failed" -eq 0 ]

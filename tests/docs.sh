@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Tests what the documents say: README.md, those of the stages, and the chapters in docs/.
+# Tests what the documents say: README.md, those of the stages, the pages of the steps, and the
+# chapters in docs/.
 #
 #   usage: [BUILD=folder] tests/docs.sh [DOCUMENT...]        (all of them, if none is named)
 #
 # - What a block fenced as `console` shows is what happens. Its lines that begin with `$ ` are
 #   commands (`> ` continues one), the others are the output that follows. `...` stands for
 #   anything, also for several lines.
+# - A block that builds servers with APP= has a copy of the tree for itself, because other blocks run
+#   the servers without that.
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
 # - A relative link leads to a file that exists, and to a heading that exists in it.
+# - A page that has a source of its name below docs/examples shows statements of that source, and it
+#   compiles.
+# - A row of a table in docs/sources.md names a test, or says why there is none.
 # - A remark in docs/remarks is about something that changes.
 # - A test that is named as `suite/test` exists, and a name with an underscore is in the sources. A
 #   stage's README.md names all files of the stage.
@@ -31,8 +37,7 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 DEADLINE=10     # seconds for a command's output
 BLOCK_BUDGET=40 # seconds for a block
 
-tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd || exit 1
-tests/need.sh curl 'command -v curl' curl || exit 1
+tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd -- curl 'command -v curl' curl || exit 1
 
 # Most blocks wait more than they work.
 own_network=() jobs=1
@@ -44,7 +49,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-[ $# -gt 0 ] || set -- README.md common/README.md stage[1-5]-*/README.md docs/*.md docs/labs/*.md docs/remarks/*.md
+[ $# -gt 0 ] || set -- README.md common/README.md stage[1-5]-*/README.md stage[1-5]-*/steps/*/README.md \
+    docs/*.md docs/remarks/*.md
 documents=()
 for document; do
     [ ! -f "$document" ] || documents+=("$document")
@@ -134,9 +140,26 @@ done
 echo "$seen" >"$folder/seen"
 END_OF_SCRIPT
 
+# A copy of the tree with what is built of the servers.
+copy_tree() { # TO
+    local entry
+    mkdir -p "$1/build"
+    for entry in "$top"/*; do
+        [ "${entry##*/}" = build ] || cp -a "$entry" "$1"
+    done
+    (cd "$top/build" && find flags applications.c libcommon.a obj/applications.* obj/common stage[1-5]-* \
+        obj/stage[1-5]-* ! -type d 2>/dev/null) >"$work/built"
+    tar -C "$top/build" --format=posix -cf - -T "$work/built" | tar -C "$1/build" -xf -
+}
+
+builds_application() { # FOLDER
+    grep -q 'make.* APP=' "$1"/*.command
+}
+
 # Runs one block. timeout makes a process group of all that the block starts.
 run_block() { # FOLDER
     cd "$top" || exit
+    ! builds_application "$1" || cd "$work/with_app" || exit
     timeout "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
     local group=$!
     trap 'kill -- "-$group" 2>/dev/null; exit 1' TERM
@@ -187,6 +210,7 @@ run_blocks() { # DOCUMENT...
     split_blocks "$work/blocks" "$@"
     [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
+    ! grep -q 'make.* APP=' "$work"/blocks/*/*.command || copy_tree "$work/with_app"
     (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
     run_some 1 <"$work/with_make" &
     [ "$jobs" -gt 1 ] || wait
@@ -282,16 +306,17 @@ check_links() { # DOCUMENT
     done < <(prose "$1" | grep -oE '\]\([^() ]+\)' | sed 's/^](//; s/)$//')
 }
 
-# All tests there are, as suite/test. A macro may make several of one: its Test(suite, name##_ending).
+# All tests there are, as suite/test. A macro may make several of one: its
+# Test(suite, name##_ending), or one with parameters: its ParameterizedTest(..., suite, name).
 list_tests() {
     find tests -name '*.c' -exec awk '
         FNR == 1 { split("", endings) }
         /^#define [A-Z_]+\(name\)/ { macro = $2; sub(/\(.*/, "", macro) }
-        match($0, /Test\(([a-z ]+\*[a-z_]+, )?[a-z0-9_]+, [a-z0-9_]+(##[a-z0-9_]+)?/) {
+        match($0, /Test\(([a-z_ ]+\*[a-z_]+, )?[a-z0-9_]+, [a-z0-9_]+(##[a-z0-9_]+)?/) {
             test = substr($0, RSTART, RLENGTH)
-            sub(/.*Test\(([a-z ]+\*[a-z_]+, )?/, "", test)
+            sub(/.*Test\(([a-z_ ]+\*[a-z_]+, )?/, "", test)
             sub(/, /, "/", test)
-            if (sub(/name##/, "", test))
+            if (sub(/\/name##/, "/", test) || sub(/\/name$/, "/", test))
                 endings[macro] = endings[macro] " " test
             else
                 print test
@@ -314,7 +339,7 @@ list_tests() {
 check_test_names() { # DOCUMENT
     local name
     while IFS= read -r name; do
-        if [ -d "$name" ] || [ "$name" = suite/test ] || [ "${name%/*}" = lab ]; then
+        if [ -d "$name" ] || [ "$name" = suite/test ]; then
             continue # a folder looks the same
         elif grep -qxF -- "$name" "$work/tests"; then
             pass
@@ -346,6 +371,7 @@ check_names() { # DOCUMENT
 check_files_named() { # README OF A STAGE
     local file
     for file in "$(dirname "$1")"/*.[ch]; do
+        [ -e "$file" ] || continue # the page of a ladder, or of a step that is a stage
         if grep -q -- "$(basename "$file")" "$1"; then
             pass
         else
@@ -354,14 +380,62 @@ check_files_named() { # README OF A STAGE
     done
 }
 
-# The remarks on the steps from stage to stage speak of what is there and changes.
+# The statements of a page that has its lines in a source below docs/examples are there, and it compiles.
+# shellcheck disable=SC2016 # no command is meant
+check_example() { # DOCUMENT
+    local example line
+    example=docs/examples/$(basename "$1" .md).c
+    [ -f "$example" ] || return 0
+    while IFS= read -r line; do
+        if grep -qF -- "$line" "$example"; then
+            pass
+        else
+            fail "$1" "shows a line that is not in $example: $line"
+        fi
+    done < <(grep -oE '`[^`]*;`' "$1" | tr -d '`' | sed 's/\\|/|/g')
+    if "${CC:-cc}" -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -fsyntax-only "$example" 2>"$work/error"; then
+        pass
+    else
+        fail "$example" "$(cat "$work/error")"
+    fi
+}
+
+# Each row of a table names a test, or says in its last cell why there is none.
+# shellcheck disable=SC2016 # no command is meant
+check_rows() { # DOCUMENT
+    local row
+    while IFS= read -r row; do
+        if grep -qE '`[a-z0-9_]+/[a-z0-9_]+`|[^ |] \|$' <<<"$row"; then
+            pass
+        else
+            fail "$1" "has a row without a test and without a reason: $row"
+        fi
+    done < <(grep '^| ' "$1")
+}
+
+# The remarks on the steps from stage to stage speak of what is there and changes. The overview counts
+# the lines of each file, a new one is folded up, and above a hunk stands what it changes.
 check_remarks() {
+    local page=$work/changes/docs/remarks/stage3.md file added removed
     # shellcheck disable=SC2046 # one word for each stage
-    if docs/diff_pages.sh "$work/changes" $(echo stage[1-5]-*) 2>"$work/error"; then
+    if docs/diff_pages.sh "$work/changes" $(echo stage[1-5]-*) 2>"$work/error" &&
+        grep -q 'it was handler.c' "$work/changes/docs/remarks/stage4.md"; then
         pass
     else
         fail docs/remarks "$(cat "$work/error")"
     fi
+    while read -r file added removed; do
+        if [ $((${added:-0} + ${removed:-0})) -eq \
+            $(($(cat stage3-*/"$file" | wc -l) - $(cat stage2-*/"$file" 2>/dev/null | wc -l))) ]; then
+            pass
+        else
+            fail docs/remarks/stage3.md "counts ${added:-0} ${removed:-0} lines in $file"
+        fi
+    done < <(sed -nE '/^<tr><td>/{s/<[^>]*>/ /g;s/unchanged|changed|added//;p;}' "$page")
+    for file in "the whole file, $(cat stage3-*/selector_guard.c | wc -l) lines" \
+        '<p>.*>handler_hand_back</a>' '^<tr.*<span class="comment">&#42;/</span></td></tr>$'; do
+        if grep -q "$file" "$page"; then pass; else fail docs/remarks/stage3.md "has no $file"; fi
+    done
 }
 
 run_blocks "${documents[@]}" &
@@ -373,8 +447,10 @@ for document in "${documents[@]}"; do
     check_test_names "$document"
     check_make_commands "$document"
     check_jobs "$document"
+    check_example "$document"
+    case $document in */sources.md) check_rows "$document" ;; esac
     case $document in stage*) check_files_named "$document" ;; esac
-    case $document in */further.md | */glossary.md) ;; *) check_names "$document" ;; esac
+    case $document in */further.md | */glossary.md | */java.md) ;; *) check_names "$document" ;; esac
 done
 [ ! -d docs/remarks ] || check_remarks
 wait "$blocks"

@@ -1,182 +1,226 @@
 #!/bin/sh
-# Goes through the labs as a reader would who knows the answers: lays each out, grades what is in it
-# at the beginning, and then goes from step to step.
+# Labs: a step of the course to be written by its reader, out of the step before.
 #
-#   usage: [BUILD=folder] tests/lab.sh [STAGE]      (all stages that have steps, if none is named)
+#   usage: tests/lab.sh COMMAND ...        (tests/steps.mk calls this, from the top)
 #
-# - `make lab` lays out what builds and runs, and leaves a lab alone that is there already.
-# - At the beginning and after each step whose state is known, the tests that the steps name are what
-#   the steps say: one that "Turns green:" in a step is red in each state before it, and green after
-#   it; one that is "Green again:" is red right before the step, and was green at the beginning; one
-#   that "Stays green:" is green before and after.
-# - The solution passes all tests there are.
-# - So does a server that shares nothing with the repository's, stage 2 in Python (labs/server.py).
+#   lay-out STEP FOLDER  makes the folder: the sources of the step before, whose program calls itself
+#                        `server`, a Makefile, the task, and a workflow for a repository of one's own
+#   exercise STEP FOLDER makes a folder for the exercise on the page of a step: with its own sources
+#   hint STEP FILE       the next of the step's three hints; FILE remembers how many were given
+#   solution STEP        where the step is, and what is new in it
 #
-# The first state is the server of the stage before, the last one the solution. Between them,
-# labs/stage3-step1.patch makes of the first what it is after step 1, and labs/stage3-without6.patch
-# takes step 6 out of the solution; without5 goes on from there. Where a patch is missing the steps
-# around it are one. A patch that does not fit any more has to be mended.
-#
-# Prints what failed, and "N passed, N failed" at the end.
-# shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
+# What a lab is about is in lab.md beside the page of its step: the task, and `## Hint 1` to
+# `## Hint 3`. Without that file, the idea of the step is the task. A lab is graded by the tests of its
+# step, through TCP, so it may be in any language. LIBRARIES are what the linker needs beside common/.
+# shellcheck disable=SC2016 # what is in backquotes is text
 set -u
-cd "$(dirname "$0")/.." || exit 2
-unset MAKEFLAGS MAKELEVEL MFLAGS
 
-BUILD=${BUILD:-build}
-work=$(mktemp -d "${TMPDIR:-/tmp}/lab.XXXXXX") || exit 2
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-passed=0 failed=0
-check() { # WHAT CONDITION: the condition is a command line; $out is what was printed
-    if eval "$2"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'labs: FAILED: stage %s: %s\n%s\n' "$number" "$1" \
-            "$(printf '%s\n' "$out" | tail -30 | sed 's/^/    /')"
-    fi
+fail() {
+    echo "lab: $1" >&2
+    exit 2
 }
 
-run() {
-    out=$("$@" 2>&1 </dev/null)
-    status=$?
+steps() {
+    tests/steps.sh "$@" || exit 2
 }
 
-says() { # PATTERN
-    printf '%s\n' "$out" | grep -q -- "$1"
+# The part of a lab.md that begins with a heading, or what stands before the first one.
+part() { # FILE [HEADING]
+    awk -v heading="${2:+## $2}" '
+        /^## / { inside = $0 == heading; next }
+        FNR == 1 && heading == "" { inside = 1 }
+        /^<!-- / { next }
+        inside' "$1" | sed '/./,$!d'
 }
 
-# What the tests that the steps name are to be after a step: lines of "green TEST" and "red TEST".
-# Nothing is said of one that some step has lost and a later one brings back.
-expected() { # STEP STEPS
-    awk -v state="$1" '
-        /^## Step [0-9]+/ { step = $3 + 0 }
-        /^(Turns green|Green again|Stays green):/ { word = $1 }
-        /^$/ { word = "" }
-        word != "" {
-            for (rest = $0; match(rest, /`[a-z0-9_]+\/[a-z0-9_]+`/); ) {
-                test = substr(rest, RSTART + 1, RLENGTH - 2)
-                rest = substr(rest, RSTART + RLENGTH)
-                if (!(test in last)) {
-                    tests[++count] = test
-                    turns[test] = word == "Turns" ? step : 0
-                }
-                last[test] = step
-                named[test, step]
-                if (word == "Stays" && step > 0)
-                    named[test, step - 1]
-                if (word == "Green")
-                    lost[test, step - 1]
-            }
-        }
-        END {
-            for (i = 1; i <= count; i++) {
-                test = tests[i]
-                if (state < turns[test] || (test, state) in lost)
-                    print "red " test
-                else if (state == 0 || state >= last[test] || (test, state) in named)
-                    print "green " test
-            }
-        }' "$2"
-}
-
-grade() { # PATTERN: of tests, all if it is empty
-    run env CRITERION_TEST_PATTERN="$1" make --no-print-directory -C "$lab" BUILD="$BUILD" test
-}
-
-pattern() { # TEST...
-    printf '%s' "$*" | sed 's/ /|/g; s/.*/@(&)/'
-}
-
-# The tests that failed, or crashed, as suite/test. One with parameters is there once for each.
-failures() {
-    printf '%s\n' "$out" | sed -n 's/^\[FAIL\] \([a-z0-9_]*\)::\([a-z0-9_]*\).*/\1\/\2/p' | sort -u
-}
-
-# Grades what is in the lab by the tests that are named: as they are to be after a step.
-check_state() { # STEP
-    green=$(expected "$1" "$steps" | sed -n 's/^green //p')
-    red=$(expected "$1" "$steps" | sed -n 's/^red //p')
-    if [ -n "$red" ]; then
-        # What fails by waiting in vain need not wait for long.
-        export TEST_DEADLINE_MS=2000
-        # shellcheck disable=SC2086 # words
-        grade "$(pattern $red)"
-        unset TEST_DEADLINE_MS
-        out_of_red=$out
-        for test in $red; do
-            out=$out_of_red
-            check "after step $1 $test fails" 'failures | grep -qx "$test"'
-        done
-    fi
-    # shellcheck disable=SC2086 # words
-    grade "$(pattern $green)"
-    check "after step $1 what is green by then passes" '[ $status -eq 0 ] && says "Passing: [1-9]"'
-}
-
-# Puts the sources of a stage into the lab, and a patch over them if one is named.
-fill() { # STAGE
-    rm "$lab"/*.[ch]
-    cp "$1"/*.[ch] "$lab"
-    sed 's/^#define STAGE_NAME .*/#define STAGE_NAME "server"/' "$1/main.c" >"$lab/main.c"
-}
-
-change() { # PATCH
-    run git -C "$lab" apply -C1 -p2 "$1"
-    check "$(basename "$1") fits" '[ $status -eq 0 ]'
-}
-
-for steps in docs/labs/stage[2-5].md; do
-    number=${steps#docs/labs/stage}
-    number=${number%.md}
-    stage=$(echo stage"$number"-*)
-    previous=$(echo stage$((number - 1))-*)
-    if [ ! -e "$stage/main.c" ] || [ "${1:-$number}" != "$number" ]; then
-        continue
-    fi
-    lab=$work/lab/stage$number
-    last=$(sed -n 's/^## Step \([0-9]*\).*/\1/p' "$steps" | tail -1)
-
-    run make --no-print-directory lab STAGE="$number" LAB="$work/lab"
-    check 'make lab lays it out' '[ $status -eq 0 ] && [ -e "$lab/README.md" ]'
-    run make --no-print-directory lab STAGE="$number" LAB="$work/lab"
-    check 'a lab that is there is left alone' '[ $status -ne 0 ] && says "is there already"'
-    run make --no-print-directory -C "$lab" BUILD="$BUILD"
-    check 'what it begins with builds' '[ $status -eq 0 ] && ! says "warning:"'
-    run "$lab/server" --version
-    check 'its server runs under its own name' '[ $status -eq 0 ] && says "^server "'
-    check_state 0
-    states=0
-    if [ -e "tests/labs/stage$number-step1.patch" ]; then
-        change "$PWD/tests/labs/stage$number-step1.patch"
-        check_state 1
-        states="$states 1"
-    fi
-
-    fill "$stage"
-    grade ''
-    check 'the solution passes everything' '[ $status -eq 0 ]'
-    after=
-    step=$last
-    while [ "$step" -gt 1 ]; do
-        if [ -e "tests/labs/stage$number-without$step.patch" ]; then
-            change "$PWD/tests/labs/stage$number-without$step.patch"
-            check_state $((step - 1))
-            after="$((step - 1)) $after"
+# What earlier steps could do and this one cannot.
+losses() { # STEP
+    steps lost "$1" | while read -r number back name; do
+        if [ "$back" = - ]; then
+            echo "- what step $number can, $name: this step does it in another way."
+        else
+            echo "- what step $number can, $name: you lose this now, it comes back in step $back."
         fi
-        step=$((step - 1))
     done
-    echo "$stage: of $last steps, after $states $after$last"
-done
+}
 
-number=2
-if [ "${1:-2}" = 2 ] && command -v python3 >/dev/null; then
-    echo 'stage 2, in another language'
-    run make --no-print-directory BUILD="$BUILD" test-stage2 SERVER=tests/labs/server.py
-    check 'a server in another language passes everything' '[ $status -eq 0 ]'
-fi
+# Where a clone would come from; a path of this machine is of no use elsewhere.
+address() {
+    git remote get-url origin 2>/dev/null | grep -E '^(https?|ssh)://|^[a-z]+@' ||
+        echo ADDRESS-OF-THE-COURSE
+}
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+readme() { # STEP STEP_BEFORE
+    folder=$(steps folder "$1")
+    echo "# Lab: step $(basename "$folder" | sed 's/-/ /; s/-/ /g')"
+    echo
+    if [ -e "$folder/lab.md" ]; then part "$folder/lab.md"; else steps field "$1" idea; fi
+    cat <<END
+
+## How to work
+
+    make             builds \`server\` from all C files here
+    make test        grades it by the tests of step $1, and by those of the steps that it keeps
+    make hint        the next of three hints
+    make solution    how we did it
+
+${2:+You begin with step $2. }The step's page is \`$folder/README.md\` in the course.
+Read it up to its first excerpt, or further if you get stuck.
+
+The program may be in any language. It gets \`--port 0\`, has to print its own name, which is the last
+part of its path, and where it listens, as in \`server: echo on 127.0.0.1:40123\`, and it has to flush
+that line. Let \`make\` build it, or put it here as \`server\`.
+
+To have each push graded, make this folder a repository of your own on GitHub:
+\`.github/workflows/grade.yml\` is there.
+END
+    lost=$(losses "$1")
+    [ -z "$lost" ] || printf '\n## What you lose\n\n%s\n' "$lost"
+}
+
+makefile() { # STEP TARGET SOURCES...: with the target that grades
+    number=$1 target=$2
+    shift 2
+    library=
+    [ $# -eq 0 ] || ! grep -q '"common/' "$@" || library=1
+    sanitizer=$(steps field "$number" sanitizer)
+    cat <<END
+# Lab $number, see README.md. This file is yours, too.
+
+# Where the course is.
+COURSE   ?= $PWD
+STEP     := $number
+GRADE    := $target
+LIBRARY  := ${library:+build/libcommon.a}
+LIBS     := ${library:+${LIBRARIES:-}}
+SANITIZE := ${sanitizer:+-fsanitize=$sanitizer -fno-omit-frame-pointer}
+END
+    cat <<'END'
+CFLAGS   ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+SOURCES  := $(wildcard *.c)
+THERE     = @$(MAKE) --no-print-directory -C '$(COURSE)'
+
+server: $(SOURCES) $(wildcard *.h)
+	$(if $(LIBRARY),$(THERE) $(LIBRARY))
+	$(if $(SOURCES),$(CC) -std=c11 -D_GNU_SOURCE $(LIBRARY:%=-I. -I'$(COURSE)') $(WARNINGS) $(CFLAGS) \
+	    $(SANITIZE) -pthread -o $@ $(SOURCES) $(LIBRARY:%='$(COURSE)/%') $(LIBS))
+
+.PHONY: test hint solution
+test: server
+	$(THERE) $(GRADE) STEP=$(STEP) SERVER='$(CURDIR)/server'
+hint solution:
+	$(THERE) $@ STEP=$(STEP) HINTS='$(CURDIR)/.hints'
+END
+}
+
+workflow() {
+    cat <<END
+# Grades each push. COURSE is the address that you cloned the course from.
+name: grade
+
+on: [push]
+
+permissions:
+  contents: read
+
+jobs:
+  grade:
+    runs-on: ubuntu-latest
+    timeout-minutes: 10
+    env:
+      COURSE: $(address)
+    steps:
+      - uses: actions/checkout@v4
+      - run: sudo apt-get -q update && sudo apt-get -q install -y gcc make pkg-config libcriterion-dev
+      - run: git clone -q --depth 1 "\$COURSE" "\$RUNNER_TEMP/course"
+      - run: make test COURSE="\$RUNNER_TEMP/course"
+END
+}
+
+# Makes a folder with sources, which are those of a step if one is named.
+begin() { # FOLDER STEP
+    case $1 in
+    *[[:space:]]*) fail "DIR=$1: expected a folder without a space in its path" ;;
+    esac
+    [ ! -e "$1" ] || [ -z "$(ls -A "$1" 2>/dev/null || echo file)" ] ||
+        fail "$1 is there already; expected a new folder. To begin anew: rm -r $1"
+    mkdir -p "$1/.github/workflows" && workflow >"$1/.github/workflows/grade.yml" &&
+        printf '/server\n/.hints\n' >"$1/.gitignore" || exit 2
+    [ -n "$2" ] || return 0
+    name=$(steps name "$2")
+    for file in $(steps sources "$2"); do
+        sed "s|\"$name: |\"server: |; s|^\\(#define [A-Z]*_NAME \\)\"$name\"|\\1\"server\"|" \
+            "$file" >"$1/${file##*/}" || exit 2
+    done
+}
+
+warn_of_clean() { # FOLDER
+    case $1 in
+    build/*) echo 'lab: make clean would remove it; name a folder with DIR= to keep your work elsewhere' ;;
+    esac
+}
+
+lay_out() { # STEP FOLDER
+    old=$(steps before "$1")
+    begin "$2" "$old"
+    # shellcheck disable=SC2046 # names of sources have no spaces
+    makefile "$1" test-step $([ -z "$old" ] || steps sources "$old") >"$2/Makefile" &&
+        readme "$1" "$old" >"$2/README.md" || exit 2
+    echo "lab: $2 is there, ${old:+with step $old }for you to write step $1; its README.md says how"
+    warn_of_clean "$2"
+}
+
+# The exercise is a paragraph of the page.
+exercise() { # STEP FOLDER
+    page=$(steps folder "$1")/README.md
+    grep -q '^\*\*Exercise\.\*\*' "$page" || fail "there is no exercise on $page"
+    [ -e "${page%README.md}exercise.patch" ] || fail "the exercise on $page has no tests"
+    begin "$2" "$1"
+    target=test-exercise
+    grep -q "^Test(exercise$(echo "$1" | tr . _)," tests/steps/*.c || target=test-step
+    # shellcheck disable=SC2046 # names of sources have no spaces
+    makefile "$1" $target $(steps sources "$1") >"$2/Makefile" || exit 2
+    {
+        printf '# Exercise of step %s\n\n' "$1"
+        awk '/^\*\*Exercise\.\*\*/ { on = 1; sub(/^[^ ]* /, "") } /^$/ { on = 0 } on' "$page"
+        printf '\n`make` builds `server` from all C files here, and `make test` grades it.\n'
+        printf 'Our solution is `%sexercise.patch` in the course.\n' "${page%README.md}"
+    } >"$2/README.md"
+    echo "lab: $2 is there, with step $1; its README.md says what to make of it"
+    warn_of_clean "$2"
+}
+
+hint() { # STEP FILE
+    file=$(steps folder "$1")/lab.md
+    [ -e "$file" ] || fail "step $1 has no hints; steps of stages 1 and 2 have"
+    given=$(cat "$2" 2>/dev/null || echo 0)
+    next=$((given + 1))
+    if [ "$next" -gt 3 ]; then
+        for each in 1 2 3; do
+            printf '%s. ' "$each"
+            part "$file" "Hint $each"
+        done
+        echo "That was the last hint; make solution STEP=$1 shows the step."
+        return
+    fi
+    mkdir -p "$(dirname "$2")" && echo "$next" >"$2" || exit 2
+    echo "Hint $next of 3 for step $1:"
+    echo
+    part "$file" "Hint $next"
+}
+
+solution() { # STEP
+    echo "The solution is $(steps folder "$1"):"
+    steps sources "$1" | sed 's/^/    /'
+    old=$(steps before "$1")
+    [ -z "$old" ] || steps diff "$old" "$1"
+}
+
+command=$1
+shift
+case $command in
+lay-out) lay_out "$@" ;;
+exercise | hint | solution) "$command" "$@" ;;
+*) fail "no such command: $command" ;;
+esac

@@ -1,19 +1,22 @@
 #!/bin/sh
-# Looks for mistakes with the tools that are there, and says in one line which are not.
+# Looks for mistakes with the tools that are there, and says of the others that they are skipped.
 #
 #   usage: LANGUAGE='-std=...' tests/lint.sh SOURCE.c...       (`make lint` calls this)
 #
-#   clang       that each lock is held where the attributes of common/lock.h ask for it; the newest
-#               clang there is, because only from 22 on does it check the fields too (for a lock in
-#               a struct of its own it cannot say in C whose it is; that it is held has to do)
+#   clang       that each lock is held where the attributes of common/base/lock.h ask for it, and none
+#               is held where an application is called. Takes the newest clang, because only 22 and
+#               later check fields and NO_LOCK_HELD. (In C it cannot say whose lock a field's is, so
+#               any object's lock of that name will do.) tests/lint_mistakes.c shows that it works.
 #   clang-tidy  what .clang-tidy lists
 #   cppcheck    a second opinion
+#   rooms       each room of common/ uses only those above it (tests/rooms.sh)
+#   lesson      how much of each stage is its lesson, and that its list is true (tests/lesson.sh)
 #   and the scripts are read by shellcheck
 #
 # The tests are left out: Criterion's macros are more than these tools can follow.
 set -u
 
-failed=0 skipped=
+failed=0
 export LANGUAGE
 
 # check NAME TOOL COMMAND FILE...: runs the command, which finds some of the files as "$@", until
@@ -22,7 +25,7 @@ check() {
     name=$1 tool=$2 command=$3
     shift 3
     if ! command -v "$tool" >/dev/null; then
-        skipped="$skipped${skipped:+, }$name"
+        echo "skipped: lint: $tool is not installed"
         return
     fi
     echo "lint: $name ($("$tool" --version | sed -n 's/.*ersion:* \([0-9][0-9.]*\).*/\1/p;s/^Cppcheck //p' | head -1))"
@@ -38,6 +41,11 @@ newest_clang() {
     command -v "clang-$version" || echo clang
 }
 
+# The version that a clang gives itself.
+major() {
+    echo __clang_major__ | "$1" -E -P - 2>/dev/null || echo 0
+}
+
 scripts() {
     find .ci/run docs tests -name run -o -name '*.sh'
 }
@@ -47,6 +55,13 @@ scripts() {
 {
     check 'thread safety' "$(newest_clang)" \
         '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Wno-thread-safety-precise -Werror "$@"' "$@"
+    if [ "$(major "$(newest_clang)")" -ge 22 ]; then
+        check 'mistakes with locks' "$(newest_clang)" \
+            '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Wno-thread-safety-precise \
+                -Xclang -verify "$@"' tests/lint_mistakes.c
+    else
+        echo 'skipped: lint: clang-22 is not installed'
+    fi
     check clang-tidy clang-tidy '$TOOL --quiet "$@" -- $LANGUAGE 2>/dev/null' "$@"
     check cppcheck cppcheck \
         '$TOOL --quiet --error-exitcode=1 --std=c11 -I. -D__linux__ --inline-suppr \
@@ -54,5 +69,8 @@ scripts() {
     check shellcheck shellcheck '$TOOL "$@"' $(scripts)
 }
 
-[ -z "$skipped" ] || echo "lint: skipped, because it is not installed: $skipped"
+echo 'lint: rooms, and what is lesson'
+tests/rooms.sh || failed=1
+tests/lesson.sh || failed=1
+
 exit "$failed"

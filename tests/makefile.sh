@@ -38,14 +38,17 @@ count() { # PATTERN
 
 # ---- a small project ----------------------------------------------------------------------------
 
-mkdir -p common stage1-first stage2-second tests/support tests/common tests/conformance \
-    tests/stage1 tests/stage2 docs
+mkdir -p common/base stage1-first stage2-second tests/support tests/common tests/conformance \
+    tests/stage1 tests/stage2 tests/bench docs
 cp "$top/Makefile" .
-cp "$top"/tests/*.sh "$top/tests/tsan_arena.c" "$top/tests/valgrind.supp" tests
-cp "$top/docs/stage_diff.sh" docs
+cp "$top"/tests/bench/*.mk tests/bench
+cp "$top"/docs/*.mk docs
+cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
+    "$top/tests/tsan_arena.c" "$top/tests/valgrind.supp" tests
+cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" docs
 
-echo 'int sum(int a, int b);' >common/sum.h
-cat >common/sum.c <<'END'
+echo 'int sum(int a, int b);' >common/base/sum.h
+cat >common/base/sum.c <<'END'
 #include "sum.h"
 
 int sum(int a, int b)
@@ -53,7 +56,7 @@ int sum(int a, int b)
     return a + b;
 }
 END
-echo 'const int alone = 1;' | sed 's/^/extern const int alone;\n/' >common/alone.c
+echo 'const int alone = 1;' | sed 's/^/extern const int alone;\n/' >common/base/alone.c
 for stage in stage1-first stage2-second; do
     number=$(echo $stage | tr -dc 0-9)
     cat >$stage/handler.h <<'END'
@@ -62,7 +65,7 @@ END
     cat >$stage/handler.c <<END
 #include "handler.h"
 
-#include "common/sum.h"
+#include "common/base/sum.h"
 
 int handler_answer(void)
 {
@@ -138,7 +141,7 @@ int help(int a)
 }
 END
 cat >tests/common/sum_test.c <<'END'
-#include "common/sum.h"
+#include "common/base/sum.h"
 
 #include <criterion/criterion.h>
 
@@ -162,6 +165,8 @@ END
 run make SANITIZER=nonsense
 check 'an unknown sanitizer is refused' \
     '[ $status -eq 2 ] && says "SANITIZER=nonsense: not one of address undefined thread"'
+run make CRYPT=maybe
+check 'an unknown CRYPT is refused' '[ $status -eq 2 ] && says "CRYPT=maybe: not one of crypt, none"'
 run make run STAGE=9
 check 'an unknown stage is refused' \
     '[ $status -eq 2 ] && says "STAGE=9: no such stage; there are: 1 2"'
@@ -175,6 +180,13 @@ run make BUILD=/ clean
 check 'the root is no build folder' '[ $status -eq 2 ] && says "BUILD=/: "'
 run make BUILD= clean
 check 'nothing is no build folder' '[ $status -eq 2 ] && says "BUILD=: "'
+run make APP=no/such/count.c
+check 'an application that is not there is refused' \
+    '[ $status -eq 2 ] && says "APP=no/such/count.c: expected the C file of an application"'
+echo 'int shout;' >sh-out.c
+run make APP=sh-out.c
+check 'an application whose name is none in C is refused' \
+    '[ $status -eq 2 ] && says "APP=sh-out.c: expected a name of small letters"'
 run make test-stage1 SERVER=no/such/server
 check 'a server that is not there is refused' \
     '[ $status -eq 2 ] && says "SERVER=no/such/server: no such program"'
@@ -185,13 +197,18 @@ check 'what is refused builds nothing' '[ ! -e build ]'
 # ---- help ---------------------------------------------------------------------------------------
 
 run make help
-help=$out
 check 'help succeeds' '[ $status -eq 0 ]'
-sed -n 's/^\.PHONY: \([a-z-]*\)$/\1/p' Makefile >targets
+check 'help has a dozen lines at most' '[ "$(printf "%s\n" "$out" | wc -l)" -le 12 ]'
+check 'help names help-all' 'says "make help-all"'
+run make help-all
+help=$out
+check 'help-all succeeds' '[ $status -eq 0 ]'
+check 'help-all names what help names' 'says "make run \[STAGE" "$help"'
+sed -n 's/^\.PHONY: \([a-z-]*\)$/\1/p' Makefile tests/*.mk tests/bench/*.mk docs/*.mk >targets
 while read -r target; do
-    check "help names $target" 'says "make $target[ =]" "$help"'
+    check "help-all names $target" 'says "make $target[ =]" "$help"'
 done <targets
-check 'help names the tests of a stage' 'says "make test-stageN" "$help"'
+check 'help-all names the tests of a stage' 'says "make test-stageN" "$help"'
 
 # ---- building -----------------------------------------------------------------------------------
 
@@ -204,7 +221,7 @@ path=$tree/bin:$PATH
 run make -j4
 check 'make builds every stage' \
     '[ $status -eq 0 ] && [ -x build/stage1-first ] && [ -x build/stage2-second ]'
-check 'lines are quiet' 'says "^  CC      common/sum.c$" && ! says Wall'
+check 'lines are quiet' 'says "^  CC      common/base/sum.c$" && ! says Wall'
 run make
 check 'what is built stays built' '[ $status -eq 0 ] && [ -z "$out" ]'
 run make run
@@ -221,17 +238,17 @@ touch stage1-first/handler.h
 run make
 check 'a header rebuilds what includes it and nothing else' \
     'says "CC .*stage1-first/handler.c" && says "CC .*stage1-first/main.c" && [ "$(count " CC ")" -eq 2 ]'
-touch common/sum.h
+touch common/base/sum.h
 run make
 check 'a header of common/ rebuilds what includes it in the stages too' \
-    'says "CC .*common/sum.c" && says "CC .*stage2-second/handler.c" && [ "$(count " CC ")" -eq 3 ]'
-rm common/alone.c
+    'says "CC .*common/base/sum.c" && says "CC .*stage2-second/handler.c" && [ "$(count " CC ")" -eq 3 ]'
+rm common/base/alone.c
 run make
 check 'a source that is gone is gone from the library' \
     '[ $status -eq 0 ] && says "AR .*libcommon.a" && ! ar t build/libcommon.a | grep -q alone'
 
 run make CFLAGS=-O0 V=1
-check 'V=1 shows whole lines' 'says "-Wall .*-c -o build/obj/common/sum.o common/sum.c"'
+check 'V=1 shows whole lines' 'says "-Wall .*-c -o build/obj/common/base/sum.o common/base/sum.c"'
 check 'other flags rebuild everything' '[ "$(count " -c -o ")" -eq 5 ]'
 check 'CFLAGS replaces only what is the user'"'"'s' \
     'says "-std=c11 .*-Wconversion .*-O0" && ! says "-O2"'
@@ -250,11 +267,15 @@ check 'BUILD moves everything' '[ -x elsewhere/undefined/stage1-first ]'
 run make BUILD=elsewhere clean
 check 'clean removes what was built' '[ $status -eq 0 ] && [ ! -e elsewhere ] && [ -e build ]'
 
-cp common/sum.c kept
-echo 'static int unused;' >>common/sum.c
+cp common/base/sum.c kept
+echo 'static int unused;' >>common/base/sum.c
 run make
 check 'a warning is an error' '[ $status -ne 0 ] && says unused'
-cp kept common/sum.c
+cp kept common/base/sum.c
+
+run env LC_ALL=tr_TR.UTF-8 make BUILD=elsewhere CC='echo locale $$LC_ALL;:'
+check 'nothing depends on the language of the user' 'says "^locale C$" && ! says tr_TR'
+rm -rf elsewhere
 
 cp -R stage2-second stage3-third
 sed -i.old 's/stage2-second/stage3-third/' stage3-third/main.c
@@ -262,6 +283,77 @@ rm stage3-third/*.old
 run make run
 check 'a new stage needs no edit' 'says "^stage3-third answers 2$"'
 rm -r stage3-third
+
+# ---- steps --------------------------------------------------------------------------------------
+
+# One of its own, one that shares all files but one with it, and a stage.
+small=stage2-second/steps/2.1-small next=stage2-second/steps/2.2-next last=stage2-second/steps/2.3-last
+back=stage2-second/steps/2.4-back renamed=stage2-second/steps/2.5-renamed
+mkdir -p $small $next $last $back $renamed
+printf 'kind: shape\nidea: something small\n' >$small/step
+printf 'kind: shape\nidea: the same, and more\nshares: 2.1\n' >$next/step
+printf 'kind: shape\nidea: the stage itself\nshares: stage2\n' >$last/step
+echo 'int number(void);' >$small/number.h
+printf '#include "number.h"\n\nint number(void)\n{\n    return 1; /* one */\n}\n' >$small/number.c
+sed 's/1;.*/2; \/\/ two/; s/^{/{\n    \/* new *\//' $small/number.c >$next/number.c
+cat >$small/main.c <<'END'
+#include "number.h"
+
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    printf("number %d %s\n", number(), argc > 1 ? argv[1] : "");
+    return 0;
+}
+END
+
+# One that takes a file from the first and the rest from the second, and one with other names.
+printf 'kind: shape\nidea: back again\nbefore: 2.2\nfrom: 2.1 number.c\nshares: 2.2\n' >$back/step
+printf 'kind: shape\nidea: other names\nbefore: 2.2\nshares: 2.2\nomits: number.c number.h\n' >$renamed/step
+echo 'renames: number=figure=figure' >>$renamed/step
+for file in $next/number.c $small/number.h $small/main.c; do
+    sed 's/number/figure/g' "$file" >"$renamed/$(basename "$file" | sed 's/number/figure/')"
+done
+
+rm -rf build
+run make run STEP=2.1 ARGS=one
+check 'a step is built and run' '[ $status -eq 0 ] && says "^number 1 one$"'
+check 'a bare step is built without common/' '! says common && [ ! -e build/libcommon.a ]'
+run make run STEP=2.2
+check 'a step shares files with the one it names' '[ $status -eq 0 ] && says "^number 2 $"'
+run make run STEP=2.3
+check 'a step may be a stage' '[ $status -eq 0 ] && says "^stage2-second answers 2$"'
+run make run STEP=2.9
+check 'an unknown step is refused, with a list of those there are' \
+    '[ $status -eq 2 ] &&
+        says "STEP=2.9: no such step; there are: 2.1 small, 2.2 next, 2.3 last, 2.4 back, 2.5 renamed"'
+run make run STEP=2.4
+check 'a step may take a file from another one than the rest' '[ $status -eq 0 ] && says "^number 1 $"'
+run make run STEP=2.5
+check 'a step may leave out files of those it shares' '[ $status -eq 0 ] && says "^figure 2 $"'
+check 'and does not have them' '[ ! -e build/steps/2.5/number.c ] && [ -e build/steps/2.5/figure.c ]'
+run make diff FROM=2.9 TO=2
+check 'an unknown step is nothing to compare with' '[ $status -eq 2 ] && says "FROM=2.9: no such step"'
+run make diff FROM=2.1 TO=2.2
+check 'steps can be compared, shared files too' \
+    '[ $status -eq 0 ] && says "^  changed *number.c *+2 -1$" && says "^  unchanged *main.c$"'
+run make diff FROM=1 TO=2.1
+check 'a stage can be compared with a step' \
+    '[ $status -eq 0 ] && says "^stage1-first -> step2.1$" && says "^  added *number.c"'
+run make steps
+check 'steps have their new lines counted, without comments' \
+    '[ $status -eq 0 ] && says "^2.1 *small *13 *shape *something small$" &&
+        says "^2.2 *next *1 *shape"'
+check 'a line in which only a name is new does not count' 'says "^2.5 *renamed *0 *shape"'
+check 'and those of common/ of the first that links it' 'says "^2.3 *last *25 + 6 *shape"'
+sed -i.old 's/printf/print/' $small/main.c
+run make run STEP=2.1
+check 'what the compiler complains of is named' '[ $status -ne 0 ] && says "main.c"'
+mv $small/main.c.old $small/main.c
+run make diff FROM=1 TO=2
+check 'the diff of two stages leaves their steps out' '! says steps && ! says number'
+rm -r stage2-second/steps
 
 # ---- the diff of two stages ---------------------------------------------------------------------
 
@@ -278,6 +370,66 @@ mv stage2-second/main.c stage2-second/start.c
 run docs/stage_diff.sh stage1-first stage2-second
 check 'diff finds a file that only changed its name' 'says "^  renamed *main.c -> start.c"'
 mv stage2-second/start.c stage2-second/main.c
+check 'without a rename no name is mapped' '! says mapped'
+
+# The names of the later stage, but for the last line of each.
+cat >stage1-first/pump.c <<'END'
+/* Who pumps, pump.h says: a pump is given by pump_new(), struct pump holds it. */
+#include "pump.h"
+#define PUMP_H
+int pump_new(struct pump *pump, struct input_pump *input, int pumps)
+{
+    return pump->key; /* pump */
+}
+int one;
+END
+cat >stage2-second/well_rope.c <<'END'
+/* Who pumps, well_rope.h says: a pump is given by well_rope_new(), struct well_rope holds it. */
+#include "well_rope.h"
+#define WELL_ROPE_H
+int well_rope_new(struct well_rope *rope, struct input_pump *input, int pumps)
+{
+    return rope->key; /* pump */
+}
+int two;
+END
+sum=$(cat stage1-first/*.c | cksum)
+echo '2 pump well_rope rope' >docs/renames
+run docs/stage_diff.sh stage1-first stage2-second
+check 'diff says which names it maps' \
+    'says "^Names in stage1-first are mapped first: pump to well_rope .variables: rope.\.$"'
+check 'diff counts no line in which nothing but such a name has changed' \
+    'says "^  renamed *pump.c -> well_rope.c *+1 -1$" && says "^-int one;$" && says "^+int two;$"'
+check 'diff maps a copy' '[ "$(cat stage1-first/*.c | cksum)" = "$sum" ]'
+run docs/stage_diff.sh stage2-second stage1-first
+check 'diff maps no name on the way back' '[ $status -eq 0 ] && ! says mapped'
+echo '3 pump well_rope rope' >docs/renames
+run docs/stage_diff.sh stage1-first stage2-second
+check 'diff maps no name of a later stage' '[ $status -eq 0 ] && ! says mapped'
+rm stage1-first/pump.c stage2-second/well_rope.c
+
+# ---- the site, while somebody reads it -----------------------------------------------------------
+
+mkdir -p old/part new/part new/more
+echo same | tee old/same >new/same
+echo same | tee old/part/same >new/part/same
+echo first >old/changed
+echo second >new/changed
+echo gone >old/part/gone
+echo fresh >new/more/fresh
+touch -d '2001-01-01 00:00:00' old/same
+before=$(stat -c '%i' old) time=$(stat -c '%Y' old/same)
+exec 3<old/changed
+run docs/put_in_place.sh new old
+reader=$(cat <&3)
+exec 3<&-
+check 'a folder that a server has open stays the same one' \
+    '[ $status -eq 0 ] && [ "$(stat -c %i old)" = "$before" ]'
+check 'its files are the new ones' '[ "$(cat old/changed)" = second ] && [ "$(cat old/more/fresh)" = fresh ]'
+check 'one that is being read can be read to its end' '[ "$reader" = first ]'
+check 'one of the same content keeps its time' '[ "$(stat -c %Y old/same)" = "$time" ]'
+check 'one that is not among the new ones goes' '[ ! -e old/part/gone ] && [ -e old/part/same ]'
+rm -r old new
 
 # ---- what is missing ----------------------------------------------------------------------------
 
@@ -287,11 +439,16 @@ printf '#!/bin/sh\nexit 1\n' >bin/sudo
 printf '#!/bin/sh\ntouch "%s/installed"\n' "$tree" >bin/apt-get
 chmod +x bin/id bin/sudo bin/apt-get
 run make test
-check 'without Criterion and rights, test says what to install' \
-    '[ $status -ne 0 ] && says "apt-get install libcriterion-dev pkg-config" && [ ! -e installed ]'
+check 'without Criterion and rights, test says what to install before it builds a test' \
+    '[ $status -ne 0 ] && says "apt-get install libcriterion-dev pkg-config" && [ ! -e installed ] &&
+     ! says "CC .*tests/"'
 printf '#!/bin/sh\necho 0\n' >bin/id
 run tests/need.sh 'A thing' '[ -e "$HOME/installed" ]' some-package
 check 'root installs what is missing' '[ $status -eq 0 ] && [ -e installed ]'
+printf '#!/bin/sh\necho 1000\n' >bin/id
+run tests/need.sh one false one-package -- there true no-package -- two false two-package another
+check 'all that is missing is told in one line, and nothing else' '[ $status -ne 0 ] &&
+    says "missing: one, two\. .*apt-get install one-package two-package another$" && [ "$(count .)" -eq 1 ]'
 path=
 
 # ---- the scripts that run tests -----------------------------------------------------------------
@@ -316,9 +473,13 @@ check 'a bad exit status is a failure' '[ $status -eq 1 ] && [ "$(last)" = "3 pa
 run tests/run.sh "a=$(synthesis 0 0 0)" "b=$(synthesis 1 1 0)"
 check 'a suite without tests is a failure' \
     '[ $status -eq 1 ] && [ "$(last)" = "1 passed, 1 failed" ]'
-run tests/run.sh 'a=echo 0 passed, 0 failed, 1 skipped' 'b=echo 2 passed, 0 failed'
-check 'a suite may skip all of its tests' \
-    '[ $status -eq 0 ] && says "^   a  .*, 1 skipped$" && [ "$(last)" = "2 passed, 0 failed" ]'
+run tests/run.sh 'a=echo skipped: a/one: no tool; echo 0 passed, 0 failed, 1 skipped' \
+    'b=echo 2 passed, 0 failed'
+check 'a suite may skip all of its tests' '[ $status -eq 0 ] && says "^   a  .*, 1 skipped$" &&
+    says "^      skipped: a/one: no tool$" && [ "$(last)" = "2 passed, 0 failed, 1 skipped" ]'
+run tests/run.sh "a=$(synthesis 3 3 0); echo skipped: a/one: no tool; echo skipped: a/two: no tool"
+check 'a suite without a closing line has its skipped tests counted' \
+    '[ $status -eq 0 ] && [ "$(last)" = "3 passed, 0 failed, 2 skipped" ]'
 run tests/run.sh
 check 'no suite is a failure' '[ $status -eq 1 ] && [ "$(last)" = "0 passed, 1 failed" ]'
 
@@ -326,6 +487,51 @@ run tests/gate.sh sh -c "$(synthesis 1 1 0)"
 check 'the gate lets a good run pass' '[ $status -eq 0 ]'
 run tests/gate.sh sh -c "$(synthesis 0 0 0)"
 check 'the gate wants a test to run' '[ $status -eq 97 ] && says "no test ran"'
+run tests/gate.sh sh -c 'echo "Could not read the maps of the process"; exit 1'
+check 'the gate says what keeps Criterion from starting a test' \
+    '[ $status -eq 1 ] && says "gate: Criterion started no test; is /proc mounted?"'
+# What Criterion writes of tests that are expected to fail: red_a does, by the assertion that stands
+# for the fault, red_b by another one, red_c by a crash, red_d by waiting; red_e is skipped.
+not_ok() { # TEST MESSAGE
+    printf 'echo "not ok - s::%s  (0.01s)"; echo "      Assertion failed: %s"; ' "$1" "$2"
+}
+with_tap() { # WHAT IT WRITES, THEN ITS SYNTHESIS AND STATUS
+    printf '{ %s } >${0#--tap=}; %s' "$1" "$2"
+}
+red_a="$(not_ok red_a 'red: as slow as before')"
+run tests/gate.sh sh -c "$(with_tap "$red_a" "$(synthesis 2 1 1); exit 1")"
+check 'a test that is expected to fail may fail' \
+    '[ $status -eq 0 ] && says "^expected to fail: s/red_a: as slow as before$"'
+run tests/gate.sh sh -c "$(with_tap "$red_a $(not_ok b 'red: not marked')" "$(synthesis 2 0 2); exit 1")"
+check 'another failure beside it is one' '[ $status -eq 1 ] && ! says "fail: s/b"'
+run tests/gate.sh sh -c "$(with_tap "$(not_ok red_b 'it did not start')" "$(synthesis 1 0 1); exit 1")"
+check 'it has to fail by the assertion that shows the fault' '[ $status -eq 1 ] && ! says "^expected"'
+for how in 'red_c unexpected signal after x.c:1' 'red_d timed out (1.0s)'; do
+    run tests/gate.sh sh -c \
+        "$(with_tap "echo 'not ok - s::$how';" "$(synthesis 1 0 1); exit 1")"
+    check "it must not fail in another way: $how" '[ $status -eq 1 ] && ! says "^expected"'
+done
+run tests/gate.sh sh -c "$(with_tap 'echo "ok - s::red_a  (0.00s)";' "$(synthesis 1 1 0)")"
+check 'a test that is expected to fail must not pass' \
+    '[ $status -eq 95 ] && says "s/red_a passes .*: take the mark off"'
+run tests/gate.sh sh -c "$(with_tap 'echo "ok - s::red_e  # SKIP no tool";' "$(synthesis 0 0 0)")"
+check 'it may be skipped' '[ $status -eq 0 ] && ! says "take the mark off"'
+run tests/gate.sh sh -c \
+    "$(with_tap "$red_a" "$(synthesis 1 0 1); p=\${ASAN_OPTIONS#log_path=}; echo leak >\${p%%:*}.1; exit 1")"
+check 'a sanitizer'"'"'s report beside it is a failure' '[ $status -eq 98 ]'
+run tests/run.sh "a=$(synthesis 3 2 1); echo expected to fail: s/red_a: as before" "b=$(synthesis 1 1 0)"
+check 'what is expected to fail is no failure, and is told' '[ $status -eq 0 ] &&
+    says "^      expected to fail: s/red_a: as before$" && [ "$(last)" = "3 passed, 0 failed" ]'
+run tests/run.sh "a=$(synthesis 3 3 0); exit 95"
+check 'a suite in which such a test passes has failed' '[ $status -eq 1 ] && [ "$(last)" = "3 passed, 1 failed" ]'
+
+# What Criterion writes of a test that was skipped, and of one that was not asked for.
+tap='echo "ok - s::one  # SKIP curl is not installed" >${0#--tap=};
+    echo "ok - s::two  # SKIP test was skipped" >>${0#--tap=};
+    echo "ok - s::two  # SKIP for \`make soak\`" >>${0#--tap=}'
+run tests/gate.sh sh -c "$(synthesis 0 0 0); $tap"
+check 'the gate names what is skipped, and not what another command is for' \
+    '[ $status -eq 0 ] && says "^skipped: s/one: curl is not installed$" && ! says two'
 run tests/gate.sh sh -c "$(synthesis 1 1 0); exit 3"
 check 'the gate hands the status on' '[ $status -eq 3 ]'
 run tests/gate.sh sh -c "$(synthesis 1 1 0); echo '[ERR ] something'"
@@ -334,6 +540,75 @@ run env BUDGET=1 tests/gate.sh sh -c "$(synthesis 1 1 0); exec sleep 9"
 check 'the gate ends what takes too long' '[ $status -eq 124 ] && says "stopped after 1 seconds"'
 run tests/gate.sh sh -c "$(synthesis 1 1 0); p=\${ASAN_OPTIONS#log_path=}; echo leak >\${p%%:*}.1"
 check 'the gate finds a sanitizer'"'"'s report' '[ $status -eq 98 ] && says leak'
+
+# ---- somebody's own application -----------------------------------------------------------------
+
+# On the real sources, with what is built of them already.
+mkdir real real/docs real/tests real/build real/build/obj mine other
+cp -a "$top/Makefile" "$top/common" "$top"/stage[1-5]-* real
+cp -a "$top"/tests/*.sh "$top"/tests/*.mk real/tests
+cp -a "$top"/docs/*.mk real/docs
+mkdir real/tests/bench
+cp -a "$top"/tests/bench/*.mk real/tests/bench
+for built in flags applications.c obj/applications.o obj/applications.d obj/common \
+    obj/stage2-single-reactor obj/stage4-framework; do
+    [ ! -e "$top/build/$built" ] || cp -a "$top/build/$built" "real/build/$built"
+done
+cp "$top/docs/examples/count.c" mine
+
+# Builds two of the stages.
+build() { # [APP=FILE]
+    run make -C real -j2 "$@" build/stage2-single-reactor build/stage4-framework
+}
+
+# What both stages answer to a line.
+ask() {
+    for stage in stage2-single-reactor stage4-framework; do
+        mkfifo said
+        timeout 20 "real/build/$stage" --app count --port 0 >said &
+        exec 3<said
+        read -r line <&3
+        printf 'hello\n' | timeout 10 nc -N 127.0.0.1 "${line##*:}"
+        kill $!
+        wait $! 2>/dev/null # timeout may die of the signal itself, and a shell prints that
+        exec 3<&-
+        rm said
+    done
+}
+
+build APP="$tree/mine/count.c"
+check 'an application from another folder is built into the stages' \
+    '[ $status -eq 0 ] && says "CC .*mine/count.c$"'
+check 'it has twenty lines at most' '[ "$(wc -l <mine/count.c)" -le 20 ]'
+out=$(ask 2>&1)
+check 'both stages serve it' '[ "$out" = "$(printf "6 bytes\n6 bytes")" ]'
+run real/build/stage2-single-reactor --help
+check '--help names it behind those that the stage has' \
+    'says "--app NAME .*what to serve: echo, http, pop3, count \[echo\]$"'
+run real/build/stage4-framework --app nonsense
+check 'the error for another name names it too' \
+    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, count, got .nonsense.$"'
+build APP=../mine/count.c
+check 'the same application is not built again' '[ $status -eq 0 ] && ! says " CC \| LINK "'
+sed 's/ bytes/ octets/' mine/count.c >other/count.c
+touch -r Makefile other/count.c
+build APP=../other/count.c
+build APP=../mine/count.c
+build APP=../other/count.c
+out=$(ask 2>&1)
+check 'of two files of one name it is the one that was asked for' \
+    '[ "$out" = "$(printf "6 octets\n6 octets")" ]'
+rm -r other
+build
+check 'without APP the servers are linked without it' \
+    '[ $status -eq 0 ] && [ "$(count " LINK ")" -eq 2 ]'
+run real/build/stage4-framework --app count
+check 'and do not know it any more' \
+    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, got .count.$"'
+cp mine/count.c mine/echo.c
+build APP=../mine/echo.c
+check 'a name that is taken is refused' \
+    '[ $status -eq 2 ] && says "there is an application echo already"'
 
 # ---- with Criterion, where it is ----------------------------------------------------------------
 
@@ -348,11 +623,61 @@ if pkg-config --exists criterion 2>/dev/null; then
     run make test-common test-stage2
     check 'the tests of common/ and of a stage run' \
         '[ $status -eq 0 ] && says "^1 passed, 0 failed$" && says "^2 passed, 0 failed$"'
+    cp tests/common/sum_test.c kept
+    printf 'Test(sum, red_%s)\n{\n    cr_assert_eq(sum(1, 2), %d, "red: sums are too small");\n}\n' \
+        one 4 >>tests/common/sum_test.c
+    run make test-common
+    check 'a test of a known fault is expected to fail' '[ $status -eq 0 ] &&
+        says "^      expected to fail: sum/red_one: sums are too small$" && [ "$(last)" = "1 passed, 0 failed" ]'
+    sed -i.old 's/, 4, "red/, 3, "red/' tests/common/sum_test.c
+    run make test-common
+    check 'and to lose its mark when the fault is mended' '[ $status -ne 0 ] &&
+        says "sum/red_one passes .*: take the mark off" && says "^2 passed, 1 failed$"'
+    cp kept tests/common/sum_test.c
     run make BUILD=points V=1 all test-build
     check 'the tests of a stage have test points, and servers have none' \
         '[ "$(count "TEST_POINTS.* stage2-second/handler.c$")" -eq 1 ] &&
          [ "$(count " stage2-second/handler.c$")" -eq 2 ] &&
          says " points/libcommon-points.a " && ! says "TEST_POINTS.*/main.c"'
+    # ---- planted faults: one that a test notices, one that none does, one that changes nothing
+    cp common/base/sum.c kept
+    cat >>common/base/sum.c <<'END'
+
+int untested(int a)
+{
+    return a < 7;
+}
+END
+    cp common/base/sum.c planted_in
+    sed -i.old 's/^int sum.*/&\nint untested(int a);/' common/base/sum.h
+    cat >faults <<'END'
+- common/base/sum.c:5: `return a + b;` became `return a - b;`
+- common/base/sum.c:10: `return a < 7;` became `return a <= 7;`
+- common/base/sum.c:5: `return a + b;` became `return (a + b);`
+- common/base/sum.c:5: `return a + b;` became `return a + c;`
+END
+    run make test-planted PLANT=faults
+    check 'what no test notices is listed, and nothing else' \
+        '[ $status -eq 0 ] && [ "$(count "^- ")" -eq 1 ] &&
+         says "^- common/base/sum.c:10: .return a < 7;. became .return a <= 7;.$"'
+    check 'planted faults are summed up' \
+        '[ "$(last)" = "2 faults planted, 1 noticed, 1 not noticed; 2 left out that do not compile or change nothing" ]'
+    check 'what is noticed is kept with the test that noticed it' \
+        'grep -q "^- common/base/sum.c:5: .*: common: sum::adds$" build/planted/noticed.txt'
+    check 'faults are planted in a copy' 'cmp -s common/base/sum.c planted_in'
+    run make test-planted N=3 SEED=5
+    first=$out
+    check 'as many faults are planted as were asked for' '[ $status -eq 0 ] && says "^3 faults planted, "'
+    run make test-planted N=3 SEED=5
+    check 'the same seed plants the same faults' '[ "$out" = "$first" ]'
+    sed -i.old 's/return a + b/return a - b/' common/base/sum.c
+    run make test-planted N=1
+    check 'no fault is planted where a test fails without one' \
+        '[ $status -ne 0 ] && says "common fails before a fault is planted: sum::adds$"'
+    mv kept common/base/sum.c
+    mv common/base/sum.h.old common/base/sum.h
+    rm -f common/base/*.old
+
     # Under the sanitizer both leave quietly with the memory they hold.
     cat >tests/support/leak.c <<'END'
 #include "support/leak.h"
@@ -372,10 +697,10 @@ END
         tests/common/sum_test.c
     run make test-common SANITIZER=address
     check 'a leak in a test fails the run' '[ $status -ne 0 ] && says "^1 passed, 1 failed$"'
-    mv tests/support/leak.c tests/support/leak.h common
-    sed -i.old 's/^#include "handler.h"/&\n#include "common\/leak.h"/; s/^    return 0/    leak();\n&/' \
+    mv tests/support/leak.c tests/support/leak.h common/base
+    sed -i.old 's/^#include "handler.h"/&\n#include "common\/base\/leak.h"/; s/^    return 0/    leak();\n&/' \
         stage1-first/main.c
-    sed -i.old 's/support/common/' common/leak.c
+    sed -i.old 's/support/common\/base/' common/base/leak.c
     mv tests/common/sum_test.c.old tests/common/sum_test.c
     run make test-stage1 SANITIZER=address
     check 'a leak in a server fails the run' '[ $status -ne 0 ] && says LeakSanitizer'

@@ -16,7 +16,7 @@ CC=${CC:-cc}
 MEGABYTES=900 # that a search may take
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then # spin calls gcc
-    echo 'model: spin is not installed; on Debian and Ubuntu: apt-get install spin gcc'
+    echo 'skipped: model: spin is not installed; on Debian and Ubuntu: apt-get install spin gcc'
     echo '0 passed, 0 failed, 1 skipped'
     exit 0
 fi
@@ -34,6 +34,7 @@ safe() {
     cat <<'END'
 one connection, changed and ended by others|CONNECTIONS=1 UNREGISTER=1 MESSAGES=1 LAG=1
 one connection, output from others|CONNECTIONS=1 OUTPUT=1 BREAKS=1 ENDS=0
+one connection, the result of a task|CONNECTIONS=1 WORKERS=1 UNREGISTER=1 TASK=1
 one connection, others hold a lock meanwhile|CONNECTIONS=1 USER_LIST
 two connections, changed by others|WORKERS=1
 two connections, two workers|APPLICATION=0
@@ -49,7 +50,7 @@ three connections|CONNECTIONS=3 WORKERS=1 APPLICATION=0
 END
 }
 
-# PROPERTY|NAME|SETTINGS: what comes true in the end, whatever else goes on for ever.
+# PROPERTY|NAME|SETTINGS: what comes true in the end, whatever else goes on forever.
 sooner_or_later() {
     cat <<'END'
 answered|every registration is answered|WORKERS=1 APPLICATION=0 RESTLESS=1
@@ -67,6 +68,7 @@ NOGUARD|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 WAKEUP_ONLY|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 WAKEFIRST|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 GUARD_WITHOUT_WAKEUP|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
+NO_BARRIER|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 READERS_FIRST|acceptance cycle|processed|CONNECTIONS=1 WORKERS=1 APPLICATION=0 STREAM=1 RESTLESS=1
 NO_SELECTOR_LOCK|selector_lock|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 LOST_WAKEUP|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
@@ -79,6 +81,9 @@ NEXT_READ_LATE|is_answered|deep|WORKERS=1 EVENTS=0 ENDS=0
 QUEUED_CLEARED_LATE|is_heard|short|CONNECTIONS=1 ENDS=0
 WATCHING_LATE|is_heard|deep|CONNECTIONS=1 WORKERS=1 OUTPUT=1 ENDS=0
 BROKEN_UNTOLD|is_heard|short|CONNECTIONS=1 WORKERS=1 OUTPUT=1 BREAKS=1 ENDS=0
+POST_UNANNOUNCED|is_heard|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0 EVENTS=0 TASK=1
+POST_OUTSIDE_LOCK|is_heard|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0 EVENTS=0 TASK=1
+POSTS_LEFT_OPEN|is_back|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0 TASK=1
 DIE_AFTER_ENQUEUE|.over)|short|CONNECTIONS=1
 RUNNING_CLEARED_EARLY|.runners==1|short|CONNECTIONS=1 ENDS=0
 RESUME_RUNNING|.running)|short|CONNECTIONS=1 ENDS=0
@@ -152,7 +157,7 @@ END
     # Who does what; then what failed, or who is not where a thread may be in the end.
     # shellcheck disable=SC2046,SC2086
     spin $(define "$name" $settings) -t model.pml | sed 's/^ *//' | uniq | awk '
-        /START OF CYCLE/ { print "and from here on for ever:" }
+        /START OF CYCLE/ { print "and from here on forever:" }
         /^(dispatcher|[a-z]+_[0-9]): / { print }
         /text of failed assertion/ { sub(/.*text of /, ""); print; exit }
         /^[0-9]+:[ \t]*proc / && !/valid end state|:init|_spin_nvr/ {
@@ -174,7 +179,7 @@ fi
 vain() {
     awk '/^unreached in/ { thread = $4 }
          thread == "acceptor" && /finds the selector asleep/ { next }
-         thread ~ /^(dispatcher|worker|acceptor|application)$/ && /state [0-9]/ && !/"-end-"/ {
+         thread ~ /^(dispatcher|worker|acceptor|application|helper)$/ && /state [0-9]/ && !/"-end-"/ {
              print "never taken in " thread ":" $0
          }' log
 }
@@ -235,7 +240,7 @@ sed -n 's/^inline \([a-z_]*\).*/\1/p; s/^#define \([a-z_]*\)(.*/\1/p' \
     selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml |
     sort -u >names
 while read -r name; do
-    grep -q "^[a-z].*[ *]$name(" "$top"/common/*.c "$top"/stage4-framework/*.c ||
+    grep -q "^[a-z].*[ *]$name(" "$top"/common/*/*.c "$top"/stage4-framework/*.c ||
         echo "no function in C is called $name"
 done <names >log
 [ ! -s log ]

@@ -1,16 +1,30 @@
 #!/bin/sh
-# Makes sure that a tool or a library is there, by installing Debian's packages where that is
+# Makes sure that tools or libraries are there, by installing Debian's packages where that is
 # possible without asking: as root, or with a sudo that wants no password.
 #
-#   usage: tests/need.sh NAME CHECK PACKAGE...
+#   usage: tests/need.sh NAME CHECK PACKAGE... [-- NAME CHECK PACKAGE...]...
 #
-# CHECK is a command that succeeds when NAME is there. Exits 1, after saying what to install, when
-# NAME is missing and cannot be installed.
+# CHECK is a command that succeeds when NAME is there. Exits 1, after one line that says what to
+# install for all that is missing, when something is missing and cannot be installed.
 set -u
 
-name=$1 check=$2
-shift 2
-sh -c "$check" >/dev/null 2>&1 && exit 0
+# Sets $names and $packages to what is missing.
+look() {
+    names='' packages=''
+    while [ $# -gt 0 ]; do
+        name=$1 check=$2 its=''
+        shift 2
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do
+            its="$its $1"
+            shift
+        done
+        [ $# -eq 0 ] || shift
+        sh -c "$check" >/dev/null 2>&1 || names="$names${names:+, }$name" packages="$packages$its"
+    done
+    [ -n "$names" ]
+}
+
+look "$@" || exit 0
 
 if [ "$(id -u)" -eq 0 ]; then
     as_root=
@@ -21,14 +35,15 @@ else
 fi
 
 if [ "$as_root" != none ] && command -v apt-get >/dev/null; then
-    echo "$name is missing, installing: $*"
+    echo "missing: $names; installing:$packages"
     install() {
+        # shellcheck disable=SC2086 # several words
         $as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get -qq install -y --no-install-recommends "$@" </dev/null >/dev/null
+            apt-get -qq install -y --no-install-recommends $packages </dev/null >/dev/null
     }
     # A machine that never fetched the lists of packages knows none of them.
-    install "$@" 2>/dev/null || { $as_root apt-get -qq update </dev/null && install "$@"; }
-    sh -c "$check" >/dev/null 2>&1 && exit 0
+    install 2>/dev/null || { $as_root apt-get -qq update </dev/null && install; }
+    look "$@" || exit 0
 fi
-echo "$name is missing. Install it and try again; on Debian and Ubuntu: apt-get install $*" >&2
+echo "missing: $names. Install what is missing and try again; on Debian and Ubuntu: apt-get install$packages" >&2
 exit 1

@@ -5,10 +5,12 @@
 #
 # The suites do not share the machine with each other, because some of their tests measure time. A
 # suite is counted by Criterion's "Synthesis" lines or, where it prints one, by its own closing
-# line "N passed, N failed", with ", N skipped" behind it if it had to leave something out. One that
-# ends badly has failed at least once, and so has one that neither counts nor skips any test. The
-# last line printed is the sum, without what was skipped; the exit status is 0 only if nothing
-# failed.
+# line "N passed, N failed", with ", N skipped" behind it if it had to leave something out. Each test
+# that is skipped has a line "skipped: TEST: REASON" (tests/gate.sh prints it for Criterion), which is
+# repeated in the summary. So is "expected to fail: TEST: REASON", whose test counts neither as passed nor
+# as failed. A suite that ends badly has failed at least once, and so has one that
+# neither counts nor skips any test. The last line printed is the sum, "N passed, N failed", and
+# ", N skipped" if anything was; the exit status is 0 only if nothing failed.
 set -u
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/run.XXXXXX") || exit 2
@@ -19,7 +21,9 @@ trap 'exit 130' INT TERM
 count() {
     awk '/Synthesis: Tested: / { gsub(/[^0-9]+/, " "); passed += $2; failed += $3 }
          /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ { closing = $1 " " $3 " " $5 + 0 }
-         END { print closing ? closing : passed + 0 " " failed + 0 " 0" }' "$1"
+         /^skipped: / { skipped++ }
+         /^expected to fail: / { failed-- }
+         END { print closing ? closing : passed + 0 " " failed + 0 " " skipped + 0 }' "$1"
 }
 
 # Prints the names of what failed, as far as the output of a suite tells them.
@@ -48,6 +52,7 @@ END
     printf '   %-22s %4d passed, %d failed, %d s%s\n' "$name" "$passed" "$failed" \
         $(($(date +%s) - started)) "$note" >>"$work/summary"
     [ "$failed" -eq 0 ] || blame "$work/output" >>"$work/summary"
+    sed -n 's/^skipped: /      &/p; s/^expected to fail: /      &/p' "$work/output" >>"$work/summary"
     all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
     all_skipped=$((all_skipped + skipped))
 done
@@ -58,5 +63,7 @@ if [ $((all_passed + all_failed + all_skipped)) -eq 0 ]; then
 fi
 echo '== summary'
 [ ! -e "$work/summary" ] || cat "$work/summary"
-echo "$all_passed passed, $all_failed failed"
+skips=
+[ "$all_skipped" -eq 0 ] || skips=", $all_skipped skipped"
+echo "$all_passed passed, $all_failed failed$skips"
 [ "$all_failed" -eq 0 ]

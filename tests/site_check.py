@@ -9,7 +9,9 @@ On each page
   - the page is no wider than the window, and neither is any text in it,
   - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
   - nothing is left of what Markdown makes bold,
-and the search finds a function by its name. Prints what is wrong, and "N passed, N failed" at the
+  - axe-core finds nothing against it, if AXE names the file axe.min.js,
+and the search finds a function by its name, and play/scheduler.html can be played to the end of each of
+its puzzles, as it is shown and with hints. Prints what is wrong, and "N passed, N failed" at the
 end; "0 passed, 0 failed, 1 skipped" where there is no chromium.
 """
 import base64
@@ -25,7 +27,7 @@ import sys
 import tempfile
 
 DEADLINE = 60  # seconds for any answer of the browser
-VIEWS = ((390, "light"), (390, "dark"), (1440, "light"), (1440, "dark"))
+VIEWS = tuple((width, scheme) for width in (390, 1024, 1440) for scheme in ("light", "dark"))
 TROUBLE = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded",
            "Network.loadingFailed")
 
@@ -77,6 +79,10 @@ LOOK = """(width => {
     return JSON.stringify(wrong);
 })"""
 
+AXE = """axe.run(document, {preload: false}).then(results => JSON.stringify(results.violations.map(violation =>
+    'axe: ' + violation.id + ', ' + violation.nodes.length + ' times, as in ' +
+    violation.nodes[0].html.slice(0, 120))))"""
+
 SEARCH = """new Promise(done => {
     const field = document.getElementById('search');
     field.focus();
@@ -91,6 +97,38 @@ SEARCH = """new Promise(done => {
     };
     look(100);
 })"""
+
+
+PLAY = """(() => {
+    const wrong = [];
+    const play = id => {
+        choose(id);
+        const {worst} = found;
+        for (const t of worst ? [...worst.way, ...worst.round] : [])
+            move(t);
+        if (worst && (ending() !== worst.kind || document.getElementById('what').className !== 'bad'))
+            wrong.push(id + ': the shortest way ends with ' + ending());
+        restart();
+        for (let i = 0; i < 100 && !ending(); i++) {
+            hint();
+            if (worst && !plan)
+                wrong.push(id + ': no hint at step ' + i);
+            const can = Scheduler.movable(puzzle, now());
+            document.getElementById('moves').children[plan ? plan[0] : can[i % can.length]].click();
+        }
+        if (!puzzle.scene.forever && ending() !== (worst ? worst.kind : 'good'))
+            wrong.push(id + ': the hints end with ' + ending());
+        backTo(1);
+    };
+    for (const {id} of puzzles) {
+        try {
+            play(id);
+        } catch (error) {
+            wrong.push(id + ': ' + error);
+        }
+    }
+    return JSON.stringify(wrong);
+})()"""
 
 
 class Browser:
@@ -146,8 +184,10 @@ class Browser:
         data, mask = json.dumps(message).encode(), os.urandom(4)
         if len(data) < 126:
             head = struct.pack(">BB", 0x81, 0x80 | len(data))
-        else:
+        elif len(data) < 1 << 16:
             head = struct.pack(">BBH", 0x81, 0x80 | 126, len(data))
+        else:
+            head = struct.pack(">BBQ", 0x81, 0x80 | 127, len(data))
         self.socket.sendall(head + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data)))
 
     def call(self, method, **parameters):
@@ -177,9 +217,14 @@ class Browser:
         self.process.wait()
 
 
-def look_at(browser, path, width):
+def look_at(browser, path, width, axe):
     browser.open(path)
     wrong = json.loads(browser.value_of(f"{LOOK}({width})"))
+    if path.endswith("play/scheduler.html"):
+        wrong += json.loads(browser.value_of(PLAY))
+    if axe:
+        browser.value_of(axe + "; 0")
+        wrong += json.loads(browser.value_of(AXE))
     wrong += [json.dumps(event)[:300] for event in browser.events if event.get("method") in TROUBLE]
     return wrong
 
@@ -193,6 +238,10 @@ def main():
     pages = sys.argv[2:] or sorted(os.path.relpath(page, site) for page in
                                    glob.glob(site + "/**/*.html", recursive=True))
     passed = failed = 0
+    axe = None
+    if os.environ.get("AXE"):
+        with open(os.environ["AXE"], encoding="utf-8") as file:
+            axe = file.read()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, profile)
         try:
@@ -204,7 +253,7 @@ def main():
                 browser.call("Emulation.setEmulatedMedia",
                              features=[{"name": "prefers-color-scheme", "value": scheme}])
                 for page in pages:
-                    wrong = look_at(browser, os.path.join(site, page), width)
+                    wrong = look_at(browser, os.path.join(site, page), width, axe)
                     passed += not wrong
                     failed += bool(wrong)
                     for each in wrong:

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build}
 
 if ! command -v python3 >/dev/null; then
-    echo 'skipped: the checker needs python3'
+    echo 'skipped: trace: python3 is not installed'
     echo '0 passed, 0 failed, 1 skipped'
     exit 0
 fi

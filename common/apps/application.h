@@ -1,21 +1,57 @@
 /*
  * An application: what a server serves. It knows no socket, no thread and no stage; the framework
  * knows nothing of what it does (Hitchens: decouple I/O grunt work from the client handler logic).
+ *
+ * An author needs this header, input_handler.h and channel_facade.h, and no other: the first
+ * includes the second, and the second the third.
  */
 #ifndef COMMON_APPS_APPLICATION_H
 #define COMMON_APPS_APPLICATION_H
 
-#include "../input_handler.h"
-#include "../options.h"
-#include "../server.h"
+#include "common/server/input_handler.h"
 
 struct application_choice;
+struct options;
+struct server;
+
+/**
+ * What some stages offer an application, and others cannot. Bits: an application lists what it
+ * needs, a stage what it offers. application.c has a name for each, which the refusal shows.
+ */
+enum stage_offer {
+    OFFERS_OUTPUT_FROM_ELSEWHERE = 1, /* the handler of one connection may send to another one */
+    OFFERS_TIMERS = 2,                /* channel_set_timer() */
+    OFFERS_POST = 4,                  /* channel_post(), from any thread */
+    OFFERS_CONNECTIONS = 8,           /* channel_connect() */
+};
 
 struct application {
     const char *name; /* for --app, and for the line that announces the server */
+    unsigned needs;   /* what not every stage offers: enum stage_offer */
 
-    /** Adds the options that it alone has. NULL: it has none. */
+    /**
+     * A client tells which answer belongs to which request by their order alone. If a request of
+     * such a client is dropped without an answer, it takes the next answer for that one.
+     */
+    bool ordered_answers;
+
+    /** The descriptors that one connection may need at a time, its socket included; 0: one. */
+    unsigned descriptors;
+
+    /** Its own default for --idle-timeout, as a user would type it. NULL: the server's. */
+    const char *idle_timeout;
+
+    /** Adds the options that it alone has, with targets of its own. NULL: it has none. */
     void (*options)(struct options *options, struct application_choice *choice);
+
+    /**
+     * For an application that remembers nothing from one message to the next: one handler with
+     * these verbs serves all connections, and there is neither open nor close. Here every verb may
+     * be NULL. Without next_message a message is a line of at most --max-line bytes; without
+     * handle_input it is dropped; without refuse_input the client is told that the server is busy.
+     * NULL: the application has an open.
+     */
+    const struct input_handler_verbs *verbs;
 
     /**
      * What makes its handlers, for as long as the server runs; NULL with errno, or with 0 there if
@@ -28,24 +64,15 @@ struct application {
     void (*close)(struct input_handler_factory *factory);
 };
 
-extern const struct application application_echo;
-extern const struct application application_chat;
-extern const struct application application_pop3;
-extern const struct application application_http;
+/**
+ * Pays what a message costs (--work-us, --block-ms) and returns the reply of the echo service, the
+ * message itself. If that is going to wait, what the client was answered before leaves first, so
+ * that it does not wait, too. The handler's own calls; may block.
+ */
+struct message application_process(struct server *server, struct channel_facade *facade,
+                                   struct message message);
 
-/** What a user chooses: the application, and whatever one of them has options for. */
-struct application_choice {
-    const struct application *chosen;
-    const char *mail_dir;  /* pop3: --mail-dir; NULL: none was named */
-    const char *users;     /* pop3: --users; likewise */
-    const char *http_root; /* http: --root */
-};
-
-/** Adds --app and the options of all applications: --help lists them whichever is chosen. */
-void application_options(struct options *options, struct application_choice *choice);
-
-/** Opens the one that was chosen. NULL: it cannot be opened, and standard error tells why. */
-struct input_handler_factory *application_open(const struct application_choice *choice,
-                                               struct server *server);
+/** The server that a handler of an application with `verbs` serves in. */
+struct server *application_server(struct input_handler *handler);
 
 #endif

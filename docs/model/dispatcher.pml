@@ -18,6 +18,12 @@ inline dispatcher_register_channel(a) {
 #ifndef ERRATUM_3
     selector_guard_release()
 #endif
+#if TASK
+    ; if
+    :: adapter[a].gone -> connection_close_posts(a)
+    :: else
+    fi
+#endif
 }
 
 /* What nobody is going to look at any more is reset, for the sake of fewer states. */
@@ -25,8 +31,8 @@ inline drop_adapter(a) {
     selector_cancel(a);
     atomic {
         adapter[a].gone = true;
-        adapter[a].wish_read = false;
-        adapter[a].wish_end = false;
+        adapter[a].asked_read = false;
+        adapter[a].asked_end = false;
         adapter[a].output = false;
         adapter[a].broken = false;
         adapter[a].watching = NOTHING
@@ -137,7 +143,7 @@ proctype worker(mtype:thread me) {
 end_idle:
     do
     :: tasks ? this;
-        handler_adapter_call(this);
+        handler_future_task_call(this);
         handler_adapter_done(this);
         this = 0
     od

@@ -6,10 +6,13 @@
  * (BOUNDED_QUEUE), and then waits with the lock held.
  */
 typedef handler_adapter {
-    bool wish_read;       /* WISH_READ */
-    bool wish_end;        /* WISH_END */
+    bool asked_read;       /* ASK_READ */
+    bool asked_end;        /* ASK_END */
     bool output;          /* output waits until the socket takes it */
     bool broken;          /* the output queue has lost what it had, and takes nothing any more */
+
+    bool posted;          /* a result waits in the list of posts */
+    bool closed;          /* the list takes none any more: `stopped` has been called */
 
     /* The runner's. */
     bool started;         /* life: `started` has been called */
@@ -26,6 +29,7 @@ typedef handler_adapter {
 
     /* Not in C: for the properties. */
     unsigned runners : 2; /* threads between the beginning of a run and the end of its done() */
+    bool under_way;       /* a task, whose result has been neither heard nor dropped */
     bool gone;            /* unregistered, or never registered */
 };
 
@@ -42,10 +46,11 @@ handler_adapter adapter[CONNECTIONS];
     fi
 
 inline handler_adapter_create(a) {
-    adapter[a].wish_read = true;
+    adapter[a].asked_read = true;
     adapter[a].running = true;
     adapter[a].runners = 1;
-    adapter[a].next_changed = NOBODY
+    adapter[a].next_changed = NOBODY;
+    adapter[a].under_way = TASK && a == 0
 }
 
 inline handler_adapter_prepare_to_run(a) {
@@ -57,8 +62,67 @@ inline handler_adapter_prepare_to_run(a) {
     }
 }
 
+#if TASK
+/* Part of a run: the result is in. */
+inline connection_run_posts(a) {
+    if
+    :: adapter[a].posted ->
+        assert(!adapter[a].over); /* nothing is heard after `stopped` */
+        adapter[a].posted = false;
+        adapter[a].under_way = false;
+        SAY2("%e: hears the result for connection %d\n", me, a)
+    :: else
+    fi
+}
+
+/* After `stopped`: what waits is dropped here, and what comes later by whoever posts it. */
+inline connection_close_posts(a) {
+    atomic {
+        if
+        :: adapter[a].over || adapter[a].gone ->
+#ifndef POSTS_LEFT_OPEN
+            adapter[a].closed = true;
+#endif
+            adapter[a].under_way = adapter[a].under_way && !adapter[a].posted;
+            adapter[a].posted = false
+        :: else
+        fi
+    }
+}
+
+#ifdef POST_OUTSIDE_LOCK
+#define POST_UNDER_LOCK(a) skip
+#else
+#define POST_UNDER_LOCK(a) connection_post(a)
+#endif
+
+inline connection_post(a) {
+    if
+    :: adapter[a].closed -> adapter[a].under_way = false
+    :: else -> adapter[a].posted = true
+    fi
+}
+
+/* What is dropped, the helper drops: one step more or less makes no difference to anybody else. */
+inline handler_adapter_post(a) {
+    atomic {
+        LOCK_STATE(a);
+        POST_UNDER_LOCK(a);
+#ifndef POST_UNANNOUNCED
+        announce(a);
+#endif
+        UNLOCK_STATE(a);
+        SAY2("%e: posts the result for connection %d\n", me, a)
+    }
+    WAKE_IF_FIRST
+#ifdef POST_OUTSIDE_LOCK
+    ; atomic { connection_post(a) }
+#endif
+}
+#endif
+
 /* A run: what a handler may do with its messages comes down to a few choices. */
-inline handler_adapter_call(a) {
+inline handler_future_task_call(a) {
 #ifdef USER_LIST
     adapter[a].started || !user_list_locked; /* `started` wants the user list */
 #endif
@@ -68,9 +132,12 @@ inline handler_adapter_call(a) {
         assert(adapter[a].runners == 1); /* never two runs of one adapter at once */
         assert(!adapter[a].over);        /* a dead adapter never runs */
         adapter[a].started = true;
+#if TASK
+        connection_run_posts(a);
+#endif
         if
-        :: !adapter[a].wish_end && !adapter[a].broken
-        :: adapter[a].wish_end || adapter[a].broken || RUN_MAY_END -> adapter[a].over = true
+        :: !adapter[a].asked_end && !adapter[a].broken
+        :: adapter[a].asked_end || adapter[a].broken || RUN_MAY_END -> adapter[a].over = true
         fi;
         if
         :: adapter[a].over ->
@@ -80,8 +147,8 @@ inline handler_adapter_call(a) {
         :: else ->
             if
             :: MESSAGES && !silent -> adapter[a].messages_left = true
-            :: adapter[a].wish_read -> adapter[a].messages_left = false
-            :: !adapter[a].wish_read /* has to stay as it is */
+            :: adapter[a].asked_read -> adapter[a].messages_left = false
+            :: !adapter[a].asked_read /* has to stay as it is */
             fi;
             if
             :: adapter[a].output -> adapter[a].output = false
@@ -93,6 +160,9 @@ inline handler_adapter_call(a) {
         adapter[a].running = false
 #endif
     }
+#if TASK
+    connection_close_posts(a)
+#endif
 }
 
 /* Part of a step under the state lock. */
@@ -141,10 +211,10 @@ inline handler_adapter_done(a) {
 }
 
 #define wants_run(a) \
-    (!adapter[a].started || adapter[a].wish_end || adapter[a].broken || \
-     (adapter[a].messages_left && adapter[a].wish_read))
-#define rest_interest(a) \
-    ((adapter[a].wish_read && !adapter[a].messages_left -> READ : NOTHING) | \
+    (!adapter[a].started || adapter[a].asked_end || adapter[a].broken || adapter[a].posted || \
+     (adapter[a].messages_left && adapter[a].asked_read))
+#define connection_wants(a) \
+    ((adapter[a].asked_read && !adapter[a].messages_left -> READ : NOTHING) | \
      (adapter[a].output || adapter[a].broken -> WRITE : NOTHING))
 
 mtype:adapter_status = {
@@ -167,7 +237,7 @@ inline handler_adapter_status(a) {
         :: KNOWN_TO_RUN(a) -> status = ADAPTER_IS_RUNNING
         :: !KNOWN_TO_RUN(a) && adapter[a].dead -> status = ADAPTER_IS_DEAD
         :: !KNOWN_TO_RUN(a) && !adapter[a].dead ->
-            interest = rest_interest(a);
+            interest = connection_wants(a);
             status = (wants_run(a) -> ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST);
 #ifndef WATCHING_LATE
             adapter[a].watching = interest
@@ -181,16 +251,16 @@ inline handler_adapter_status(a) {
 #endif
 }
 
-inline change_wishes(a) {
+inline handler_adapter_ask(a) {
     atomic {
         MAY_CHANGE(a);
         LOCK_STATE(a);
         if
-        :: adapter[a].wish_read = !adapter[a].wish_read
-        :: UNREGISTER && !adapter[a].wish_end -> adapter[a].wish_end = true
+        :: adapter[a].asked_read = !adapter[a].asked_read
+        :: UNREGISTER && !adapter[a].asked_end -> adapter[a].asked_end = true
         fi;
-        SAY4("%e: wishes of connection %d: read %d, end %d\n", me, a, adapter[a].wish_read,
-             adapter[a].wish_end);
+        SAY4("%e: asked of connection %d: read %d, end %d\n", me, a, adapter[a].asked_read,
+             adapter[a].asked_end);
         announce(a);
         UNLOCK_STATE(a)
     }
@@ -203,7 +273,7 @@ inline change_wishes(a) {
 #define IS_TOLD(a) adapter[a].broken || (adapter[a].watching & WRITE) == NOTHING
 #endif
 
-inline after_enqueue(a) {
+inline handler_adapter_output(a) {
     atomic {
         LOCK_STATE(a);
         if
@@ -229,5 +299,5 @@ inline facade_enqueue(a) {
             SAY2("%e: enqueues output for connection %d, which breaks the queue\n", me, a)
         fi
     }
-    after_enqueue(a)
+    handler_adapter_output(a)
 }

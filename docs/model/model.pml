@@ -20,7 +20,9 @@
 #define SAY4(text, a, b, c, d) printf(text, a, b, c, d)
 
 /* What `me` is in a thread, for the same reason. */
-mtype:thread = { worker_1, worker_2, acceptor_1, acceptor_2, acceptor_3, application_1 };
+mtype:thread = {
+    worker_1, worker_2, acceptor_1, acceptor_2, acceptor_3, application_1, helper_1
+};
 
 /* From some moment on nothing comes from outside any more: then it shows what was lost. */
 bool silent = SILENT;
@@ -57,7 +59,7 @@ proctype failing_acceptor(mtype:thread me) {
 }
 
 #ifdef USER_LIST
-/* What common/apps/chat.c does not do: to hold the lock of the user list and tell somebody. */
+/* What common/apps/chat/chat.c does not do: to hold the lock of the user list and tell somebody. */
 inline broadcast() {
     atomic {
         !silent && !user_list_locked -> user_list_locked = true;
@@ -67,7 +69,7 @@ inline broadcast() {
         adapter[0].output = true;
         SAY2("%e: enqueues output for connection %d\n", me, 0)
     }
-    after_enqueue(0);
+    handler_adapter_output(0);
     atomic {
         user_list_locked = false;
         SAY1("%e: unlocks the user list\n", me)
@@ -83,7 +85,7 @@ end_silent:
 #ifdef USER_LIST
     :: broadcast()
 #else
-    :: change_wishes(0)
+    :: handler_adapter_ask(0)
 #if OUTPUT
     :: facade_enqueue(0)
 #endif
@@ -91,12 +93,20 @@ end_silent:
     od
 }
 
+#if TASK
+/* A thread that has done what connection 0 has begun. */
+proctype helper(mtype:thread me) {
+    bool first;
+    handler_adapter_post(0)
+}
+#endif
+
 /* The dispatcher sleeps and the acceptors have ended; else spin reports who is stuck, and where. */
 #define NOBODY_IS_STUCK (sleep == ASLEEP && _nr_pr == 2 + APPLICATION + WORKERS)
 
 init {
     byte i;
-    bool is_answered, is_processed, is_heard, is_unregistered;
+    bool is_answered, is_processed, is_heard, is_unregistered, is_back;
     atomic {
         for (i : 0 .. LAST) { handler_adapter_create(i) }
         run dispatcher();
@@ -118,6 +128,9 @@ init {
         run failing_acceptor(acceptor_2);
         run failing_acceptor(acceptor_3);
 #endif
+#if TASK
+        run helper(helper_1);
+#endif
         i = 0
     }
     if
@@ -133,14 +146,16 @@ end_watching:
                 is_answered = adapter[i].started;
                 is_processed = !adapter[i].queued && !adapter[i].running;
                 is_unregistered = !adapter[i].over;
-                is_heard = !wants_run(i) && key[i].interest == rest_interest(i) &&
+                is_heard = !wants_run(i) && key[i].interest == connection_wants(i) &&
                     (key[i].interest & ~key[i].watched) == NOTHING;
                 assert(is_answered);
                 assert(is_processed);
                 assert(is_unregistered);
                 assert(is_heard)
             :: else
-            fi
+            fi;
+            is_back = !adapter[i].under_way;
+            assert(!NOBODY_IS_STUCK || is_back) /* its result was heard or dropped */
         }
     }
 }

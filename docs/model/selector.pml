@@ -1,5 +1,5 @@
 /*
- * The selector: common/selector.c on top of a provider such as common/selector_epoll.c.
+ * The selector: common/events/selector.c on top of a provider such as common/events/selector_epoll.c.
  *
  * selector_select() holds the selector's lock from its first step to its last, and so while it
  * sleeps. The other calls that take the lock keep it for one step; if they have to wait, they wait

@@ -1,5 +1,5 @@
 /*
- * The selector guard: stage4-framework/selector_guard.c, and the read/write lock of common/lock.h.
+ * The selector guard: stage4-framework/selector_guard.c, and the read/write lock of common/base/lock.h.
  *
  * The dispatcher lets go of the lock as soon as it has got it: one step here. While it waits for it,
  * no reader gets in.
@@ -18,7 +18,7 @@ bool writer_waiting; /* the dispatcher, at the barrier */
 #endif
 
 inline selector_guard_barrier() {
-#ifdef GUARD_STANDS
+#if defined(GUARD_STANDS) && !defined(NO_BARRIER)
     atomic {
         if
         :: readers == 0

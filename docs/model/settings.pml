@@ -12,12 +12,12 @@
 #define WORKERS 2
 #endif
 
-/* 1: another thread changes the wishes of connection 0, whatever they are and at any time. */
+/* 1: another thread changes what is asked of connection 0, whatever they are and at any time. */
 #ifndef APPLICATION
 #define APPLICATION 1
 #endif
 
-/* 1: it also ends the connection (WISH_END). */
+/* 1: it also ends the connection (ASK_END). */
 #ifndef UNREGISTER
 #define UNREGISTER 0
 #endif
@@ -30,6 +30,11 @@
 /* 1: that may fail and break the output queue, and no event tells of it. */
 #ifndef BREAKS
 #define BREAKS 0
+#endif
+
+/* 1: a helper has done a task of connection 0, and posts the result, at any moment. */
+#ifndef TASK
+#define TASK 0
 #endif
 
 /* 1: a run may find the peer gone, or its handler fails: the connection is over. */
@@ -47,7 +52,7 @@
 #define EVENTS 1
 #endif
 
-/* 1: the kernel is told late that nobody is interested any more, as common/selector.c does it. */
+/* 1: the kernel is told late that nobody is interested any more, as common/events/selector.c does it. */
 #ifndef LAG
 #define LAG 0
 #endif
@@ -57,7 +62,7 @@
 #define STREAM 0
 #endif
 
-/* 1: network and application may go on for ever. 0: at some moment, any moment, they fall silent. */
+/* 1: network and application may go on forever. 0: at some moment, any moment, they fall silent. */
 #ifndef RESTLESS
 #define RESTLESS 0
 #endif

@@ -1,14 +1,75 @@
 /*
  * Search: the index, made when the site was built, is loaded when the field is used for the first
- * time. Each entry is [title, where, address, text]. All words have to be in an entry; those whose
- * title they begin come first.
+ * time. Each entry is [title, where, address, text, synonyms]. All words have to be in an entry. What a
+ * chapter explains comes before what only has the name, unless one types a name of the code.
  */
 (function () {
     'use strict';
+    var MOST = 30;
+
+    /* Hyphens and spaces are nothing: non-blocking, nonblocking and non blocking are one word. */
+    function squeeze(text) {
+        return text.toLowerCase().replace(/[-\s]+/g, '');
+    }
+
+    /* What kind of page an entry leads to: the chapters of the stages first, the code last. */
+    function worth(entry) {
+        var address = entry[2];
+        if (/^(common|stage\d-)/.test(address)) {
+            return 0;
+        }
+        if (/^(model|teaching|readme)/.test(address)) {
+            return 3;
+        }
+        return /^(stage\d|armour|queues|glossary)/.test(address) ? 8 : 6;
+    }
+
+    /* How well a word fits an entry; 0: not at all. */
+    function fit(entry, word) {
+        var title = entry[0].toLowerCase();
+        var bare = squeeze(word);
+        var one = bare.length > 3 ? bare.replace(/s$/, '') : bare; /* a plural finds the singular */
+        var code = /^(common|stage\d-)/.test(entry[2]);
+        if ((entry[4] || '').split(',').some(function (known) { return squeeze(known) === bare; })) {
+            return 120;
+        }
+        if (code) {
+            var typed = /[_(.]/.test(word) ? 40 : 0; /* a name of the code was typed */
+            var at = title.indexOf(word);
+            var exact = title === word || title === word + '()';
+            return at < 0 ? 0 : typed + (exact ? 12 : at === 0 ? 10 : 8);
+        }
+        if (squeeze(title) === bare || squeeze(title) === one) {
+            return 100;
+        }
+        var start = new RegExp('(^|[^a-z])' + one.replace(/[^a-z0-9]/g, '.'));
+        if (start.test(squeeze(title)) || start.test(title)) {
+            return 30;
+        }
+        return squeeze(title).indexOf(one) >= 0 ? 20 : squeeze(entry[1] + entry[3]).indexOf(one) >= 0 ? 5 : 0;
+    }
+
+    /* The entries that have all the words, best first. */
+    function rank(index, query) {
+        var words = query.toLowerCase().split(/\s+/).filter(Boolean);
+        var whole = words.length > 1 ? [words.join(' ')] : [];
+        return index.map(function (entry) {
+            var fits = words.map(function (word) { return fit(entry, word); });
+            var together = whole.length ? fit(entry, whole[0]) : 0;
+            var all = fits.every(Boolean) || together > 20;
+            var sum = worth(entry) + Math.max(fits.reduce(function (a, b) { return a + b; }, 0), 2 * together);
+            return [all ? sum : 0, entry];
+        }).filter(function (pair) { return pair[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; });
+    }
+
+    if (typeof module !== 'undefined') {
+        module.exports = rank; /* tests/search_test.js */
+        return;
+    }
+
     var top = document.currentScript.dataset.top;
     var field = document.getElementById('search');
     var list = document.getElementById('found');
-    var MOST = 30;
 
     function load() {
         if (document.getElementById('index')) {
@@ -21,35 +82,14 @@
         document.head.appendChild(script);
     }
 
-    /* How good a match an entry is; 0 for none. */
-    function score(entry, words) {
-        var title = entry[0].toLowerCase();
-        var all = title + ' ' + entry[1].toLowerCase() + ' ' + entry[3].toLowerCase();
-        var sum = entry[3] ? 1 : 0;
-        for (var i = 0; i < words.length; i++) {
-            var at = title.indexOf(words[i]);
-            if (title === words[i]) {
-                sum += 100;
-            } else if (at === 0) {
-                sum += 40;
-            } else if (at > 0) {
-                sum += 20;
-            } else if (all.indexOf(words[i]) >= 0) {
-                sum += 5;
-            } else {
-                return 0;
-            }
-        }
-        return sum + 1;
-    }
-
+    /* Some words of the text, whole ones. */
     function excerpt(entry, words) {
         var text = entry[3];
         var at = text.toLowerCase().indexOf(words[0]);
-        if (at < 0) {
-            return text.slice(0, 90);
-        }
-        return (at > 30 ? '…' : '') + text.slice(Math.max(0, at - 30), at + 70);
+        var from = at < 40 ? 0 : text.lastIndexOf(' ', at - 30) + 1;
+        var cut = text.slice(from, from + 110);
+        var whole = from + 110 >= text.length ? cut : cut.slice(0, cut.lastIndexOf(' ')) + ' …';
+        return (from > 0 ? '… ' : '') + whole;
     }
 
     function element(name, className, text) {
@@ -61,15 +101,13 @@
 
     function show() {
         var words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+        field.setAttribute('aria-expanded', String(words.length > 0));
         list.textContent = '';
         list.hidden = words.length === 0 || !window.searchIndex;
         if (list.hidden) {
             return;
         }
-        var found = window.searchIndex
-            .map(function (entry) { return [score(entry, words), entry]; })
-            .filter(function (pair) { return pair[0] > 0; })
-            .sort(function (a, b) { return b[0] - a[0]; });
+        var found = rank(window.searchIndex, field.value);
         found.slice(0, MOST).forEach(function (pair) {
             var entry = pair[1];
             var link = element('a', '', '');
@@ -83,6 +121,8 @@
         });
         if (found.length === 0) {
             list.appendChild(element('p', '', 'Nothing found.'));
+        } else if (found.length > MOST) {
+            list.appendChild(element('p', '', 'The best ' + MOST + ' of ' + found.length + '.'));
         }
     }
 

@@ -28,7 +28,8 @@ still() { # PICTURE WHAT TITLE (NAME TRACE)...
     picture=$1
     shift
     if docs/trace/still.py "$@" >"$work/$picture.svg" 2>"$work/log"; then
-        cp "$work/$picture.svg" "$folder"
+        # At once, for somebody may be looking.
+        cp "$work/$picture.svg" "$folder/$picture.new" && mv "$folder/$picture.new" "$folder/$picture.svg"
     else
         echo "stills: no $picture.svg: $(tail -n 1 "$work/log")"
         failed=1

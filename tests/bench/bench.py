@@ -52,6 +52,18 @@ class Programs:
         path = os.path.join(self.tools, name)
         return [path] if os.access(path, os.X_OK) else None
 
+    def ring(self):
+        """The floor on io_uring, which ends at once where a kernel or a sandbox forbids that."""
+        tool = self.tool("raw_uring")
+        if tool:
+            with subprocess.Popen(tool, stdout=subprocess.PIPE, text=True) as server:
+                said = server.stdout.readline()
+                server.kill()
+            if "echo on" not in said:
+                print(f"left out: {said.strip()}", file=sys.stderr)
+                return None
+        return tool
+
     def stage(self, number, *options):
         return self.stages[number] + list(options) if number in self.stages else None
 
@@ -67,7 +79,7 @@ class Programs:
 
     def floors_and_peers(self):
         found = {"raw threads": self.tool("raw_threads"), "raw epoll": self.tool("raw_epoll"),
-                 "libevent": self.tool("peer_libevent"), "libuv": self.tool("peer_libuv")}
+                 "raw io_uring": self.ring(), "libevent": self.tool("peer_libevent"), "libuv": self.tool("peer_libuv")}
         return {name: command for name, command in found.items() if command}
 
     def all(self, workers=4):
@@ -137,20 +149,24 @@ def read_strace(path):
     return calls
 
 
-def count_calls(tools, server, depth, folder):
-    """System calls for each message. strace goes beside the server, which stays our child."""
+def count_calls(tools, server, load, folder):
+    """System calls by name, and messages. strace goes beside the server, which stays our child."""
     path = os.path.join(folder, "calls")
     command = ["strace", "-D", "-f", "-c", "-o", path] + server
-    result = measure.run_load(tools, {"connections": 100, "depth": depth, "warm_up": 0,
-                                      "requests": 20000}, ["--"] + command)
+    result = measure.run_load(tools, load, ["--"] + command)
     for _ in range(200):
         if os.path.exists(path) and os.path.getsize(path) > 0:
             break
         measure.time.sleep(0.01)
     calls = read_strace(path)
     os.remove(path)
-    return {name: count / result["all_replies"] for name, count in calls.items()
-            if count / result["all_replies"] >= 0.01}
+    return calls, result["all_replies"]
+
+
+def calls_a_message(tools, server, depth, folder):
+    load = {"connections": 100, "depth": depth, "warm_up": 0, "requests": 20000}
+    calls, messages = count_calls(tools, server, load, folder)
+    return {name: count / messages for name, count in calls.items() if count / messages >= 0.01}
 
 
 def system_calls(programs, folder):
@@ -161,7 +177,8 @@ def system_calls(programs, folder):
     for name, server in programs.all().items():
         for depth in (1, 16):
             try:
-                counted[f"{name}, {depth}"] = count_calls(programs.tools, server, depth, folder)
+                counted[f"{name}, {depth}"] = calls_a_message(programs.tools, server, depth,
+                                                              folder)
             except (measure.Failure, OSError) as failure:
                 print(f"bench: strace: {name}: {failure}", file=sys.stderr)
     return counted
@@ -178,7 +195,7 @@ def calls_table(counted):
 
 # ---- the document -----------------------------------------------------------------------------
 
-BEGIN = "<!-- written by make bench-table: {} -->"
+BEGIN = "<!-- written by make {}: {} -->"
 END = "<!-- end -->"
 
 
@@ -208,11 +225,12 @@ def parts(results):
         yield "http", figures.experiment_table(results, "http", cost + latencies[:2])
 
 
-def write_table(results, path):
+def put(path, target, found):
+    """Writes what a target has measured into a document, each part between its markers."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    for name, part in parts(results):
-        begin = BEGIN.format(name)
+    for name, part in found.items():
+        begin = BEGIN.format(target, name)
         start = text.find(begin)
         stop = text.find(END, start)
         if start < 0 or stop < 0:
@@ -284,7 +302,7 @@ def full(programs, folder, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description="Measures the stages beside floors and peers.")
-    parser.add_argument("what", choices=("quick", "full", "table"))
+    parser.add_argument("what", choices=("quick", "full", "table", "first-read"))
     parser.add_argument("--build", default="build")
     parser.add_argument("--docs", default="docs/measuring.md")
     parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help="of full")
@@ -293,9 +311,15 @@ def main():
     if arguments.what == "table":
         for kind in ("full", "quick"):
             if os.path.exists(os.path.join(folder, kind + ".json")):
-                write_table(figures.load(folder, kind), arguments.docs)
+                put(arguments.docs, "bench-table", dict(parts(figures.load(folder, kind))))
                 return 0
         sys.exit("bench: nothing was measured yet: make bench-full")
+    if arguments.what == "first-read":
+        counted = subprocess.run([os.path.join(arguments.build, "tests", "first_read")],
+                                 capture_output=True, check=True, text=True, timeout=120).stdout
+        print(counted, end="")
+        put(arguments.docs, "bench-first-read", {"first read": counted.strip()})
+        return 0
     programs = Programs(arguments.build)
     say_what_is_missing(programs)
     if arguments.what == "quick":

@@ -2,7 +2,8 @@
 
     usage: python3 tests/bench/demo.py [--build FOLDER]
 
-For figures to quote there is `make bench`; this is for looking at.
+For figures to quote there is `make bench`; this is for looking at. The sentences below the figures
+are made out of them (sayings.py), so they cannot say what was not seen.
 """
 
 import argparse
@@ -10,9 +11,11 @@ import contextlib
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 
 import measure
+import sayings
 from bench import Programs
 from results import STAGE_5
 
@@ -31,7 +34,8 @@ def title(text):
 
 
 def compare(programs, load, say, extra=(), leave_out=()):
-    """The same load on all stages, a line each."""
+    """The same load on all stages, a line each; what was found, by the names of the servers."""
+    found = {}
     for name, server in programs.with_workers(8).items():
         if name in leave_out:
             continue
@@ -40,8 +44,16 @@ def compare(programs, load, say, extra=(), leave_out=()):
         try:
             result = measure.run_load(programs.tools, load, ["--"] + server + list(extra))
             print(say(result))
+            found[name] = result
         except (measure.Failure, subprocess.TimeoutExpired) as failure:
             print(failure)
+    return found
+
+
+def conclude(*saying):
+    """A sentence or two below the figures, in lines of a readable length."""
+    print()
+    print(textwrap.fill(" ".join(saying), 98, initial_indent="  ", subsequent_indent="  "))
 
 
 @contextlib.contextmanager
@@ -75,37 +87,39 @@ def answer(client, seconds):
 
 def show_plain_load(programs):
     title("A hundred clients, each asks again as soon as it has its answer.")
-    compare(programs, {"connections": 100, "duration": 0.5, "warm_up": 0.1}, lambda found: (
+    found = compare(programs, {"connections": 100, "duration": 0.5, "warm_up": 0.1}, lambda found: (
         f"{found['replies_per_second']:8,.0f} replies/s, "
         f"{found['cpu_us_per_reply']:5.1f} us of CPU time each, {found['threads']:4} threads"))
-    print("\n  One thread with a selector does what a hundred threads do, for less. Handing each message\n"
-          "  to a worker costs something, and brings nothing as long as messages are cheap.")
+    conclude(sayings.plain_load({name: result["cpu_us_per_reply"]
+                                 for name, result in found.items()}))
 
 
 def show_slow_messages(programs):
     title("Now one message in a hundred takes 10 ms, as if it waited for a database. The others:")
     load = {"connections": 100, "rate": 2000, "duration": 0.7, "warm_up": 0.1, "set_aside": 1}
-    compare(programs, load, lambda found: (
+    found = compare(programs, load, lambda found: (
         f"half within {found['latency_p50_us'] / 1000:6.2f} ms, "
-        f"99 % within {found['latency_p99_us'] / 1000:6.2f} ms"),
+        f"90 % within {found['latency_p90_us'] / 1000:6.2f} ms"),
         ("--block-ms", "10", "--cost-every", "100"))
-    print("\n  Where one thread does everything, one slow message stops everybody: in stage 2, and in\n"
-          "  stage 5 if handlers run in the dispatcher. With workers, or a thread for each client, the\n"
-          "  others do not notice.")
+    conclude(sayings.slow_messages({name: result["latency_p90_us"] / 1000
+                                    for name, result in found.items()}))
 
 
 def show_silent_clients(programs):
     title("Two thousand clients are connected and say nothing. What they cost:")
-    compare(programs, {"connections": 1, "idle": 2000, "duration": 0.1, "warm_up": 0}, lambda found: (
-        f"{found['threads']:5} threads, {found['bytes_per_connection']:6,} bytes for each client"))
-    print("\n  A thread for each client is a stack for each client. A selector needs no thread for\n"
-          "  somebody who is silent; what is left is a struct.")
+    found = compare(programs, {"connections": 1, "idle": 2000, "duration": 0.1, "warm_up": 0},
+                    lambda found: (f"{found['threads']:5} threads, "
+                                   f"{found['bytes_per_connection']:6,} bytes for each client"))
+    conclude(sayings.silent_clients({name: result["threads"] for name, result in found.items()},
+                                    2000))
 
 
 def show_full_pool(programs):
     title("A pool of four threads, and five clients.")
-    for label, server in (("stage 1 with --threads 4", programs.stage(1, "--threads", "4")),
-                          (NAMES["stage 2"], programs.stage(2))):
+    found = {}
+    for name, label, server in (
+            ("stage 1", "stage 1 with --threads 4", programs.stage(1, "--threads", "4")),
+            ("stage 2", NAMES["stage 2"], programs.stage(2))):
         if server is None:
             continue
         with running(server) as port:
@@ -118,23 +132,26 @@ def show_full_pool(programs):
                 line += "; the fifth " + ("was answered when the first had left" if heard
                                           else "still waits")
             print(line)
+            found[name] = answered
             for client in clients:
                 client.close()
-    print("\n  A pool serves as many clients as it has threads, however little they say.")
+    conclude(sayings.full_pool(found))
 
 
 def show_full_queue(programs):
     title("One worker, room for one message to wait, four messages at once, 200 ms each.")
+    refused = {}
     for number in (3, 4):
         server = programs.stage(number, "--workers", "1", "--queue", "bounded:1",
                                 "--block-ms", "200")
         if server is None:
             continue
+        name = f"stage {number}"
         with running(server) as port:
             answers = [answer(client, 3) or "nothing" for client in ask(port, 4)]
-        print(f"  {NAMES[f'stage {number}']:33}" + ", ".join(sorted(answers)))
-    print("\n  What nobody can take has to be refused, and the client should hear of it. --saturation\n"
-          "  chooses what happens instead.")
+        print(f"  {NAMES[name]:33}" + ", ".join(sorted(answers)))
+        refused[name] = sum(text.startswith("ERR") for text in answers)
+    conclude(sayings.full_queue(refused))
 
 
 def main():

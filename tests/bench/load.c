@@ -3,7 +3,7 @@
  */
 #include "load.h"
 
-#include "common/options.h"
+#include "common/base/options.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,53 +28,53 @@ _Noreturn void load_fail(const char *format, ...)
     exit(EXIT_FAILURE);
 }
 
-static bool read_text(const struct option *option, const char *text)
+static bool parse_text(const struct option *option, const char *text)
 {
     *(const char **)option->target = strcmp(text, "none") == 0 ? NULL : text;
     return *text != '\0';
 }
 
-static bool read_traffic(const struct option *option, const char *text)
+static bool parse_traffic(const struct option *option, const char *text)
 {
     *(const char **)option->target = text;
     return traffic_named(text) != NULL;
 }
 
-static void add_number(struct options *options, const char *name, const char *standard,
-                       uint64_t *target, uint64_t least, uint64_t most, const char *help)
+static void add_number(struct options *options, const char *name, const char *default_text,
+                       uint64_t *target, uint64_t min, uint64_t max, const char *help)
 {
     options_add(options, (struct option){.name = name,
                                          .value = "N",
-                                         .standard = standard,
+                                         .default_text = default_text,
                                          .help = help,
-                                         .takes = "a number in its range",
-                                         .read = option_number,
+                                         .expects = "a number in its range",
+                                         .parse = option_parse_number,
                                          .target = target,
-                                         .least = least,
-                                         .most = most});
+                                         .min = min,
+                                         .max = max});
 }
 
-static void add_seconds(struct options *options, const char *name, const char *standard,
+static void add_seconds(struct options *options, const char *name, const char *default_text,
                         int64_t *target, const char *help)
 {
     options_add(options, (struct option){.name = name,
                                          .value = "SEC",
-                                         .standard = standard,
+                                         .default_text = default_text,
                                          .help = help,
-                                         .takes = "a number of seconds",
-                                         .read = option_seconds,
+                                         .expects = "a number of seconds",
+                                         .parse = option_parse_seconds,
                                          .target = target});
 }
 
 static void add_text(struct options *options, const char *name, const char *value,
-                     const char *standard, const char **target, const char *help)
+                     const char *default_text, const char **target, const char *help)
 {
     options_add(options, (struct option){.name = name,
                                          .value = value,
-                                         .standard = standard,
+                                         .default_text = default_text,
                                          .help = help,
-                                         .takes = "a text",
-                                         .read = read_text,
+                                         .expects = "a text",
+                                         .parse = parse_text,
                                          .target = target});
 }
 
@@ -84,10 +84,10 @@ static void add_options(struct options *options, struct load_settings *settings)
                  "Loads a server, which follows behind --, and says what that costs it.");
     options_add(options, (struct option){.name = "--traffic",
                                          .value = "KIND",
-                                         .standard = "echo",
+                                         .default_text = "echo",
                                          .help = "echo, chat or http",
-                                         .takes = "one of echo, chat, http",
-                                         .read = read_traffic,
+                                         .expects = "one of echo, chat, http",
+                                         .parse = parse_traffic,
                                          .target = &settings->traffic});
     add_number(options, "--connections", "100", &settings->connections, 1, 100000, "clients");
     add_number(options, "--idle", "0", &settings->idle, 0, 100000,

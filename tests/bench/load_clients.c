@@ -307,7 +307,7 @@ static void receive(struct load *load, struct client *client, bool goes_on)
         go_on(load, client);
 }
 
-/* Waits until `until` at the most, and deals with what has happened. */
+/* Waits until `until` at most, and deals with what has happened. */
 static void turn(struct load *load, int64_t until, bool goes_on)
 {
     struct epoll_event events[EVENTS];

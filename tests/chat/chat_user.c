@@ -72,7 +72,7 @@ static bool is_notice(const char *line)
 {
     return strncmp(line, "* ", 2) == 0 &&
            (ends_with(line, " is here") || ends_with(line, " has left") ||
-            strstr(line, " is now "));
+            ends_with(line, " came") || ends_with(line, " left") || strstr(line, " is now "));
 }
 
 int chat_join_at(const char *where, const struct server_process *server, char nick[CHAT_NICK_SIZE])

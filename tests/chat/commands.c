@@ -6,8 +6,10 @@
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 TestSuite(chat_commands, .timeout = 120);
 
@@ -26,9 +28,7 @@ Test(chat_commands, nick_changes_the_name_and_all_are_told)
     snprintf(notice, sizeof notice, "* %s is now Ron-H_42", nick);
     chat_await_line(two, notice);
     chat_expect_heard(one, "Ron-H_42", two);
-    client_send_text(one, "/nick   doug  \r\n"); /* spaces before the name do not matter */
-    chat_expect_line(one, BAD_NICK);             /* those behind it are part of it */
-    client_send_text(one, "/nick   doug\r\n");
+    client_send_text(one, "/nick   doug  \r\n"); /* blanks round the name do not matter */
     chat_expect_line(one, "* you are doug");
     chat_await_line(two, "* Ron-H_42 is now doug");
     client_close(one);
@@ -41,7 +41,9 @@ Test(chat_commands, nick_refuses_what_is_no_name)
     static const char *const bad[] = {
         "/nick\n",
         "/nick \n",
+        "/nick   \n",
         "/nick two words\n",
+        "/nick two words \n",
         "/nick a[b]\n",
         "/nick caf\xc3\xa9\n",
         "/nick x\x1b[31m\n",
@@ -128,13 +130,14 @@ Test(chat_commands, nick_goes_to_one_of_many)
     server_stop(&server);
 }
 
-Test(chat_commands, who_lists_all)
+static void expect_list(const char *options)
 {
     enum { USERS = 30 };
     static struct chat_line line;
     static bool listed[USERS];
     int users[USERS];
-    struct server_process server = server_start("--app chat");
+    struct server_process server = server_start("--app chat %s", options);
+    memset(listed, 0, sizeof listed);
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
         snprintf(nick, sizeof nick, "name-%d", i);
@@ -159,6 +162,17 @@ Test(chat_commands, who_lists_all)
         client_close(users[i]);
     }
     server_stop(&server);
+}
+
+Test(chat_commands, who_lists_all)
+{
+    expect_list("");
+}
+
+/* The list is longer than what may wait for a user: it goes on whenever its output has drained. */
+Test(chat_commands, who_lists_all_however_long_the_list_is)
+{
+    expect_list("--output-high-mark 120 --output-low-mark 20 --output-cap 200");
 }
 
 Test(chat_commands, quit_ends_the_connection_and_all_are_told)
@@ -197,7 +211,7 @@ Test(chat_commands, help_tells_the_commands)
 {
     static struct chat_line line;
     static char all[1000];
-    struct server_process server = server_start("--app chat");
+    struct server_process server = server_start("--app chat --idle-timeout 12.5");
     int one = chat_join_as(&server, "one");
     client_send_text(one, "/help\n/nothing\n");
     for (;;) {
@@ -213,6 +227,7 @@ Test(chat_commands, help_tells_the_commands)
     cr_assert(strstr(all, "/who"), "help: %s", all);
     cr_assert(strstr(all, "/quit"), "help: %s", all);
     cr_assert(strstr(all, "/help"), "help: %s", all);
+    cr_assert(strstr(all, "nothing for 12.5 s"), "help: %s", all);
     client_close(one);
     server_stop(&server);
 }
@@ -240,6 +255,25 @@ Test(chat_commands, unknown_ones_are_answered_and_heard_by_nobody)
     server_stop(&server);
 }
 
+/* A command has at most 127 characters, its name and its argument together. */
+Test(chat_commands, the_longest_command)
+{
+    enum { LONGEST = 127 };
+    struct server_process server = server_start("--app chat");
+    int one = chat_join_as(&server, "one");
+    char command[LONGEST + 3];
+    memset(command, 'x', sizeof command);
+    command[0] = '/';
+    strcpy(command + LONGEST, "\n");
+    client_send_text(one, command);
+    chat_expect_line(one, NO_COMMAND);
+    strcpy(command + LONGEST, "x\n");
+    client_send_text(one, command);
+    chat_expect_line(one, "ERR no command is that long");
+    client_close(one);
+    server_stop(&server);
+}
+
 Test(chat_commands, pipelined_ones_are_answered_in_order)
 {
     struct server_process server = server_start("--app chat");
@@ -254,5 +288,46 @@ Test(chat_commands, pipelined_ones_are_answered_in_order)
     chat_expect_line(one, "* goodbye");
     client_expect_end(one);
     client_close(one);
+    server_stop(&server);
+}
+
+/* Goodbye does not wait behind what others say, and the connection is one like all others. */
+Test(chat_commands, quit_goes_first_in_a_priority_queue)
+{
+    enum { OTHERS = 6, BLOCK_MS = 150 };
+    int clients[OTHERS];
+    struct server_process server =
+        server_start("--app chat --workers 1 --queue priority --block-ms %d", BLOCK_MS);
+    int urgent = client_connect(&server);
+    client_expect_text(urgent, "* welcome, you are user1; /help tells more\n");
+    for (int i = 0; i < OTHERS; i++) {
+        char hello[100];
+        clients[i] = client_connect(&server);
+        snprintf(hello, sizeof hello, "* welcome, you are user%d; /help tells more\n", i + 2);
+        client_expect_text(clients[i], hello);
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        client_send_text(clients[i], "/nick x y\n"); /* answered to this client alone */
+        client_await_delivered(clients[i]);
+    }
+    client_send_text(urgent, "/quit\n");
+    char last[4096];
+    size_t length = 0;
+    last[0] = '\0';
+    while (!strstr(last, "* goodbye\n")) {
+        cr_assert(test_await(urgent, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+        ssize_t got = recv(urgent, last + length, sizeof last - 1 - length, 0);
+        cr_assert_gt(got, 0);
+        length += (size_t)got;
+        last[length] = '\0';
+    }
+    static char text[4096];
+    ssize_t got = recv(clients[OTHERS - 1], text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT);
+    text[got > 0 ? got : 0] = '\0';
+    cr_assert_null(strstr(text, "ERR"), "the last of those that waited was served before it");
+    for (int i = 0; i < OTHERS; i++) {
+        client_close(clients[i]);
+    }
+    client_close(urgent);
     server_stop(&server);
 }

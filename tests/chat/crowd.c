@@ -97,17 +97,17 @@ static void receive(struct crowd *crowd, int i)
 bool crowd_receive(struct crowd *crowd, long heard, double end)
 {
     struct epoll_event events[EVENTS];
-    while (crowd->heard < heard) {
+    while (crowd->heard < heard && crowd->ended < crowd->count) {
         int left = test_left_ms(end);
         int count = epoll_wait(crowd->epoll, events, EVENTS, left);
         for (int i = 0; i < count; i++) {
             receive(crowd, (int)events[i].data.u32);
         }
         if (left == 0) {
-            return false;
+            break;
         }
     }
-    return true;
+    return crowd->heard >= heard;
 }
 
 void crowd_leave(struct crowd *crowd)

@@ -2,8 +2,8 @@
  * A crowd of users of the chat, all read by one thread.
  *
  * Rules: crowd_receive() reads everybody's lines as they come, so that nobody has much waiting, and
- * hands each to the crowd's `hear`. It ends when so many lines were found worth counting, or at its
- * deadline.
+ * hands each to the crowd's `hear`. It ends when so many lines were found worth counting, when the
+ * server has closed all connections, or at its deadline.
  */
 #ifndef TESTS_CHAT_CROWD_H
 #define TESTS_CHAT_CROWD_H
@@ -33,7 +33,8 @@ struct crowd {
 #define crowd_gather(server, count) crowd_gather_at(HERE, server, count)
 struct crowd crowd_gather_at(const char *where, const struct server_process *server, int count);
 
-/** Reads until `heard` is at least @p heard (true) or @p end has come (false). */
+/** Reads until `heard` is at least @p heard (true), or nobody is left or @p end has come (false).
+ */
 bool crowd_receive(struct crowd *crowd, long heard, double end);
 
 /** All leave, by closing. */

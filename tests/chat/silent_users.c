@@ -7,6 +7,7 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,37 @@ Test(chat_silent_users, one_that_reads_late_gets_it_all)
     server_stop(&server);
 }
 
+/*
+ * He has so much waiting that the server does not read from him until he has read, although all of
+ * it was said by somebody else. What he sends are bare line ends, which no one hears.
+ */
+Test(chat_silent_users, one_that_has_much_waiting_is_not_read)
+{
+    enum { SAID = 60, MOST = 16 << 20 };
+    static char line_ends[65536];
+    struct server_process server =
+        server_start("--app chat --idle-timeout 0 --output-high-mark 100000 --send-buffer 16384");
+    int talker = chat_join_as(&server, "talker");
+    int sleeper = client_connect_with(
+        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+    client_await_reply(sleeper);
+    long long before = server_counter(&server, "messages");
+    size_t length;
+    char *line = line_of(TEXT, "\n", &length);
+    for (int i = 0; i < SAID; i++) {
+        client_send(talker, line, length);
+    }
+    server_await_counter(&server, "messages", before + SAID);
+    memset(line_ends, '\n', sizeof line_ends);
+    size_t taken = client_push(sleeper, line_ends, sizeof line_ends, MOST, 200);
+    cr_assert_lt(taken, MOST, "the server reads on, although %d bytes wait for that client",
+                 SAID * TEXT);
+    free(line);
+    client_close(sleeper);
+    client_close(talker);
+    server_stop(&server);
+}
+
 /* Who sends nothing but is sent something is not idle. */
 Test(chat_silent_users, one_that_only_listens_is_not_idle)
 {
@@ -111,30 +143,89 @@ Test(chat_silent_users, one_that_only_listens_is_not_idle)
         test_pause_ms(PAUSE_MS);
     }
     client_close(one);
-    chat_expect_line(listens, "* one has left");
-    client_expect_end(listens); /* and when nobody says anything any more, he is */
+    chat_await_line(listens, "* one has left");
+    /* And when nobody says anything any more, he is, and reads why. */
+    client_expect_text(listens, "* you heard and typed nothing for 1 s; goodbye\n");
+    client_expect_end(listens);
     client_close(listens);
     server_stop(&server);
 }
 
-/* Output that another user's handler has queued counts for the progress timeout as one's own. */
+/*
+ * Output that another user's handler has queued counts for the progress timeout as one's own, but
+ * only from then on: a user to whom nobody has said anything for a while has taken nothing either.
+ */
 Test(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout)
 {
+    enum { PROGRESS_MS = 1000 };
     struct server_process server =
-        server_start("--app chat --idle-timeout 0 --progress-timeout 0.5 --send-buffer 16384");
+        server_start("--app chat --idle-timeout 0 --progress-timeout %d --send-buffer 16384",
+                     PROGRESS_MS / 1000);
     int talker = chat_join_as(&server, "talker");
     int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 4096});
     client_await_reply(sleeper);
+    test_pause_ms(PROGRESS_MS * 3 / 2);
     size_t length;
     char *line = line_of(TEXT, "\n", &length);
+    double begin = test_now();
     for (int i = 0; i < 40; i++) { /* less than the cap */
         client_send(talker, line, length);
     }
     server_await_counter(&server, "closed", 1);
+    double took = test_now() - begin;
+    cr_assert_geq(took, PROGRESS_MS / 1000.0, "closed after %.3f s", took);
     free(line);
     client_close(sleeper);
     client_close(talker);
     server_stop(&server);
+}
+
+/* Half a line, and then nothing: the user reads why that is the end. */
+Test(chat_silent_users, one_that_does_not_end_a_line_is_told)
+{
+    struct server_process server =
+        server_start("--app chat --idle-timeout 0 --request-timeout 0.3");
+    int one = chat_join_as(&server, "one");
+    client_send_text(one, "half a li");
+    client_expect_text(one, "ERR your line did not end within 0.3 s; goodbye\n");
+    client_expect_end(one);
+    client_close(one);
+    server_stop(&server);
+}
+
+static bool hear_departure(struct crowd *crowd, int member, const char *line, size_t length)
+{
+    (void)crowd;
+    (void)member;
+    return length > 9 && memcmp(line + length - 9, " has left", 9) == 0;
+}
+
+/*
+ * All leave when the server stops, and if each of N users were told of each departure, that would
+ * be N * N / 2 lines: 8 million, and a minute, with 4,000 users. They are told of one that leaves
+ * before.
+ */
+Test(chat_silent_users, server_stops_and_tells_nobody_of_departures)
+{
+    enum { USERS = 100 };
+    struct server_process server = server_start("--app chat");
+    struct crowd crowd = crowd_gather(&server, USERS);
+    crowd.hear = hear_departure;
+    for (int i = 0; i < USERS; i++) {
+        client_await_reply(crowd.members[i].fd);
+    }
+    int leaves = chat_join_as(&server, "leaves");
+    client_close(leaves);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    cr_assert(crowd_receive(&crowd, USERS, end), "%ld of %d users were told that one has left",
+              crowd.heard, USERS);
+    server_signal(&server, SIGTERM);
+    crowd_receive(&crowd, USERS + 1, end); /* until all have read their end of stream */
+    cr_assert_eq(crowd.heard, USERS, "at the server's end users were told of %ld departures",
+                 crowd.heard - USERS);
+    cr_assert_eq(crowd.ended, USERS, "%d of %d users saw the end", crowd.ended, USERS);
+    server_expect_exit(&server);
+    crowd_leave(&crowd);
 }
 
 Test(chat_silent_users, server_stops_with_users)

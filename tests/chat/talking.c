@@ -237,7 +237,19 @@ static const struct relayed {
     RELAYED("\x01\x02\x03\x1f", "????"),
     RELAYED("c1 \xc2\x9b"
             "31m and \xc2\x80 and \xc2\x9f",
-            NULL),
+            "c1 ??31m and ?? and ??"),
+    RELAYED("raw c1 \x9b"
+            "31m and \x90q and \x80\x9f",
+            "raw c1 ?31m and ?q and ??"),
+    /* What is no UTF-8: a character that is cut short, one that is longer than it need be, a
+     * surrogate, one above U+10FFFF, and bytes that occur in no character. */
+    RELAYED("\xe2\x9b and \xf0\x90\x9b", "\xe2? and \xf0??"),
+    RELAYED("\xc0\x9b and \xe0\x82\x9b and \xf0\x80\x82\x9b", "\xc0? and \xe0?? and \xf0???"),
+    RELAYED("\xed\xa0\x9b and \xf4\x90\x80\x9b", "\xed\xa0? and \xf4???"),
+    RELAYED("\xf8\x88\x80\x80\x9b and \xff\x9b", "\xf8???? and \xff?"),
+    RELAYED("latin-1 caf\xe9, \xa9", "latin-1 caf\xe9, \xa9"),
+    RELAYED("\xe2\x82\xac \xed\x9f\xbf \xee\x80\x80 \xf4\x8f\xbf\xbf \xdf\x9b",
+            "\xe2\x82\xac \xed\x9f\xbf \xee\x80\x80 \xf4\x8f\xbf\xbf \xdf\x9b"),
     RELAYED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"),
     RELAYED("\xe4\xbd\xa0\xe5\xa5\xbd", "\xe4\xbd\xa0\xe5\xa5\xbd"),
     RELAYED("\xf0\x9f\x90\x8d and \xc2\xa0 and \xc2\xa9",

@@ -118,12 +118,13 @@ ssize_t replaced_recv(int fd, void *data, size_t size, int flags)
                                               : real_recv(fd, data, size, flags);
 }
 
-/* And a send without a flag but MSG_NOSIGNAL is a writev(2). */
+/* And a send is a writev(2), whether it may wait or not. */
 ssize_t replaced_send(int fd, const void *data, size_t size, int flags)
 {
     struct iovec piece = {(void *)(uintptr_t)data, size};
-    return faults.writev != NULL && flags == MSG_NOSIGNAL ? faults.writev(fd, &piece, 1)
-                                                          : real_send(fd, data, size, flags);
+    return faults.writev != NULL && (flags & ~MSG_DONTWAIT) == MSG_NOSIGNAL
+               ? faults.writev(fd, &piece, 1)
+               : real_send(fd, data, size, flags);
 }
 
 int replaced_accept4(int fd, void *address, void *length, int flags)

@@ -1,8 +1,8 @@
 /*
  * The buffer factory: what is out, what is pooled, and that a segment has one owner at a time.
  */
-#include "common/buffer_factory.h"
-#include "common/shared_message.h"
+#include "common/bytes/buffer_factory.h"
+#include "common/bytes/shared_message.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>
@@ -23,12 +23,19 @@ static size_t chain_length(const struct segment *chain)
     return length;
 }
 
+static size_t pooled_in(struct buffer_factory *factory)
+{
+    mutex_lock(&factory->lock);
+    size_t pooled = factory->pooled;
+    mutex_unlock(&factory->lock);
+    return pooled;
+}
+
 static void assert_counts(struct buffer_factory *factory, size_t out, size_t pooled)
 {
     cr_assert_eq(buffer_factory_out(factory), out, "%zu out, not %zu", buffer_factory_out(factory),
                  out);
-    cr_assert_eq(buffer_factory_pooled(factory), pooled, "%zu pooled, not %zu",
-                 buffer_factory_pooled(factory), pooled);
+    cr_assert_eq(pooled_in(factory), pooled, "%zu pooled, not %zu", pooled_in(factory), pooled);
 }
 
 static void assert_clean(const struct segment *chain)
@@ -206,7 +213,7 @@ Test(buffer_factory, gives_no_segment_to_two_owners)
         for (unsigned i = 0; i < 20; i++)
             out += chain_length(owned[i]);
         cr_assert_eq(buffer_factory_out(&factory), out, "step %u", step);
-        cr_assert_leq(buffer_factory_pooled(&factory), 7, "step %u", step);
+        cr_assert_leq(pooled_in(&factory), 7, "step %u", step);
     }
     for (unsigned i = 0; i < 20; i++)
         buffer_factory_give_back(&factory, owned[i]);
@@ -216,6 +223,7 @@ Test(buffer_factory, gives_no_segment_to_two_owners)
 struct customer {
     struct buffer_factory *factory;
     unsigned number;
+    bool has_cache;
     size_t strange;
     size_t short_of;
 };
@@ -223,7 +231,10 @@ struct customer {
 static void *take_and_give_back(void *argument)
 {
     struct customer *customer = argument;
+    struct segment_cache cache;
     struct rng rng = rng_from(customer->number);
+    if (customer->has_cache)
+        segment_cache_open(&cache, customer->factory, SEGMENT_CACHE_LIMIT);
     for (int round = 0; round < ROUNDS; round++) {
         size_t wanted = rng_between(&rng, 1, 4);
         struct segment *chain = buffer_factory_take(customer->factory, wanted);
@@ -232,17 +243,19 @@ static void *take_and_give_back(void *argument)
         customer->strange += strange_bytes(chain, customer->number);
         buffer_factory_give_back(customer->factory, chain);
     }
+    if (customer->has_cache)
+        segment_cache_close(&cache);
     return NULL;
 }
 
-Test(buffer_factory, serves_many_threads)
+Test(buffer_factory, serves_many_threads_with_caches_and_without)
 {
     struct buffer_factory factory;
     struct customer customers[THREADS];
     pthread_t threads[THREADS];
     buffer_factory_init(&factory, 10);
     for (unsigned i = 0; i < THREADS; i++) {
-        customers[i] = (struct customer){.factory = &factory, .number = i};
+        customers[i] = (struct customer){.factory = &factory, .number = i, .has_cache = i % 2 == 0};
         cr_assert_eq(pthread_create(&threads[i], NULL, take_and_give_back, &customers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -252,7 +265,97 @@ Test(buffer_factory, serves_many_threads)
         cr_assert_eq(customers[i].short_of, 0, "thread %u got too few", i);
     }
     cr_assert_eq(buffer_factory_out(&factory), 0);
-    cr_assert_leq(buffer_factory_pooled(&factory), 10);
+    cr_assert_leq(pooled_in(&factory), 10);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_cache_keeps_what_its_thread_gives_back)
+{
+    struct buffer_factory factory;
+    struct segment_cache cache;
+    buffer_factory_init(&factory, 10);
+    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
+    struct segment *first = buffer_factory_take(&factory, 1);
+    buffer_factory_give_back(&factory, first);
+    assert_counts(&factory, 0, 0);
+    cr_assert_eq(cache.count, 1);
+    cr_assert_eq(buffer_factory_take(&factory, 1), first);
+    buffer_factory_give_back(&factory, first);
+    segment_cache_close(&cache);
+    assert_counts(&factory, 0, 1);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_cache_keeps_no_more_than_its_limit)
+{
+    struct buffer_factory factory;
+    struct segment_cache cache;
+    buffer_factory_init(&factory, 100);
+    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
+    struct segment *many = buffer_factory_take(&factory, 50);
+    cr_assert_eq(chain_length(many), 50);
+    assert_clean(many);
+    while (many != NULL) {
+        struct segment *next = many->next;
+        many->next = NULL;
+        buffer_factory_give_back(&factory, many);
+        cr_assert_leq(cache.count, SEGMENT_CACHE_LIMIT);
+        many = next;
+    }
+    cr_assert_eq(pooled_in(&factory) + cache.count, 50);
+    segment_cache_close(&cache);
+    assert_counts(&factory, 0, 50);
+    buffer_factory_destroy(&factory);
+}
+
+/* A thread that only takes comes back to the pool, but not each time. */
+Test(buffer_factory, a_cache_takes_several_at_a_time_from_the_pool)
+{
+    struct buffer_factory factory;
+    struct segment_cache cache;
+    buffer_factory_init(&factory, 100);
+    buffer_factory_give_back(&factory, buffer_factory_take(&factory, 20));
+    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
+    struct segment *first = buffer_factory_take(&factory, 2);
+    cr_assert_eq(chain_length(first), 2);
+    cr_assert_eq(cache.count, SEGMENT_CACHE_LIMIT / 2);
+    assert_counts(&factory, 2, 20 - 2 - SEGMENT_CACHE_LIMIT / 2);
+    buffer_factory_give_back(&factory, first);
+    segment_cache_close(&cache);
+    assert_counts(&factory, 0, 20);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_cache_keeps_as_many_as_its_limit_says)
+{
+    struct buffer_factory factory;
+    struct segment_cache cache;
+    buffer_factory_init(&factory, 20);
+    cr_assert(buffer_factory_stock(&factory, 5));
+    segment_cache_open(&cache, &factory, 1);
+    struct segment *two = buffer_factory_take(&factory, 2);
+    cr_assert_eq(cache.count, 0, "%zu that nobody wanted", cache.count);
+    buffer_factory_give_back(&factory, two);
+    cr_assert_eq(cache.count, 1);
+    segment_cache_close(&cache);
+    assert_counts(&factory, 0, 5);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, a_thread_has_one_cache_and_it_is_of_one_factory)
+{
+    struct buffer_factory factory, other;
+    struct segment_cache cache, second;
+    buffer_factory_init(&factory, 10);
+    buffer_factory_init(&other, 10);
+    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
+    segment_cache_open(&second, &other, SEGMENT_CACHE_LIMIT);
+    buffer_factory_give_back(&other, buffer_factory_take(&other, 3));
+    cr_assert_eq(second.count, 0);
+    assert_counts(&other, 0, 3);
+    segment_cache_close(&second);
+    segment_cache_close(&cache);
+    buffer_factory_destroy(&other);
     buffer_factory_destroy(&factory);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The clock: milliseconds, and never backwards.
  */
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <criterion/criterion.h>
 

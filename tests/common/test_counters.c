@@ -1,7 +1,7 @@
 /*
  * The counters: exact under many threads, and the line they print.
  */
-#include "common/counters.h"
+#include "common/base/counters.h"
 #include "helpers.h"
 #include "support/deadline.h"
 

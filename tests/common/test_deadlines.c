@@ -1,7 +1,7 @@
 /*
  * The deadlines, with times made up: nothing here waits.
  */
-#include "common/deadlines.h"
+#include "common/events/deadlines.h"
 
 #include <criterion/criterion.h>
 
@@ -32,25 +32,25 @@ static void assert_passes(const struct deadlines *deadlines, const struct deadli
                  (long long)deadlines_next(deadlines, limits, moment - 1), (long long)moment);
 }
 
+/* The socket takes bytes, which the peer acknowledges at once, and some output waits or none. */
+static void output(struct deadlines *deadlines, int64_t now, uint64_t sent, bool waits)
+{
+    if (sent > 0)
+        deadlines_sent(deadlines, now, sent);
+    deadlines_acknowledged(deadlines, now, 0);
+    deadlines_output(deadlines, now, waits);
+}
+
 Test(deadlines, no_limit_is_never_passed)
 {
     const struct deadline_limits none = {0};
     struct deadlines deadlines = started();
     deadlines_framed(&deadlines, BORN, true);
-    deadlines_output(&deadlines, BORN, 10, true);
-    cr_assert_not(deadline_limits_any(&none));
+    output(&deadlines, BORN, 10, true);
     for (int month = 1; month < 30; month++)
         cr_assert_eq(deadlines_passed(&deadlines, &none, BORN + month * (INT64_C(30) * 86400000)),
                      DEADLINE_NONE, "month %d", month);
     cr_assert_eq(deadlines_next(&deadlines, &none, BORN), INT64_MAX);
-}
-
-Test(deadlines, any_one_limit_is_a_limit)
-{
-    cr_assert(deadline_limits_any(&(struct deadline_limits){.idle = 1}));
-    cr_assert(deadline_limits_any(&(struct deadline_limits){.request = 1}));
-    cr_assert(deadline_limits_any(&(struct deadline_limits){.lifetime = 1}));
-    cr_assert(deadline_limits_any(&(struct deadline_limits){.progress = 1}));
 }
 
 Test(deadlines, a_silent_connection_is_idle_from_its_birth)
@@ -72,9 +72,9 @@ Test(deadlines, case_16_the_idle_timeout_starts_anew_with_each_byte)
 Test(deadlines, bytes_sent_keep_a_connection_from_being_idle)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 800, 10, false);
+    output(&deadlines, BORN + 800, 10, false);
     assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
-    deadlines_output(&deadlines, BORN + 1700, 0, false);
+    output(&deadlines, BORN + 1700, 0, false);
     assert_passes(&deadlines, &all, BORN + 1800, DEADLINE_IDLE);
 }
 
@@ -110,7 +110,7 @@ Test(deadlines, the_lifetime_ends_whatever_happens)
     for (int64_t now = BORN; now < BORN + 100000; now += 250) {
         deadlines_received(&deadlines, now);
         deadlines_framed(&deadlines, now, false);
-        deadlines_output(&deadlines, now, 10, false);
+        output(&deadlines, now, 10, false);
         cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
     }
     assert_passes(&deadlines, &all, BORN + 100000, DEADLINE_LIFETIME);
@@ -119,7 +119,7 @@ Test(deadlines, the_lifetime_ends_whatever_happens)
 Test(deadlines, case_12_output_that_nobody_takes_is_due)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 100, 5000, true);
+    output(&deadlines, BORN + 100, 5000, true);
     assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
     deadlines_received(&deadlines, BORN + 500);
     assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
@@ -128,9 +128,9 @@ Test(deadlines, case_12_output_that_nobody_takes_is_due)
 Test(deadlines, case_13_a_byte_now_and_then_is_no_progress)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 100, 5000, true);
+    output(&deadlines, BORN + 100, 5000, true);
     for (int i = 1; i < 50; i++) {
-        deadlines_output(&deadlines, BORN + 100 + i * 10, 1, true);
+        output(&deadlines, BORN + 100 + i * 10, 1, true);
         cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 100 + i * 10), DEADLINE_NONE);
     }
     assert_passes(&deadlines, &all, BORN + 600, DEADLINE_PROGRESS);
@@ -141,12 +141,12 @@ static int periods_survived(uint64_t bytes)
 {
     struct deadlines deadlines = started();
     int64_t now = BORN + 100;
-    deadlines_output(&deadlines, now, 5000, true);
+    output(&deadlines, now, 5000, true);
     for (int period = 0; period < 20; period++) {
         deadlines_received(&deadlines, now);
-        deadlines_output(&deadlines, now + 200, bytes / 2, true);
+        output(&deadlines, now + 200, bytes / 2, true);
         now += 499;
-        deadlines_output(&deadlines, now, bytes - bytes / 2, true);
+        output(&deadlines, now, bytes - bytes / 2, true);
         if (deadlines_passed(&deadlines, &all, now + 1) != DEADLINE_NONE)
             return period;
     }
@@ -168,30 +168,96 @@ Test(deadlines, one_byte_less_than_a_quantum_is_none)
 Test(deadlines, what_was_taken_before_output_waited_does_not_count)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 100, 10 * DEADLINES_QUANTUM, false);
-    deadlines_output(&deadlines, BORN + 200, DEADLINES_QUANTUM, true);
-    deadlines_output(&deadlines, BORN + 300, 1, true);
+    output(&deadlines, BORN + 100, 10 * DEADLINES_QUANTUM, false);
+    output(&deadlines, BORN + 200, DEADLINES_QUANTUM, true);
+    output(&deadlines, BORN + 300, 1, true);
     assert_passes(&deadlines, &all, BORN + 700, DEADLINE_PROGRESS);
 }
 
 Test(deadlines, taking_all_that_waits_is_progress_however_little_it_is)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 100, 0, true);
-    deadlines_output(&deadlines, BORN + 400, 10, false);
+    output(&deadlines, BORN + 100, 0, true);
+    output(&deadlines, BORN + 400, 10, false);
     cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 700), DEADLINE_NONE);
-    deadlines_output(&deadlines, BORN + 800, 10, true);
+    output(&deadlines, BORN + 800, 10, true);
     assert_passes(&deadlines, &all, BORN + 1300, DEADLINE_PROGRESS);
 }
 
 Test(deadlines, a_peer_that_is_not_to_blame_gets_its_time_anew)
 {
     struct deadlines deadlines = started();
-    deadlines_output(&deadlines, BORN + 100, 0, true);
-    deadlines_output(&deadlines, BORN + 300, DEADLINES_QUANTUM - 1, true);
+    output(&deadlines, BORN + 100, 0, true);
+    output(&deadlines, BORN + 300, DEADLINES_QUANTUM - 1, true);
     deadlines_restart_progress(&deadlines, BORN + 400);
     assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
-    deadlines_output(&deadlines, BORN + 500, 1, true);
+    output(&deadlines, BORN + 500, 1, true);
+    assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
+}
+
+/* The socket's buffer may hold megabytes, so nothing new may leave for a long time. */
+Test(deadlines, a_peer_that_reads_what_the_system_holds_makes_progress)
+{
+    struct deadlines deadlines = started();
+    uint32_t held = 20 * DEADLINES_QUANTUM;
+    deadlines_sent(&deadlines, BORN, held);
+    deadlines_output(&deadlines, BORN, true);
+    for (int64_t now = BORN + 400; held > 0; now += 400) {
+        held -= DEADLINES_QUANTUM;
+        deadlines_acknowledged(&deadlines, now, held);
+        cr_assert_eq(deadlines_passed(&deadlines, &all, now + 399), DEADLINE_NONE,
+                     "%u bytes are left", held);
+    }
+}
+
+Test(deadlines, a_peer_that_leaves_the_system_with_all_it_holds_makes_none)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN, 20 * DEADLINES_QUANTUM);
+    deadlines_output(&deadlines, BORN, true);
+    deadlines_acknowledged(&deadlines, BORN + 400, 19 * DEADLINES_QUANTUM + 1);
+    assert_passes(&deadlines, &all, BORN + 500, DEADLINE_PROGRESS);
+}
+
+/* What has been acknowledged is not acknowledged again. */
+Test(deadlines, a_look_counts_what_is_new_since_the_last_one)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN, 2 * DEADLINES_QUANTUM);
+    deadlines_acknowledged(&deadlines, BORN, DEADLINES_QUANTUM);
+    deadlines_output(&deadlines, BORN, true);
+    deadlines_acknowledged(&deadlines, BORN + 100, DEADLINES_QUANTUM);
+    deadlines_sent(&deadlines, BORN + 200, 1);
+    deadlines_acknowledged(&deadlines, BORN + 300, 2);
+    assert_passes(&deadlines, &all, BORN + 500, DEADLINE_PROGRESS);
+}
+
+Test(deadlines, a_peer_that_reads_what_the_system_holds_is_not_idle)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN, 10000);
+    deadlines_acknowledged(&deadlines, BORN + 900, 9999);
+    assert_passes(&deadlines, &all, BORN + 1900, DEADLINE_IDLE);
+    deadlines_acknowledged(&deadlines, BORN + 1500, 9999);
+    assert_passes(&deadlines, &all, BORN + 1900, DEADLINE_IDLE);
+}
+
+/* All is acknowledged, nobody knows since when: probably since shortly after it was sent. */
+Test(deadlines, a_peer_that_has_everything_is_idle_since_that_was_sent)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN + 10, 10000);
+    deadlines_acknowledged(&deadlines, BORN + 900, 0);
+    assert_passes(&deadlines, &all, BORN + 1010, DEADLINE_IDLE);
+}
+
+Test(deadlines, more_than_four_gigabytes_at_once_are_a_lot)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN, UINT32_MAX - 5);
+    deadlines_sent(&deadlines, BORN, UINT64_C(1) << 40);
+    deadlines_output(&deadlines, BORN, true);
+    deadlines_acknowledged(&deadlines, BORN + 400, 100);
     assert_passes(&deadlines, &all, BORN + 900, DEADLINE_PROGRESS);
 }
 
@@ -203,10 +269,10 @@ Test(deadlines, the_next_moment_is_the_earliest_of_all)
     cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 5000);
     deadlines_framed(&deadlines, BORN + 10, true);
     cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 4010);
-    deadlines_output(&deadlines, BORN + 20, 0, true);
+    output(&deadlines, BORN + 20, 0, true);
     cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 3020);
     deadlines_received(&deadlines, BORN + 2000);
-    deadlines_output(&deadlines, BORN + 2000, 10, false);
+    output(&deadlines, BORN + 2000, 10, false);
     deadlines_framed(&deadlines, BORN + 2000, false);
     cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 6000);
 }
@@ -240,23 +306,13 @@ Test(deadlines, the_moment_at_which_the_clock_turns_over_is_one_like_others)
     struct deadlines deadlines;
     deadlines_start(&deadlines, turn);
     deadlines_framed(&deadlines, turn, true);
-    deadlines_output(&deadlines, turn, 0, true);
+    output(&deadlines, turn, 0, true);
     cr_assert_eq(deadlines_passed(&deadlines, &all, turn + 501), DEADLINE_PROGRESS);
-    deadlines_output(&deadlines, turn + 1, 0, false);
+    output(&deadlines, turn + 1, 0, false);
     cr_assert_eq(
         deadlines_passed(&deadlines, &(struct deadline_limits){.request = 2000}, turn + 2001),
         DEADLINE_REQUEST);
     cr_assert_eq(deadlines_passed(&deadlines, &all, turn + 1001), DEADLINE_IDLE);
-}
-
-Test(deadlines, the_shortest_limit_is_that_of_those_that_are_set)
-{
-    cr_assert_eq(deadline_limits_shortest(&all), 500);
-    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){0}), INT64_MAX);
-    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.idle = 7}), 7);
-    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.idle = 7, .request = 6}), 6);
-    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.lifetime = 5, .idle = 6}), 5);
-    cr_assert_eq(deadline_limits_shortest(&(struct deadline_limits){.progress = 4, .idle = 6}), 4);
 }
 
 Test(deadlines, each_has_a_name)

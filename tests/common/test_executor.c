@@ -5,14 +5,15 @@
  * Jobs stop at a gate until the test lets them go on, so that a test says how many workers are
  * busy. Nothing depends on a pause being long enough.
  */
-#include "common/clock.h"
-#include "common/executor.h"
-#include "common/thread.h"
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+#include "common/workers/executor.h"
 #include "faults.h"
 #include "support/deadline.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,23 +146,23 @@ static int no_thread(void)
 
 /* ---- executors ---- */
 
-static struct executor_settings settings_of(size_t core, size_t most,
+static struct executor_settings settings_of(size_t core, size_t max,
                                             const struct task_queue_kind *kind, size_t limit,
                                             const struct saturation_policy *policy)
 {
     return (struct executor_settings){.core = core,
-                                      .most = most,
+                                      .max = max,
                                       .keep_alive = LONG,
                                       .queue_kind = kind,
                                       .queue_limit = limit,
                                       .policy = policy};
 }
 
-static void open_with(struct executor *executor, size_t core, size_t most,
+static void open_with(struct executor *executor, size_t core, size_t max,
                       const struct task_queue_kind *kind, size_t limit,
                       const struct saturation_policy *policy)
 {
-    struct executor_settings settings = settings_of(core, most, kind, limit, policy);
+    struct executor_settings settings = settings_of(core, max, kind, limit, policy);
     executor_open(executor, &settings);
 }
 
@@ -251,7 +252,7 @@ Test(executor, with_an_unbounded_queue_there_are_never_more_than_core)
     expect_load(&executor, 2, 18);
     gate_let(&gate, 20);
     finish(&executor);
-    cr_assert_eq(executor.stats.most_threads, 2);
+    cr_assert_eq(executor.stats.max_threads, 2);
     cr_assert_eq(executor.stats.completed, 20);
 }
 
@@ -273,7 +274,7 @@ Test(executor, with_a_bounded_queue_threads_grow_when_it_is_full)
     gate_await(&gate, 3);
     gate_let(&gate, 5);
     finish(&executor);
-    cr_assert_eq(executor.stats.most_threads, 3);
+    cr_assert_eq(executor.stats.max_threads, 3);
     cr_assert_eq(executor.stats.completed, 5);
 }
 
@@ -311,7 +312,7 @@ Test(executor, with_a_direct_queue_threads_grow_when_none_is_idle)
     gate_await(&gate, 3);
     gate_let(&gate, 3);
     finish(&executor);
-    cr_assert_eq(executor.stats.most_threads, 3);
+    cr_assert_eq(executor.stats.max_threads, 3);
 }
 
 Test(executor, with_a_priority_queue_urgent_tasks_go_first)
@@ -390,6 +391,27 @@ Test(executor, threads_up_to_core_stay)
     finish(&executor);
 }
 
+/* They are there, and asleep, before the first task, and the first tasks start no others. */
+Test(executor, warm_threads_wait_for_the_first_task)
+{
+    enum { CORE = 3 };
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[CORE];
+    struct executor_settings settings =
+        settings_of(CORE, CORE + 1, &task_queue_direct, 0, &saturation_abort);
+    settings.warm = true;
+    gate_init(&gate);
+    executor_open(&executor, &settings);
+    AWAIT(executor_stats(&executor).idle == CORE);
+    jobs_init(jobs, CORE, &executor, &gate);
+    submit_all(&executor, jobs, CORE);
+    AWAIT(executor_stats(&executor).idle == 0);
+    cr_assert_eq(executor_stats(&executor).max_threads, CORE);
+    gate_let(&gate, CORE);
+    finish(&executor);
+}
+
 /* A thread that gets a task in time does not end, though it had been idle for a while. */
 Test(executor, without_core_threads_all_end_and_come_again)
 {
@@ -405,7 +427,7 @@ Test(executor, without_core_threads_all_end_and_come_again)
         AWAIT_OR(executor_stats(&executor).threads == 0, "round %d: the thread stays", round);
         expect_fate(&job, 1, 0);
     }
-    cr_assert_eq(executor_stats(&executor).most_threads, 1);
+    cr_assert_eq(executor_stats(&executor).max_threads, 1);
     finish(&executor);
 }
 
@@ -740,7 +762,7 @@ Test(executor, policies_have_the_names_that_users_type)
 
 /* ---- no thread to be had ---- */
 
-/* Whatever the policy: a task that waits for a first thread could wait for ever. */
+/* Whatever the policy: a task that waits for a first thread could wait forever. */
 Test(executor, without_a_single_thread_nothing_is_accepted)
 {
     static const struct saturation_policy *const policies[] = {
@@ -946,7 +968,7 @@ Test(executor, its_counters_go_to_the_server_s)
         executor_count(&all.executor, &counters);
         for (int j = 0; j < 3; j++)
             cr_assert_eq(counters_get(&counters, expected[j]), i == j, "%s", policies[i]->name);
-        cr_assert_eq(counters_get(&counters, COUNTER_MOST_THREADS), 1);
+        cr_assert_eq(counters_get(&counters, COUNTER_MAX_THREADS), 1);
         cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 0);
         gate_let(&all.gate, 1);
         AWAIT(executor_stats(&all.executor).completed == 2);
@@ -954,6 +976,33 @@ Test(executor, its_counters_go_to_the_server_s)
         cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 2);
         finish(&all.executor);
     }
+}
+
+/* The first task starts at once, the second when the first has let it, which is late. */
+Test(executor, what_has_waited_too_long_is_late)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[2];
+    struct executor_settings settings =
+        settings_of(1, 1, &task_queue_unbounded, 0, &saturation_abort);
+    settings.max_wait = 500; /* a thread starts in less, however busy the machine is */
+    gate_init(&gate);
+    executor_open(&executor, &settings);
+    jobs_init(jobs, 2, &executor, &gate);
+    submit_all(&executor, jobs, 2);
+    int64_t since = clock_ms();
+    AWAIT(clock_ms() > since + 600);
+    gate_let(&gate, 2);
+    AWAIT(executor_stats(&executor).completed == 2);
+    cr_assert_not(jobs[0].task.late);
+    cr_assert(jobs[1].task.late);
+    cr_assert_eq(executor_stats(&executor).late, 1);
+    jobs_init(jobs, 1, &executor, NULL);
+    submit_all(&executor, jobs, 1);
+    AWAIT(executor_stats(&executor).completed == 3);
+    cr_assert_not(jobs[0].task.late, "a worker waited for it");
+    finish(&executor);
 }
 
 /* ---- shutdown ---- */
@@ -1168,7 +1217,7 @@ static void produce_with(const struct executor_settings *settings, int shutdown_
     cr_assert_eq(stats->completed + stats->run_by_caller + stats->discarded, accepted);
     if (shutdown_at < 0)
         cr_assert_eq(accepted + stats->aborted, SUBMITTERS * EACH);
-    cr_assert_leq(stats->most_threads, settings->most);
+    cr_assert_leq(stats->max_threads, settings->max);
 }
 
 /* With each kind of queue; keep-alive 0, so that threads come and go. */
@@ -1183,36 +1232,25 @@ static void produce_under(const struct saturation_policy *policy, int shutdown_a
     }
 }
 
-Test(executor, each_task_once_under_abort)
+static const struct saturation_policy *const policies[] = {
+    &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
+    &saturation_discard_oldest};
+
+enum { POLICIES = sizeof(policies) / sizeof(*policies) };
+
+ParameterizedTestParameters(executor, each_task_once_under_each_policy)
 {
-    produce_under(&saturation_abort, -1);
+    static size_t all[POLICIES] = {0, 1, 2, 3, 4};
+    return cr_make_param_array(size_t, all, POLICIES);
 }
 
-Test(executor, each_task_once_under_block)
+ParameterizedTest(size_t *policy, executor, each_task_once_under_each_policy)
 {
-    produce_under(&saturation_block, -1);
-}
-
-Test(executor, each_task_once_under_caller_runs)
-{
-    produce_under(&saturation_caller_runs, -1);
-}
-
-Test(executor, each_task_once_under_discard)
-{
-    produce_under(&saturation_discard, -1);
-}
-
-Test(executor, each_task_once_under_discard_oldest)
-{
-    produce_under(&saturation_discard_oldest, -1);
+    produce_under(policies[*policy], -1);
 }
 
 Test(executor, each_task_once_though_it_is_shut_down)
 {
-    static const struct saturation_policy *const policies[] = {
-        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
-        &saturation_discard_oldest};
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < POLICIES; i++)
         produce_under(policies[i], EACH / 4);
 }

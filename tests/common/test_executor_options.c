@@ -1,7 +1,7 @@
 /*
  * The options that set up an executor: what each takes, and the settings that follow.
  */
-#include "common/executor_options.h"
+#include "common/workers/executor_options.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>
@@ -61,7 +61,7 @@ Test(executor_options, defaults)
     struct executor_settings settings = settings_from("");
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     cr_assert_eq(settings.core, (size_t)processors);
-    cr_assert_eq(settings.most, (size_t)processors);
+    cr_assert_eq(settings.max, (size_t)processors);
     cr_assert_eq(settings.keep_alive, 60000);
     cr_assert_eq(settings.queue_kind, &task_queue_unbounded);
     cr_assert_eq(settings.policy, &saturation_abort);
@@ -70,13 +70,13 @@ Test(executor_options, defaults)
 Test(executor_options, numbers_of_threads)
 {
     struct executor_settings settings = settings_from("--workers 3");
-    cr_assert(settings.core == 3 && settings.most == 3);
+    cr_assert(settings.core == 3 && settings.max == 3);
     settings = settings_from("--workers 3 --max-workers 8");
-    cr_assert(settings.core == 3 && settings.most == 8);
+    cr_assert(settings.core == 3 && settings.max == 8);
     settings = settings_from("--max-workers 8 --workers 10000");
-    cr_assert(settings.core == 10000 && settings.most == 10000, "not fewer than are kept");
+    cr_assert(settings.core == 10000 && settings.max == 10000, "not fewer than are kept");
     settings = settings_from("--workers 5 --max-workers 0");
-    cr_assert(settings.core == 5 && settings.most == 5);
+    cr_assert(settings.core == 5 && settings.max == 5);
 }
 
 Test(executor_options, keep_alive)
@@ -84,6 +84,18 @@ Test(executor_options, keep_alive)
     cr_assert_eq(settings_from("--keep-alive 0").keep_alive, 0);
     cr_assert_eq(settings_from("--keep-alive 2.5").keep_alive, 2500);
     cr_assert_eq(settings_from("--keep-alive=0.001").keep_alive, 1);
+}
+
+Test(executor_options, warm_threads)
+{
+    cr_assert(!settings_from("").warm);
+    cr_assert(settings_from("--warm").warm);
+}
+
+Test(executor_options, how_long_a_message_may_wait)
+{
+    cr_assert_eq(settings_from("").max_wait, 0);
+    cr_assert_eq(settings_from("--max-wait-ms 250").max_wait, 250);
 }
 
 Test(executor_options, queues)
@@ -118,15 +130,15 @@ Test(executor_options, what_is_refused)
         const char *line;
         const char *complaint;
     } bad[] = {
-        {"--workers 0", "--workers: not a number from 1 to 10000: 0"},
-        {"--workers 10001", "--workers: not a number from 1 to 10000: 10001"},
-        {"--workers x", "--workers: not a number from 1 to 10000: x"},
-        {"--workers=", "--workers: not a number from 1 to 10000: "},
+        {"--workers 0", "--workers: expected a number from 1 to 10000, got '0'"},
+        {"--workers 10001", "--workers: expected a number from 1 to 10000, got '10001'"},
+        {"--workers x", "--workers: expected a number from 1 to 10000, got 'x'"},
+        {"--workers=", "--workers: expected a number from 1 to 10000, got ''"},
         {"--workers", "--workers: needs a value: N"},
-        {"--max-workers -1", "--max-workers: not a number from 0 to 10000: -1"},
-        {"--max-workers 10001", "--max-workers: not a number from 0 to 10000: 10001"},
-        {"--keep-alive x", "--keep-alive: not a number of seconds: x"},
-        {"--keep-alive -1", "--keep-alive: not a number of seconds: -1"},
+        {"--max-workers -1", "--max-workers: expected a number from 0 to 10000, got '-1'"},
+        {"--max-workers 10001", "--max-workers: expected a number from 0 to 10000, got '10001'"},
+        {"--keep-alive x", "--keep-alive: expected a number of seconds, got 'x'"},
+        {"--keep-alive -1", "--keep-alive: expected a number of seconds, got '-1'"},
         {"--keep-alive", "--keep-alive: needs a value: SEC"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -152,10 +164,12 @@ Test(executor_options, queues_that_are_refused)
         char line[64];
         snprintf(line, sizeof(line), "--queue=%s", bad[i]);
         snprintf(complaint, sizeof(complaint),
-                 "--queue: not one of direct, bounded:N, unbounded, priority: %s", bad[i]);
+                 "--queue: expected one of direct, bounded:N, unbounded, priority, got '%s'",
+                 bad[i]);
         expect_refused(line, complaint);
     }
-    expect_refused("--queue=", "--queue: not one of direct, bounded:N, unbounded, priority: ");
+    expect_refused("--queue=",
+                   "--queue: expected one of direct, bounded:N, unbounded, priority, got ''");
 }
 
 Test(executor_options, policies_that_are_refused)
@@ -166,7 +180,8 @@ Test(executor_options, policies_that_are_refused)
         char complaint[128];
         snprintf(line, sizeof(line), "--saturation=%s", bad[i]);
         snprintf(complaint, sizeof(complaint),
-                 "--saturation: not one of abort, block, caller-runs, discard, discard-oldest: %s",
+                 "--saturation: expected one of abort, block, caller-runs, discard, "
+                 "discard-oldest, got '%s'",
                  bad[i]);
         expect_refused(line, complaint);
     }
@@ -202,13 +217,13 @@ static struct executor_settings settings_or_none(const char *line)
 Test(executor_options, or_none_is_none_unless_workers_are_asked_for)
 {
     struct executor_settings settings = settings_or_none("");
-    cr_assert(settings.core == 0 && settings.most == 0);
+    cr_assert(settings.core == 0 && settings.max == 0);
     settings = settings_or_none("--workers 0");
-    cr_assert(settings.core == 0 && settings.most == 0);
+    cr_assert(settings.core == 0 && settings.max == 0);
     settings = settings_or_none("--workers 3");
-    cr_assert(settings.core == 3 && settings.most == 3);
+    cr_assert(settings.core == 3 && settings.max == 3);
     settings = settings_or_none("--max-workers 2");
-    cr_assert(settings.core == 0 && settings.most == 2);
+    cr_assert(settings.core == 0 && settings.max == 2);
     cr_assert_eq(settings.keep_alive, 60000);
     cr_assert_eq(settings.queue_kind, &task_queue_unbounded);
     cr_assert_eq(settings.policy, &saturation_abort);
@@ -230,5 +245,5 @@ Test(executor_options, or_none_tells_so)
     status = parse_with(executor_options_or_none, &choice, "--workers -1");
     capture_stop(&capture, text, sizeof(text));
     cr_assert_eq(status, 2);
-    cr_assert_str_eq(text, "server: --workers: not a number from 0 to 10000: -1\n");
+    cr_assert_str_eq(text, "server: --workers: expected a number from 0 to 10000, got '-1'\n");
 }

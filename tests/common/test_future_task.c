@@ -2,10 +2,10 @@
  * Futures: run once, with a result or an error; cancelled before the start or not at all; done is
  * the last thing that happens to one.
  */
-#include "common/clock.h"
-#include "common/executor.h"
-#include "common/future_task.h"
-#include "common/thread.h"
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+#include "common/workers/executor.h"
+#include "common/workers/future_task.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -86,7 +86,7 @@ static void office_open_with(struct office *office, const struct task_queue_kind
                              const struct saturation_policy *policy)
 {
     struct executor_settings settings = {.core = 1,
-                                         .most = 1,
+                                         .max = 1,
                                          .keep_alive = 60000,
                                          .queue_kind = kind,
                                          .queue_limit = 1,
@@ -142,7 +142,8 @@ Test(future_task, is_pending_until_it_has_run)
     office_open(&office);
     errand_init(&errand, &office, 0);
     cr_assert_not(future_task_is_over(&errand.future));
-    cr_assert_not(future_task_was_cancelled(&errand.future));
+    int error;
+    cr_assert_not(future_task_has_run(&errand.future, &error));
     cr_assert_eq(future_task_get(&errand.future, clock_ms()), ETIMEDOUT);
     expect_calls(&errand, 0, 0);
     submit(&office, &errand);
@@ -165,7 +166,9 @@ Test(future_task, hands_out_what_its_call_returned)
         for (int again = 0; again < 2; again++)
             cr_assert_eq(future_task_get(&errand.future, deadline()), outcomes[i]);
         cr_assert_eq(future_task_get(&errand.future, 0), outcomes[i], "no need to wait");
-        cr_assert_not(future_task_was_cancelled(&errand.future), "whatever it returns");
+        int error = -1;
+        cr_assert(future_task_has_run(&errand.future, &error), "whatever it returns");
+        cr_assert_eq(error, outcomes[i]);
         expect_calls(&errand, 1, 1);
     }
     office_close(&office);
@@ -290,7 +293,8 @@ Test(future_task, cancelled_before_the_start_it_never_runs)
     cr_assert(future_task_cancel(&errand.future));
     cr_assert(future_task_is_over(&errand.future));
     cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
-    cr_assert(future_task_was_cancelled(&errand.future));
+    int error;
+    cr_assert_not(future_task_has_run(&errand.future, &error));
     cr_assert_not(future_task_cancel(&errand.future), "it is over already");
     expect_calls(&errand, 0, 0); /* its executor still has it */
 
@@ -437,7 +441,8 @@ Test(future_task, dropped_by_a_shutdown_it_is_cancelled)
     submit(&office, &errand);
     executor_shutdown(&office.executor, true);
     cr_assert_eq(future_task_get(&errand.future, 0), ECANCELED);
-    cr_assert(future_task_was_cancelled(&errand.future));
+    int error;
+    cr_assert_not(future_task_has_run(&errand.future, &error));
     expect_calls(&errand, 0, 1);
     cr_assert(atomic_load(&errand.was_over));
     cr_assert_eq(atomic_load(&errand.thread), gettid(), "in the thread that dropped it");

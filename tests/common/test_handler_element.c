@@ -3,10 +3,11 @@
  * at the other side as it went in, elements can be stacked, and each frees itself at the right
  * moment (AddressSanitizer would tell). Then the two that the course ships: log and throttle.
  */
-#include "common/handler_element.h"
-#include "common/log_element.h"
-#include "common/selector.h"
-#include "common/throttle_element.h"
+#include "common/apps/handler_element.h"
+#include "common/apps/log_element.h"
+#include "common/apps/throttle_element.h"
+#include "common/base/container_of.h"
+#include "common/events/selector.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>
@@ -24,16 +25,16 @@ struct fake_channel {
     struct endpoint peer;
     int references;
     int closes;
-    unsigned set;
-    unsigned reset;
+    int flushes;
+    enum end_reason reason;
+    bool suspended;
+    const struct channel_timer *timer;
+    const struct channel_timer *cancelled;
+    int64_t milliseconds;
+    struct channel_post *posted;
     uint64_t rate;
     bool takes_rate;
-    const unsigned char *sent;
-    size_t sent_length;
-    const void *sent_shared;
-    const void *sent_file;
-    size_t file_offset;
-    size_t file_length;
+    struct piece sent[PIECE_FILE + 1]; /* the last one of each kind */
     enum output_result answer;
     const struct input_handler *handler;
 };
@@ -48,26 +49,15 @@ static struct input_queue *fake_input(struct channel_facade *facade)
     return fake(facade)->input;
 }
 
-static enum output_result fake_enqueue(struct channel_facade *facade, struct message message)
+static enum output_result fake_enqueue(struct channel_facade *facade, struct piece piece)
 {
-    fake(facade)->sent = message.data;
-    fake(facade)->sent_length = message.length;
+    fake(facade)->sent[piece.kind] = piece;
     return fake(facade)->answer;
 }
 
-static enum output_result fake_enqueue_shared(struct channel_facade *facade,
-                                              struct shared_message *message)
+static enum output_result fake_flush(struct channel_facade *facade)
 {
-    fake(facade)->sent_shared = message;
-    return fake(facade)->answer;
-}
-
-static enum output_result fake_enqueue_file(struct channel_facade *facade, struct shared_file *file,
-                                            size_t offset, size_t length)
-{
-    fake(facade)->sent_file = file;
-    fake(facade)->file_offset = offset;
-    fake(facade)->file_length = length;
+    fake(facade)->flushes++;
     return fake(facade)->answer;
 }
 
@@ -76,20 +66,36 @@ static void fake_set_handler(struct channel_facade *facade, struct input_handler
     fake(facade)->handler = handler;
 }
 
-static unsigned fake_interest(struct channel_facade *facade)
+static void fake_suspend(struct channel_facade *facade)
 {
-    return fake(facade)->set;
+    fake(facade)->suspended = true;
 }
 
-static void fake_modify_interest(struct channel_facade *facade, unsigned set, unsigned reset)
+static void fake_resume(struct channel_facade *facade)
 {
-    fake(facade)->set = set;
-    fake(facade)->reset = reset;
+    fake(facade)->suspended = false;
+}
+
+static void fake_set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                           int64_t milliseconds)
+{
+    fake(facade)->timer = timer;
+    fake(facade)->milliseconds = milliseconds;
+}
+
+static void fake_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    fake(facade)->cancelled = timer;
 }
 
 static void fake_close(struct channel_facade *facade)
 {
     fake(facade)->closes++;
+}
+
+static void fake_post(struct channel_facade *facade, struct channel_post *post)
+{
+    fake(facade)->posted = post;
 }
 
 static bool fake_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
@@ -101,6 +107,11 @@ static bool fake_set_write_rate(struct channel_facade *facade, uint64_t bytes_pe
 static void fake_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
     *endpoint = fake(facade)->peer;
+}
+
+static enum end_reason fake_end_reason(struct channel_facade *facade)
+{
+    return fake(facade)->reason;
 }
 
 static void fake_retain(struct channel_facade *facade)
@@ -116,14 +127,17 @@ static void fake_release(struct channel_facade *facade)
 static const struct channel_facade_verbs fake_verbs = {
     .input = fake_input,
     .enqueue = fake_enqueue,
-    .enqueue_shared = fake_enqueue_shared,
-    .enqueue_file = fake_enqueue_file,
+    .flush = fake_flush,
     .set_handler = fake_set_handler,
-    .interest = fake_interest,
-    .modify_interest = fake_modify_interest,
+    .suspend = fake_suspend,
+    .resume = fake_resume,
+    .set_timer = fake_set_timer,
+    .cancel_timer = fake_cancel_timer,
     .close = fake_close,
+    .post = fake_post,
     .set_write_rate = fake_set_write_rate,
     .peer = fake_peer,
+    .end_reason = fake_end_reason,
     .retain = fake_retain,
     .release = fake_release,
 };
@@ -139,14 +153,14 @@ struct fake_application {
     enum framing_result framing;
     bool answer;
     bool create_fails;
+    void *memory;                       /* that it was given */
     const struct fake_channel *channel; /* whose rate is noted when the application starts */
     uint64_t rate_at_start;
 };
 
 static struct fake_application *application_of(struct input_handler *handler)
 {
-    return (struct fake_application *)(void *)((char *)handler -
-                                               offsetof(struct fake_application, handler));
+    return container_of(handler, struct fake_application, handler);
 }
 
 static void note(struct input_handler *handler, struct channel_facade *facade, char call)
@@ -164,6 +178,12 @@ static enum framing_result fake_next_message(struct input_handler *self,
     note(self, facade, 'n');
     *message = application_of(self)->message;
     return application_of(self)->framing;
+}
+
+static bool fake_is_urgent(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, 'g');
+    return application_of(self)->answer;
 }
 
 static bool fake_handle_input(struct input_handler *self, struct message message,
@@ -187,9 +207,19 @@ static bool fake_continue_output(struct input_handler *self, struct channel_faca
     return application_of(self)->answer;
 }
 
+static void fake_drained(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, 'd');
+}
+
 static void fake_timed_out(struct input_handler *self, struct channel_facade *facade)
 {
     note(self, facade, 't');
+}
+
+static void fake_idle(struct input_handler *self, struct channel_facade *facade)
+{
+    note(self, facade, 'i');
 }
 
 static void fake_unused(struct input_handler *self)
@@ -226,10 +256,13 @@ static void fake_stopped(struct input_handler *self, struct channel_facade *faca
 
 static const struct input_handler_verbs all_verbs = {
     .next_message = fake_next_message,
+    .is_urgent = fake_is_urgent,
     .handle_input = fake_handle_input,
     .refuse_input = fake_refuse_input,
     .continue_output = fake_continue_output,
+    .drained = fake_drained,
     .timed_out = fake_timed_out,
+    .idle = fake_idle,
     .unused = fake_unused,
     .starting = fake_starting,
     .started = fake_started,
@@ -244,9 +277,10 @@ static const struct input_handler_verbs few_verbs = {
     .handle_input = fake_handle_input,
 };
 
-static struct input_handler *fake_create(struct input_handler_factory *factory)
+static struct input_handler *fake_create(struct input_handler_factory *factory, void *memory)
 {
     struct fake_application *application = (struct fake_application *)factory;
+    application->memory = memory;
     return application->create_fails ? NULL : &application->handler;
 }
 
@@ -260,13 +294,25 @@ static void open_fakes(struct fake_channel *channel, struct fake_application *ap
 
 /* ---- an element that passes everything on ---- */
 
+/* The memory that is the connection's otherwise. */
+static struct handler_element plain_ones[20];
+static size_t element_count;
+static alignas(max_align_t) unsigned char memory[4096];
+
 static struct handler_element *plain(struct input_handler *inner)
 {
-    struct handler_element *element =
-        handler_element_create(sizeof(struct handler_element), &handler_element_verbs,
-                               &handler_element_facade_verbs, inner);
-    cr_assert_not_null(element);
+    cr_assert_lt(element_count, sizeof(plain_ones) / sizeof(plain_ones[0]));
+    struct handler_element *element = &plain_ones[element_count++];
+    handler_element_init(element, &handler_element_verbs, &handler_element_facade_verbs, inner);
     return element;
+}
+
+/* As a connection does, which has the memory for it. */
+static struct input_handler *create_in_memory(struct input_handler_factory *factory)
+{
+    cr_assert_leq(factory->handler_size, sizeof(memory));
+    memset(memory, 0, sizeof(memory));
+    return factory->create(factory, memory);
 }
 
 /* So many of them, one in front of the other; the outermost. */
@@ -320,13 +366,16 @@ static void pass_everything_inwards(int elements)
         cr_assert_eq(verbs->handle_input(outermost, message, facade), answer);
         cr_assert(application.message.data == message.data);
         cr_assert_eq(verbs->continue_output(outermost, facade), answer);
+        cr_assert_eq(verbs->is_urgent(outermost, facade), answer);
     }
-    expect_calls(&application, "hchc");
+    expect_calls(&application, "hcghcg");
     application.message = (struct message){0};
     verbs->refuse_input(outermost, message, facade);
     cr_assert(application.message.data == message.data);
+    verbs->drained(outermost, facade);
     verbs->timed_out(outermost, facade);
-    expect_calls(&application, "rt");
+    verbs->idle(outermost, facade);
+    expect_calls(&application, "rdti");
     cr_assert_eq(application.facade, of_element, "another facade each time");
 
     verbs->end_of_input(outermost, facade);
@@ -359,31 +408,49 @@ static void pass_everything_outwards(int elements)
     struct shared_message *shared = (struct shared_message *)(void *)&channel;
     struct shared_file *file = (struct shared_file *)(void *)&application;
     struct endpoint peer = {0};
+    struct channel_post post;
 
     channel.input = input;
     cr_assert_eq(channel_input(facade), input);
     channel.answer = OUTPUT_CHOKED;
-    cr_assert_eq(channel_enqueue(facade, text("hello\n")), OUTPUT_CHOKED);
-    cr_assert_eq(channel.sent_length, 6u);
-    cr_assert_eq(memcmp(channel.sent, "hello\n", 6), 0);
+    cr_assert_eq(channel_enqueue(facade, piece_copy(text("hello\n"))), OUTPUT_CHOKED);
+    cr_assert_eq(channel.sent[PIECE_COPY].copy.length, 6u);
+    cr_assert_eq(memcmp(channel.sent[PIECE_COPY].copy.data, "hello\n", 6), 0);
     channel.answer = OUTPUT_REFUSED;
-    cr_assert_eq(channel_enqueue_shared(facade, shared), OUTPUT_REFUSED);
-    cr_assert_eq(channel.sent_shared, shared);
+    cr_assert_eq(channel_enqueue(facade, piece_shared(shared)), OUTPUT_REFUSED);
+    cr_assert_eq(channel.sent[PIECE_SHARED].shared, shared);
     channel.answer = OUTPUT_BROKEN;
-    cr_assert_eq(channel_enqueue_file(facade, file, 7, 11), OUTPUT_BROKEN);
-    cr_assert(channel.sent_file == file && channel.file_offset == 7 && channel.file_length == 11);
+    cr_assert_eq(channel_enqueue(facade, piece_file(file, 7, 11)), OUTPUT_BROKEN);
+    cr_assert_eq(channel.sent[PIECE_FILE].range.file, file);
+    cr_assert_eq(channel.sent[PIECE_FILE].range.offset, 7u);
+    cr_assert_eq(channel.sent[PIECE_FILE].range.length, 11u);
 
-    channel_modify_interest(facade, SELECT_READ, SELECT_WRITE);
-    cr_assert(channel.set == SELECT_READ && channel.reset == SELECT_WRITE);
-    cr_assert_eq(channel_interest(facade), SELECT_READ);
+    channel_suspend(facade);
+    cr_assert(channel.suspended);
+    channel_resume(facade);
+    cr_assert_not(channel.suspended);
+    struct channel_timer timer = {0};
+    channel_set_timer(facade, &timer, 250);
+    cr_assert(channel.timer == &timer && channel.milliseconds == 250);
+    cr_assert_eq(timer.facade, facade, "it fires with a facade that the application does not know");
+    channel_cancel_timer(facade, &timer);
+    cr_assert_eq(channel.cancelled, &timer);
     cr_assert_not(channel_set_write_rate(facade, 5));
     channel.takes_rate = true;
     cr_assert(channel_set_write_rate(facade, UINT64_C(5000000000)));
     cr_assert_eq(channel.rate, UINT64_C(5000000000));
     channel_peer(facade, &peer);
     cr_assert_eq(memcmp(&peer, &channel.peer, sizeof(peer)), 0);
+    channel.reason = END_LIFETIME;
+    cr_assert_eq(channel_end_reason(facade), END_LIFETIME);
+    channel.answer = OUTPUT_WAITING;
+    cr_assert_eq(channel_flush(facade), OUTPUT_WAITING);
+    cr_assert_eq(channel.flushes, 1);
     channel_close(facade);
     cr_assert_eq(channel.closes, 1);
+    channel_post(facade, &post);
+    cr_assert_eq(channel.posted, &post);
+    cr_assert_eq(post.facade, facade, "its run would get a facade that is not the application's");
 
     outermost->verbs->stopped(outermost, &channel.facade);
     cr_assert_eq(channel.references, 1);
@@ -409,9 +476,12 @@ Test(handler_element, calls_that_the_application_does_not_want)
     const struct input_handler_verbs *verbs = outermost->verbs;
     verbs->starting(outermost, &channel.facade);
     verbs->started(outermost, &channel.facade);
-    cr_assert_not(verbs->continue_output(outermost, &channel.facade));
+    cr_assert_null(verbs->continue_output, "the framework believes that its answers are long");
+    cr_assert_null(verbs->is_urgent);
+    cr_assert_null(verbs->drained, "the framework makes runs that nobody waits for");
+    cr_assert_null(verbs->timed_out, "the framework believes that it has a last word");
+    cr_assert_null(verbs->idle);
     verbs->refuse_input(outermost, text("hello\n"), &channel.facade);
-    verbs->timed_out(outermost, &channel.facade);
     verbs->end_of_input(outermost, &channel.facade);
     verbs->stopping(outermost, &channel.facade);
     verbs->stopped(outermost, &channel.facade);
@@ -431,12 +501,33 @@ Test(handler_element, another_handler_takes_over_behind_the_element)
     outermost->verbs->starting(outermost, &channel.facade);
     expect_calls(&first, "1");
     channel_set_handler(first.facade, &second.handler);
-    cr_assert_null(channel.handler, "the channel got the handler itself: the element is bypassed");
+    cr_assert_neq(channel.handler, &second.handler, "the element is bypassed");
     outermost->verbs->handle_input(outermost, text("hello\n"), &channel.facade);
     expect_calls(&first, "");
     expect_calls(&second, "h");
     outermost->verbs->stopped(outermost, &channel.facade);
     expect_calls(&second, "5");
+}
+
+/* It may want what the first did not, or the other way round. */
+Test(handler_element, another_handler_has_verbs_of_its_own)
+{
+    struct fake_channel channel;
+    struct fake_application few;
+    struct fake_application all;
+    open_fakes(&channel, &few, &few_verbs);
+    open_fakes(&channel, &all, &all_verbs);
+    struct input_handler *outermost = stack(&all.handler, 3);
+    outermost->verbs->starting(outermost, &channel.facade);
+    cr_assert_not_null(outermost->verbs->timed_out);
+    channel_set_handler(all.facade, &few.handler);
+    cr_assert_null(outermost->verbs->timed_out);
+    cr_assert_null(outermost->verbs->continue_output);
+    channel_set_handler(all.facade, &all.handler);
+    outermost->verbs->timed_out(outermost, &channel.facade);
+    cr_assert_not(outermost->verbs->continue_output(outermost, &channel.facade));
+    expect_calls(&all, "1tc");
+    outermost->verbs->stopped(outermost, &channel.facade);
 }
 
 Test(handler_element, unused_reaches_the_application_and_frees)
@@ -461,9 +552,9 @@ Test(handler_element, facade_that_is_kept)
     channel_retain(kept);
     channel_retain(kept);
     outermost->verbs->stopped(outermost, &channel.facade);
-    cr_assert_eq(channel.references, 2, "the channel's own, and the chain's");
+    cr_assert_eq(channel.references, 3, "the channel's own, and two");
     channel.answer = OUTPUT_BROKEN;
-    cr_assert_eq(channel_enqueue(kept, text("too late\n")), OUTPUT_BROKEN);
+    cr_assert_eq(channel_enqueue(kept, piece_copy(text("too late\n"))), OUTPUT_BROKEN);
     channel_release(kept);
     cr_assert_eq(channel.references, 2);
     channel_close(kept);
@@ -472,19 +563,27 @@ Test(handler_element, facade_that_is_kept)
     cr_assert_eq(channel.references, 1);
 }
 
-Test(handler_element, without_memory_the_application_is_told)
+/* Each element has its memory in front of the one behind it. */
+Test(handler_element, a_chain_is_one_block_of_memory)
 {
-    if (!memory_can_run_out())
-        cr_skip_test("the memory is somebody else's");
     struct fake_channel channel;
     struct fake_application application;
+    struct throttle_element_factory throttle;
+    struct log_element_factory log_factory;
+    struct throttle_choice choice = {.bytes_per_second = 1};
+    struct log log = {.program = "server"};
     open_fakes(&channel, &application, &all_verbs);
-    memory_take_all();
-    struct handler_element *element = handler_element_create(
-        4096, &handler_element_verbs, &handler_element_facade_verbs, &application.handler);
-    memory_give_back();
-    cr_assert_null(element);
-    expect_calls(&application, "u");
+    application.factory.handler_size = 100;
+    struct input_handler_factory *inner =
+        throttle_element_over(&throttle, &application.factory, &choice);
+    struct input_handler_factory *outer = log_element_over(&log_factory, inner, &log);
+    cr_assert_gt(inner->handler_size, 100 + sizeof(struct handler_element));
+    cr_assert_gt(outer->handler_size, inner->handler_size + sizeof(struct handler_element));
+    memset(memory, 0, sizeof(memory));
+    cr_assert_eq((void *)outer->create(outer, memory), (void *)memory);
+    unsigned char *application_memory = application.memory;
+    cr_assert_eq(application_memory, memory + outer->handler_size - 100);
+    cr_assert_eq((uintptr_t)application_memory % alignof(max_align_t), 0);
 }
 
 /* ---- log ---- */
@@ -506,7 +605,7 @@ static void log_open(struct logged *logged)
     logged->log = (struct log){.program = "server", .level = LOG_LEVEL_WARN};
     struct input_handler_factory *factory =
         log_element_over(&logged->factory, &logged->application.factory, &logged->log);
-    logged->handler = factory->create(factory);
+    logged->handler = create_in_memory(factory);
     cr_assert_not_null(logged->handler);
     capture_start(&logged->capture, STDERR_FILENO);
 }
@@ -545,20 +644,23 @@ Test(handler_element, log_shows_what_passes_and_changes_nothing)
     struct message none;
     handler->verbs->next_message(handler, facade, &none);
     logged.channel.answer = OUTPUT_WAITING;
-    enum output_result output = channel_enqueue(logged.application.facade, text("and hello\n"));
+    struct channel_facade *element = logged.application.facade;
+    enum output_result output = channel_enqueue(element, piece_copy(text("and hello\n")));
     struct shared_message *shared = shared_message_create(3);
     memcpy(shared->data, "all", 3);
-    enum output_result output_shared = channel_enqueue_shared(logged.application.facade, shared);
+    enum output_result output_shared = channel_enqueue(element, piece_shared(shared));
     struct shared_file *file = (struct shared_file *)(void *)&logged;
-    enum output_result output_file = channel_enqueue_file(logged.application.facade, file, 7, 1000);
+    enum output_result output_file = channel_enqueue(element, piece_file(file, 7, 1000));
+    logged.channel.reason = END_IDLE;
     handler->verbs->stopped(handler, facade);
     log_close(&logged);
 
     cr_assert(framing == FRAMING_MESSAGE && got.length == 6 && memcmp(got.data, "hello\n", 6) == 0);
     cr_assert(output == OUTPUT_WAITING && output_shared == OUTPUT_WAITING &&
               output_file == OUTPUT_WAITING);
-    cr_assert(logged.channel.sent_length == 10 && logged.channel.sent_shared == shared &&
-              logged.channel.sent_file == file && logged.channel.file_offset == 7);
+    const struct piece *sent = logged.channel.sent;
+    cr_assert(sent[PIECE_COPY].copy.length == 10 && sent[PIECE_SHARED].shared == shared &&
+              sent[PIECE_FILE].range.file == file && sent[PIECE_FILE].range.offset == 7);
     shared_message_release(shared);
     cr_assert_eq(logged.channel.references, 1);
     expect_calls(&logged.application, "1nn5");
@@ -569,7 +671,7 @@ Test(handler_element, log_shows_what_passes_and_changes_nothing)
     expect_line(&rest, "192.0.2.7:4321 <-- \"and hello\\n\" (10 bytes)");
     expect_line(&rest, "192.0.2.7:4321 <-- \"all\" (3 bytes)");
     expect_line(&rest, "192.0.2.7:4321 <-- 1000 bytes of a file");
-    expect_line(&rest, "192.0.2.7:4321 has gone");
+    expect_line(&rest, "192.0.2.7:4321 has gone: idle timeout");
     cr_assert_str_empty(rest);
 }
 
@@ -579,9 +681,8 @@ Test(handler_element, log_escapes)
     static struct logged logged;
     log_open(&logged);
     logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
-    channel_enqueue(logged.application.facade,
-                    (struct message){(const unsigned char *)"a\r\n\t\"\\\0\x1b\x7f\x80\xff~ ", 13});
-    channel_enqueue(logged.application.facade, (struct message){(const unsigned char *)"", 0});
+    channel_enqueue(logged.application.facade, piece_bytes("a\r\n\t\"\\\0\x1b\x7f\x80\xff~ ", 13));
+    channel_enqueue(logged.application.facade, piece_bytes("", 0));
     logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
     log_close(&logged);
     const char *rest = logged.text;
@@ -603,10 +704,10 @@ Test(handler_element, log_cuts_what_is_long)
         memcpy(most + 4 * (ptrdiff_t)i, "\\x01", 5);
     log_open(&logged);
     logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
-    channel_enqueue(logged.application.facade, (struct message){data, SHOWN});
-    channel_enqueue(logged.application.facade, (struct message){data, SHOWN + 1});
-    channel_enqueue(logged.application.facade, (struct message){data, sizeof(data)});
-    size_t passed = logged.channel.sent_length;
+    channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN));
+    channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN + 1));
+    channel_enqueue(logged.application.facade, piece_bytes(data, sizeof(data)));
+    size_t passed = logged.channel.sent[PIECE_COPY].copy.length;
     logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
     log_close(&logged);
     cr_assert_eq(passed, sizeof(data), "only what is shown was sent");
@@ -634,19 +735,34 @@ Test(handler_element, log_level_only_rises)
 
 /* ---- throttle ---- */
 
+/* --suspicious and --throttle, as a command line says them. */
+static int parse_choice(struct throttle_choice *choice, const char *suspicious, const char *rate)
+{
+    struct options options;
+    char first[64];
+    char second[64];
+    char program[] = "server";
+    char *argv[] = {program, first, second};
+    snprintf(first, sizeof(first), "--suspicious=%s", suspicious);
+    snprintf(second, sizeof(second), "--throttle=%s", rate);
+    options_init(&options, program, "");
+    throttle_options(&options, choice);
+    return options_parse(&options, 3, argv);
+}
+
 /* The rate that a client from there gets; 0: none. */
 static uint64_t rate_for(const char *suspicious, const char *peer)
 {
     struct fake_channel channel;
     struct fake_application application;
     struct throttle_element_factory factory;
-    struct throttle_choice choice = {.wanted = true, .bytes_per_second = 1234};
+    struct throttle_choice choice;
     open_fakes(&channel, &application, &all_verbs);
-    cr_assert(network_parse(&choice.suspicious, suspicious));
+    cr_assert_eq(parse_choice(&choice, suspicious, "1234"), OPTIONS_SERVE);
     cr_assert(endpoint_parse(&channel.peer, peer, 1));
     struct input_handler_factory *made =
         throttle_element_over(&factory, &application.factory, &choice);
-    struct input_handler *handler = made->create(made);
+    struct input_handler *handler = create_in_memory(made);
     cr_assert_not_null(handler);
     application.channel = &channel;
     handler->verbs->starting(handler, &channel.facade);
@@ -665,6 +781,40 @@ Test(handler_element, throttle_is_for_suspicious_networks)
     cr_assert_eq(rate_for("2001:db8::/32", "2001:db8::7"), 1234u);
     cr_assert_eq(rate_for("2001:db8::/32", "2001:db9::7"), 0u);
     cr_assert_eq(rate_for("0.0.0.0/0", "2001:db9::7"), 0u);
+    cr_assert_eq(rate_for("10.0.0.0/8,2001:db8::/32", "2001:db8::7"), 1234u);
+    cr_assert_eq(rate_for("10.0.0.0/8,2001:db8::/32", "192.0.2.1"), 0u);
+}
+
+/* A gatekeeper of somebody's own, to whom every other client is suspicious. */
+struct alternating {
+    struct gatekeeper gatekeeper;
+    int asked;
+};
+
+static bool is_every_other(struct gatekeeper *self, const struct endpoint *peer)
+{
+    (void)peer;
+    return ((struct alternating *)self)->asked++ % 2 == 1;
+}
+
+Test(handler_element, throttle_asks_whatever_gatekeeper_there_is)
+{
+    struct alternating alternating = {.gatekeeper.is_suspicious = is_every_other};
+    struct throttle_choice choice = {.gatekeeper = &alternating.gatekeeper, .bytes_per_second = 77};
+    for (int i = 0; i < 4; i++) {
+        struct fake_channel channel;
+        struct fake_application application;
+        struct throttle_element_factory factory;
+        open_fakes(&channel, &application, &all_verbs);
+        struct input_handler_factory *made =
+            throttle_element_over(&factory, &application.factory, &choice);
+        struct input_handler *handler = create_in_memory(made);
+        application.channel = &channel;
+        handler->verbs->starting(handler, &channel.facade);
+        cr_assert_eq(channel.rate, i % 2 == 1 ? 77u : 0u);
+        handler->verbs->stopped(handler, &channel.facade);
+    }
+    cr_assert_eq(alternating.asked, 4);
 }
 
 Test(handler_element, factories_whose_application_has_no_memory)
@@ -673,40 +823,25 @@ Test(handler_element, factories_whose_application_has_no_memory)
     struct fake_application application;
     struct throttle_element_factory throttle;
     struct log_element_factory log_factory;
-    struct throttle_choice choice = {.wanted = true};
+    struct throttle_choice choice = {.bytes_per_second = 1};
     struct log log = {.program = "server"};
     open_fakes(&channel, &application, &all_verbs);
     application.create_fails = true;
     struct input_handler_factory *inner =
         throttle_element_over(&throttle, &application.factory, &choice);
     struct input_handler_factory *outer = log_element_over(&log_factory, inner, &log);
-    cr_assert_null(inner->create(inner));
-    cr_assert_null(outer->create(outer));
+    cr_assert_null(create_in_memory(inner));
+    cr_assert_null(create_in_memory(outer));
     expect_calls(&application, "");
-}
-
-/* --suspicious and --throttle, as a command line says them. */
-static int parse_choice(struct throttle_choice *choice, const char *suspicious, const char *rate)
-{
-    struct options options;
-    char first[64];
-    char second[64];
-    char program[] = "server";
-    char *argv[] = {program, first, second};
-    snprintf(first, sizeof(first), "--suspicious=%s", suspicious);
-    snprintf(second, sizeof(second), "--throttle=%s", rate);
-    options_init(&options, program, "");
-    throttle_options(&options, choice);
-    return options_parse(&options, 3, argv);
 }
 
 Test(handler_element, throttle_options_are_read)
 {
     struct throttle_choice choice = {0};
     cr_assert_eq(parse_choice(&choice, "none", "5"), OPTIONS_SERVE);
-    cr_assert_not(choice.wanted);
+    cr_assert_null(choice.gatekeeper);
     cr_assert_eq(parse_choice(&choice, "10.0.0.0/8", "10000000000"), OPTIONS_SERVE);
-    cr_assert(choice.wanted && choice.suspicious.bits == 96 + 8);
+    cr_assert_not_null(choice.gatekeeper);
     cr_assert_eq(choice.bytes_per_second, UINT64_C(10000000000));
     struct capture capture;
     char complaint[512];
@@ -716,9 +851,10 @@ Test(handler_element, throttle_options_are_read)
     int nowhere = parse_choice(&choice, "10.0.0.0/33", "5");
     capture_stop(&capture, complaint, sizeof(complaint));
     cr_assert(too_fast == 2 && too_slow == 2 && nowhere == 2);
-    cr_assert_str_eq(complaint,
-                     "server: --throttle: not a number from 1 to 10000000000: 10000000001\n"
-                     "server: --throttle: not a number from 1 to 10000000000: 0\n"
-                     "server: --suspicious: not a network, such as 10.0.0.0/8, or none: "
-                     "10.0.0.0/33\n");
+    cr_assert_str_eq(
+        complaint,
+        "server: --throttle: expected a number from 1 to 10000000000, got '10000000001'\n"
+        "server: --throttle: expected a number from 1 to 10000000000, got '0'\n"
+        "server: --suspicious: expected networks, such as 10.0.0.0/8,2001:db8::/32, or none, "
+        "got '10.0.0.0/33'\n");
 }

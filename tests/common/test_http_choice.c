@@ -1,7 +1,7 @@
 /*
  * Dates, tags and ranges of HTTP: what is sent of a file, if anything.
  */
-#include "common/apps/http_choice.h"
+#include "common/apps/http/http_choice.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>
@@ -141,6 +141,19 @@ Test(http_choice, a_file_from_the_future_was_modified_now)
     struct stat status = status_of(1, 9000, 0, 0);
     http_version_of(&version, &status, 5000);
     cr_assert_eq(version.modified, 5000);
+    cr_assert_not(version.is_settled);
+}
+
+/* Whatever else is written into the file in the same second has the same date. */
+Test(http_choice, a_file_is_settled_when_its_second_is_over)
+{
+    struct http_version version;
+    struct stat status = status_of(1, 5000, 999999999, 0);
+    http_version_of(&version, &status, 5000);
+    cr_assert_not(version.is_settled);
+    http_version_of(&version, &status, 5001);
+    cr_assert(version.is_settled);
+    cr_assert_eq(version.modified, 5000);
 }
 
 /* ---- choices ---- */
@@ -246,7 +259,8 @@ static struct message copy_of(const char *text)
 
 Test(http_choice, choices)
 {
-    const struct http_version version = {.size = 1000, .modified = 784111777, .tag = "\"tag\""};
+    const struct http_version version = {
+        .size = 1000, .modified = 784111777, .is_settled = true, .tag = "\"tag\""};
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
         const struct choice *c = &choices[i];
         struct http_request request = {.range = copy_of(c->range),
@@ -266,24 +280,103 @@ Test(http_choice, choices)
     }
 }
 
-Test(http_choice, a_head_is_never_partial)
+/* The conditions under which a client means this file at all, beside others that hold or not. */
+static const struct meaning {
+    const char *if_match;
+    const char *if_unmodified_since;
+    const char *if_none_match;
+    const char *if_modified_since;
+    const char *range;
+    enum http_status status;
+} meanings[] = {
+    {"\"tag\"", NULL, NULL, NULL, NULL, HTTP_OK},
+    {"*", NULL, NULL, NULL, NULL, HTTP_OK},
+    {"\"tog\", \"tag\"", NULL, NULL, NULL, NULL, HTTP_OK},
+    {"W/\"tog\", \"tag\"", NULL, NULL, NULL, NULL, HTTP_OK},
+    {"\"tog\"", NULL, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {"W/\"tag\"", NULL, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED}, /* 13.1.1: strongly */
+    {"tag", NULL, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {"", NULL, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {"\"tag\"", NULL, NULL, NULL, "bytes=1-2", HTTP_PARTIAL},
+    {"\"tog\"", NULL, NULL, NULL, "bytes=1-2", HTTP_PRECONDITION_FAILED},
+    {"\"tog\"", NULL, NULL, NULL, "bytes=5000-", HTTP_PRECONDITION_FAILED},
+    {NULL, WRITTEN, NULL, NULL, NULL, HTTP_OK},
+    {NULL, AFTER, NULL, NULL, NULL, HTTP_OK},
+    {NULL, BEFORE, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {NULL, BEFORE, NULL, NULL, "bytes=1-2", HTTP_PRECONDITION_FAILED},
+    {NULL, AFTER, NULL, NULL, "bytes=1-2", HTTP_PARTIAL},
+    {NULL, "yesterday", NULL, NULL, NULL, HTTP_OK},
+    {NULL, "", NULL, NULL, NULL, HTTP_OK},
+    /* the tag counts and not the date, and both before what the client has already */
+    {"\"tag\"", BEFORE, NULL, NULL, NULL, HTTP_OK},
+    {"\"tog\"", AFTER, NULL, NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {"\"tog\"", NULL, "\"tag\"", NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {"\"tag\"", NULL, "\"tag\"", NULL, NULL, HTTP_NOT_MODIFIED},
+    {NULL, BEFORE, "\"tag\"", NULL, NULL, HTTP_PRECONDITION_FAILED},
+    {NULL, BEFORE, NULL, AFTER, NULL, HTTP_PRECONDITION_FAILED},
+    {NULL, AFTER, NULL, AFTER, NULL, HTTP_NOT_MODIFIED},
+};
+
+Test(http_choice, conditions_for_sending_anything)
 {
     const struct http_version version = {.size = 1000, .modified = 784111777, .tag = "\"tag\""};
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+        const struct meaning *m = &meanings[i];
+        struct http_request request = {.if_match = optional(m->if_match),
+                                       .if_unmodified_since = optional(m->if_unmodified_since),
+                                       .if_none_match = optional(m->if_none_match),
+                                       .if_modified_since = optional(m->if_modified_since),
+                                       .range = optional(m->range)};
+        struct http_range range;
+        enum http_status status = http_choose(&request, &version, &range);
+        cr_assert_eq(status, m->status, "%zu: %d, not %d", i, (int)status, (int)m->status);
+    }
+}
+
+/* Two contents of one second have one date. */
+Test(http_choice, a_date_that_may_stand_for_two_contents_gives_no_part)
+{
+    struct http_version version = {.size = 1000, .modified = 784111777, .tag = "\"tag\""};
+    struct http_request request = {.range = message_of("bytes=1-2"),
+                                   .if_range = message_of(WRITTEN)};
+    struct http_range range;
+    cr_assert_eq(http_choose(&request, &version, &range), HTTP_OK);
+    cr_assert_eq(range.length, 1000);
+    version.is_settled = true;
+    cr_assert_eq(http_choose(&request, &version, &range), HTTP_PARTIAL);
+    version.is_settled = false;
+    request.if_range = message_of("\"tag\"");
+    cr_assert_eq(http_choose(&request, &version, &range), HTTP_PARTIAL);
+}
+
+Test(http_choice, a_head_is_never_partial)
+{
+    const struct http_version version = {
+        .size = 1000, .modified = 784111777, .is_settled = true, .tag = "\"tag\""};
     struct http_request request = {.method = HTTP_METHOD_HEAD, .range = message_of("bytes=1-2")};
     struct http_range range;
     cr_assert_eq(http_choose(&request, &version, &range), HTTP_OK);
     cr_assert_eq(range.length, 1000);
 }
 
+/* Its last five bytes are all that it has: none, which no Content-Range can say. */
 Test(http_choice, an_empty_file_has_no_part)
 {
     const struct http_version version = {.size = 0, .tag = "\"tag\""};
-    static const char *const ranges[] = {"bytes=0-", "bytes=0-0", "bytes=-1", "bytes=-0"};
+    static const struct {
+        const char *text;
+        enum http_status status;
+    } ranges[] = {{"bytes=0-", HTTP_RANGE_UNSATISFIABLE},
+                  {"bytes=0-0", HTTP_RANGE_UNSATISFIABLE},
+                  {"bytes=-0", HTTP_RANGE_UNSATISFIABLE},
+                  {"bytes=-1", HTTP_OK},
+                  {"bytes=-5", HTTP_OK}};
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
-        struct http_request request = {.range = message_of(ranges[i])};
+        struct http_request request = {.range = message_of(ranges[i].text)};
         struct http_range range;
-        cr_assert_eq(http_choose(&request, &version, &range), HTTP_RANGE_UNSATISFIABLE, "%s",
-                     ranges[i]);
+        cr_assert_eq(http_choose(&request, &version, &range), ranges[i].status, "%s",
+                     ranges[i].text);
+        cr_assert_eq(range.length, 0, "%s", ranges[i].text);
     }
 }
 

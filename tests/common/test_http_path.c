@@ -2,18 +2,20 @@
  * Paths of HTTP requests, and the files that they lead to: none outside of the root, whatever is
  * asked for and whoever moves what meanwhile.
  */
-#include "common/apps/http_files.h"
-#include "common/apps/http_types.h"
+#include "common/apps/http/http_files.h"
+#include "common/apps/http/http_types.h"
 #include "helpers.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -28,7 +30,7 @@ static enum http_status read_path(struct http_path *path, const char *text)
 /* The names with slashes between them, and one at the end if it is a folder. */
 static const char *joined(const struct http_path *path)
 {
-    static char text[HTTP_PATH_MOST + 2];
+    static char text[HTTP_PATH_MAX + 2];
     text[0] = '\0';
     for (const char *name = http_path_first(path); name != NULL;
          name = http_path_next(path, name)) {
@@ -61,9 +63,20 @@ static const struct reading {
     {"/../a", HTTP_FORBIDDEN, NULL},
     {"/a/../b", HTTP_FORBIDDEN, NULL},
     {"/a/..", HTTP_FORBIDDEN, NULL},
-    {"/.", HTTP_FORBIDDEN, NULL},
-    {"/./a", HTTP_FORBIDDEN, NULL},
-    {"/%2e", HTTP_FORBIDDEN, NULL},
+    {"/.", HTTP_OK, "/"},
+    {"/./", HTTP_OK, "/"},
+    {"/./a", HTTP_OK, "/a"},
+    {"/a/./b", HTTP_OK, "/a/b"},
+    {"/a/.", HTTP_OK, "/a/"},
+    {"/a/./", HTTP_OK, "/a/"},
+    {"/././/./a/././/b/./.", HTTP_OK, "/a/b/"},
+    {"/%2e", HTTP_OK, "/"},
+    {"/%2E/a", HTTP_OK, "/a"},
+    {"/./..", HTTP_FORBIDDEN, NULL},
+    {"/./.a", HTTP_FORBIDDEN, NULL},
+    {"/.%2fa", HTTP_FORBIDDEN, NULL},
+    {"/.%00", HTTP_FORBIDDEN, NULL},
+    {"/. ", HTTP_FORBIDDEN, NULL},
     {"/%2e%2e/a", HTTP_FORBIDDEN, NULL},
     {"/%2E./a", HTTP_FORBIDDEN, NULL},
     {"/.%2e/a", HTTP_FORBIDDEN, NULL},
@@ -107,18 +120,65 @@ Test(http_path, the_last_name)
     cr_assert_str_eq(http_path_last(&path), "c");
 }
 
+/* Reads from memory of its own into memory of its own, so that a sanitizer sees one byte more. */
+static struct http_path *read_alone(const char *text, enum http_status *status)
+{
+    size_t length = strlen(text);
+    unsigned char *copy = malloc(length);
+    struct http_path *path = malloc(sizeof(*path));
+    memcpy(copy, text, length);
+    *status = http_path_read(path, (struct message){copy, length});
+    free(copy);
+    cr_assert_leq(path->length, sizeof(path->names), "%zu bytes of names", path->length);
+    return path;
+}
+
+/* A slash, so many letters, and what follows them. */
+static const char *long_path(size_t letters, const char *behind)
+{
+    static char text[2 * HTTP_PATH_MAX + 64];
+    text[0] = '/';
+    memset(text + 1, 'a', letters);
+    strcpy(text + 1 + letters, behind);
+    return text;
+}
+
 /* Escapes can shrink, never grow: but a path may be longer than there is room for its names. */
+#define LETTERS "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
 Test(http_path, the_longest_path_and_one_byte_more)
 {
-    static char text[HTTP_PATH_MOST + 8];
-    struct http_path path;
-    memset(text, 'a', HTTP_PATH_MOST);
-    text[0] = '/';
-    cr_assert_eq(read_path(&path, text), HTTP_OK);
-    cr_assert_eq(path.length, HTTP_PATH_MOST);
-    cr_assert_eq(strlen(http_path_last(&path)), HTTP_PATH_MOST - 1);
-    strcat(text, "a");
-    cr_assert_eq(read_path(&path, text), HTTP_NOT_FOUND);
+    enum { LONGEST = HTTP_PATH_MAX - 1 }; /* and its zero */
+    static const struct {
+        size_t letters;
+        const char *behind;
+        enum http_status status;
+    } paths[] = {
+        {LONGEST - 1, "", HTTP_OK},
+        {LONGEST, "", HTTP_OK},
+        {LONGEST, "/", HTTP_OK},
+        {LONGEST, "//////", HTTP_OK},
+        {LONGEST + 1, "", HTTP_NOT_FOUND},
+        {LONGEST + 1, "/", HTTP_NOT_FOUND},
+        {2 * HTTP_PATH_MAX, "", HTTP_NOT_FOUND},
+        {LONGEST - 2, "/b", HTTP_OK},
+        {LONGEST - 1, "/b", HTTP_NOT_FOUND},
+        {LONGEST, "/b", HTTP_NOT_FOUND}, /* the first byte behind the room for names */
+        {LONGEST, "/b/b/b/b", HTTP_NOT_FOUND},
+        {LONGEST, "/" LETTERS, HTTP_NOT_FOUND},
+        {LONGEST - 1, "/" LETTERS, HTTP_NOT_FOUND},
+        {LONGEST, "/./././.", HTTP_NOT_FOUND},
+    };
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        enum http_status status;
+        const char *text = long_path(paths[i].letters, paths[i].behind);
+        struct http_path *path = read_alone(text, &status);
+        cr_assert_eq(status, paths[i].status, "%zu letters and `%s`: %d", paths[i].letters,
+                     paths[i].behind, (int)status);
+        if (status == HTTP_OK)
+            cr_assert_leq(strlen(http_path_last(path)), LONGEST);
+        free(path);
+    }
 }
 
 /* Whatever is read, each name is one that the walk can rely on. */
@@ -230,6 +290,12 @@ static const struct opening {
     {"/f%69le.txt", HTTP_OK, "file"},
     {"/folder/", HTTP_OK, "folder"},
     {"//folder//", HTTP_OK, "folder"},
+    {"/.", HTTP_OK, "index"},
+    {"/./file.txt", HTTP_OK, "file"},
+    {"/folder/.", HTTP_OK, "folder"},
+    {"/folder/./deep/./file.txt", HTTP_OK, "deep"},
+    {"/file.txt/.", HTTP_NOT_FOUND, ""},
+    {"/nothing/./../file.txt", HTTP_FORBIDDEN, ""},
     {"/folder/deep/file.txt", HTTP_OK, "deep"},
     {"/folder", HTTP_MOVED, ""},
     {"/folder/deep", HTTP_MOVED, ""},
@@ -284,6 +350,24 @@ Test(http_path, what_is_no_file_is_not_opened_or_not_served)
     cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_expect_eq(open_path("/socket", content), HTTP_FORBIDDEN);
     close(fd);
+    remove_tree();
+}
+
+/* A process that waits to write into a pipe would be let in, and then write to nobody. */
+Test(http_path, a_pipe_is_not_even_opened_for_a_moment)
+{
+    char name[64];
+    char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+    char content[16];
+    make_tree();
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    snprintf(name, sizeof(name), "%s/root/pipe", top);
+    cr_assert_geq(inotify_add_watch(watch, name, IN_OPEN), 0, "%s", strerror(errno));
+    cr_expect_eq(open_path("/pipe", content), HTTP_FORBIDDEN);
+    cr_expect_lt(read(watch, event, sizeof(event)), 0, "somebody has opened the pipe");
+    close(open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    cr_expect_gt(read(watch, event, sizeof(event)), 0, "an open would not have been seen");
+    close(watch);
     remove_tree();
 }
 

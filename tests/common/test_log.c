@@ -2,9 +2,9 @@
  * The log: what a line looks like, which levels are written, and that a hostile peer cannot fill a
  * disk. The limit's clock is moved by hand, so that no test waits for a second to pass.
  */
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/thread.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/thread.h"
 #include "helpers.h"
 #include "support/deadline.h"
 

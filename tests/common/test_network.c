@@ -1,10 +1,11 @@
 /*
  * Networks: what names one and what does not, and who is in it.
  */
-#include "common/network.h"
+#include "common/server/network.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 TestSuite(network, .timeout = 60);
 
@@ -151,4 +152,41 @@ Test(network, lengths_at_the_edge_are_taken)
         struct network network;
         cr_assert(network_parse(&network, good[i]), "`%s` is refused", good[i]);
     }
+}
+
+/* ---- lists ---- */
+
+static void expect_in_list(const char *text, const char *address, bool expected)
+{
+    struct network_list list;
+    struct endpoint endpoint;
+    cr_assert(network_list_parse(&list, text), "`%s` is refused", text);
+    cr_assert(endpoint_parse(&endpoint, address, 1));
+    cr_assert_eq(network_list_contains(&list, &endpoint), expected, "%s in %s", address, text);
+}
+
+Test(network, a_list_contains_what_one_of_its_networks_does)
+{
+    expect_in_list("127.0.0.1", "127.0.0.1", true);
+    expect_in_list("127.0.0.1", "127.0.0.2", false);
+    expect_in_list("10.0.0.0/8,127.0.0.1,::1", "127.0.0.1", true);
+    expect_in_list("10.0.0.0/8,127.0.0.1,::1", "10.255.0.0", true);
+    expect_in_list("10.0.0.0/8,127.0.0.1,::1", "::1", true);
+    expect_in_list("10.0.0.0/8,127.0.0.1,::1", "11.0.0.0", false);
+}
+
+Test(network, a_list_has_a_network_before_and_behind_each_comma_and_at_most_sixteen)
+{
+    static const char *const bad[] = {"",         ",",        "::1,",  ",::1",
+                                      "::1,,::2", "::1 ,::2", "::1,x", "::1;::2"};
+    static const char sixteen[] = "::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::2";
+    static const char seventeen[] =
+        "::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::1,::2,::3";
+    struct network_list list;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_not(network_list_parse(&list, bad[i]), "`%s` is taken", bad[i]);
+    expect_in_list(sixteen, "::2", true);
+    cr_assert_not(network_list_parse(&list, seventeen));
+    cr_assert(network_list_parse(&list, "::4"), "one that failed is no part of the next");
+    expect_in_list("::4", "::1", false);
 }

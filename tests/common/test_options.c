@@ -1,7 +1,7 @@
 /*
  * The command line: each reader, each way to write an option, and the exact texts of the errors.
  */
-#include "common/options.h"
+#include "common/base/options.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>
@@ -14,16 +14,16 @@ TestSuite(options, .timeout = 60);
 
 /* A table with one option of each kind. */
 static struct {
-    uint64_t port;
-    uint64_t count;
-    uint64_t anything;
+    size_t port;
+    size_t count;
+    size_t anything;
     int64_t timeout;
     bool flag;
     bool other_flag;
     char colour[16];
 } got;
 
-static bool read_colour(const struct option *option, const char *text)
+static bool parse_colour(const struct option *option, const char *text)
 {
     if (strcmp(text, "red") != 0 && strcmp(text, "green") != 0)
         return false;
@@ -36,39 +36,39 @@ static struct options the_options(void)
     static const struct option table[] = {
         {.name = "--port",
          .value = "N",
-         .standard = "7000",
+         .default_text = "7000",
          .help = "where to listen",
-         .takes = "a port number",
-         .read = option_port,
+         .expects = "a port number",
+         .parse = option_parse_port,
          .target = &got.port},
         {.name = "--count",
          .value = "MANY",
-         .standard = "10",
+         .default_text = "10",
          .help = "how many",
-         .read = option_number,
+         .parse = option_parse_number,
          .target = &got.count,
-         .least = 5,
-         .most = 30},
+         .min = 5,
+         .max = 30},
         {.name = "--anything",
          .value = "N",
-         .standard = "0",
+         .default_text = "0",
          .help = "any number",
-         .read = option_number,
+         .parse = option_parse_number,
          .target = &got.anything,
-         .most = UINT64_MAX},
+         .max = UINT64_MAX},
         {.name = "--timeout",
          .value = "SEC",
-         .standard = "0.5",
+         .default_text = "0.5",
          .help = "how long",
-         .takes = "a number of seconds",
-         .read = option_seconds,
+         .expects = "a number of seconds",
+         .parse = option_parse_seconds,
          .target = &got.timeout},
         {.name = "--colour",
          .value = "NAME",
-         .standard = "green",
+         .default_text = "green",
          .help = "how it looks",
-         .takes = "one of red, green",
-         .read = read_colour,
+         .expects = "one of red, green",
+         .parse = parse_colour,
          .target = got.colour},
         {.name = "--flag", .help = "yes or no", .target = &got.flag},
         {.name = "--flags", .help = "another one", .target = &got.other_flag},
@@ -144,7 +144,7 @@ Test(options, a_default_can_be_replaced_by_another)
 {
     struct options options = the_options();
     char *argv[] = {"prog"};
-    options_set_standard(&options, "--count", "20");
+    options_set_default(&options, "--count", "20");
     cr_assert_eq(options_parse(&options, 1, argv), OPTIONS_SERVE);
     cr_assert_eq(got.count, 20);
     cr_assert_eq(got.port, 7000, "and the others stay");
@@ -209,11 +209,11 @@ Test(options, a_missing_value_is_asked_for)
 
 Test(options, an_empty_value_is_bad)
 {
-    refuses("--port=", "prog: --port: not a port number: ");
-    refuses("--port ", "prog: --port: not a port number: ");
-    refuses("--count=", "prog: --count: not a number from 5 to 30: ");
-    refuses("--timeout=", "prog: --timeout: not a number of seconds: ");
-    refuses("--colour=", "prog: --colour: not one of red, green: ");
+    refuses("--port=", "prog: --port: expected a port number, got ''");
+    refuses("--port ", "prog: --port: expected a port number, got ''");
+    refuses("--count=", "prog: --count: expected a number from 5 to 30, got ''");
+    refuses("--timeout=", "prog: --timeout: expected a number of seconds, got ''");
+    refuses("--colour=", "prog: --colour: expected one of red, green, got ''");
 }
 
 Test(options, a_flag_takes_no_value)
@@ -224,19 +224,19 @@ Test(options, a_flag_takes_no_value)
 
 Test(options, a_value_may_look_like_an_option_or_hold_an_equals_sign)
 {
-    refuses("--port --flag", "prog: --port: not a port number: --flag");
-    refuses("--colour=red=green", "prog: --colour: not one of red, green: red=green");
-    refuses("--colour =red", "prog: --colour: not one of red, green: =red");
+    refuses("--port --flag", "prog: --port: expected a port number, got '--flag'");
+    refuses("--colour=red=green", "prog: --colour: expected one of red, green, got 'red=green'");
+    refuses("--colour =red", "prog: --colour: expected one of red, green, got '=red'");
 }
 
 Test(options, the_first_error_is_told_and_only_that)
 {
-    refuses("--port x --count y --nonsense", "prog: --port: not a port number: x");
+    refuses("--port x --count y --nonsense", "prog: --port: expected a port number, got 'x'");
 }
 
 Test(options, a_bad_value_is_bad_even_if_a_good_one_follows)
 {
-    refuses("--port x --port 1", "prog: --port: not a port number: x");
+    refuses("--port x --port 1", "prog: --port: expected a port number, got 'x'");
 }
 
 /* ---- numbers ---- */
@@ -249,10 +249,10 @@ Test(options, a_port_is_a_number_from_0_to_65535)
     cr_assert_eq(got.port, 65535);
     accepts("--port 007002");
     cr_assert_eq(got.port, 7002);
-    refuses("--port 65536", "prog: --port: not a port number: 65536");
-    refuses("--port 70000", "prog: --port: not a port number: 70000");
-    refuses("--port notaport", "prog: --port: not a port number: notaport");
-    refuses("--port -1", "prog: --port: not a port number: -1");
+    refuses("--port 65536", "prog: --port: expected a port number, got '65536'");
+    refuses("--port 70000", "prog: --port: expected a port number, got '70000'");
+    refuses("--port notaport", "prog: --port: expected a port number, got 'notaport'");
+    refuses("--port -1", "prog: --port: expected a port number, got '-1'");
 }
 
 Test(options, a_number_lies_between_its_limits)
@@ -261,11 +261,11 @@ Test(options, a_number_lies_between_its_limits)
     cr_assert_eq(got.count, 5);
     accepts("--count 30");
     cr_assert_eq(got.count, 30);
-    refuses("--count 4", "prog: --count: not a number from 5 to 30: 4");
-    refuses("--count 31", "prog: --count: not a number from 5 to 30: 31");
-    refuses("--count 40", "prog: --count: not a number from 5 to 30: 40");
-    refuses("--count 100", "prog: --count: not a number from 5 to 30: 100");
-    refuses("--count 0", "prog: --count: not a number from 5 to 30: 0");
+    refuses("--count 4", "prog: --count: expected a number from 5 to 30, got '4'");
+    refuses("--count 31", "prog: --count: expected a number from 5 to 30, got '31'");
+    refuses("--count 40", "prog: --count: expected a number from 5 to 30, got '40'");
+    refuses("--count 100", "prog: --count: expected a number from 5 to 30, got '100'");
+    refuses("--count 0", "prog: --count: expected a number from 5 to 30, got '0'");
 }
 
 Test(options, a_number_is_digits_and_nothing_else)
@@ -277,7 +277,8 @@ Test(options, a_number_is_digits_and_nothing_else)
         char command_line[64];
         char text[128];
         snprintf(command_line, sizeof(command_line), "--count=%s", bad[i]);
-        snprintf(text, sizeof(text), "prog: --count: not a number from 5 to 30: %s", bad[i]);
+        snprintf(text, sizeof(text), "prog: --count: expected a number from 5 to 30, got '%s'",
+                 bad[i]);
         refuses(command_line, text);
     }
 }
@@ -296,13 +297,16 @@ Test(options, the_largest_number_fits_and_the_next_does_not)
         char text[128];
         snprintf(command_line, sizeof(command_line), "--anything %s", past[i]);
         snprintf(text, sizeof(text),
-                 "prog: --anything: not a number from 0 to 18446744073709551615: %s", past[i]);
+                 "prog: --anything: expected a number from 0 to 18446744073709551615, got '%s'",
+                 past[i]);
         refuses(command_line, text);
     }
-    refuses("--port 18446744073709551615", "prog: --port: not a port number: 18446744073709551615");
-    refuses("--port 18446744073709551616", "prog: --port: not a port number: 18446744073709551616");
+    refuses("--port 18446744073709551615",
+            "prog: --port: expected a port number, got '18446744073709551615'");
+    refuses("--port 18446744073709551616",
+            "prog: --port: expected a port number, got '18446744073709551616'");
     refuses("--count 18446744073709551626",
-            "prog: --count: not a number from 5 to 30: 18446744073709551626");
+            "prog: --count: expected a number from 5 to 30, got '18446744073709551626'");
 }
 
 /* ---- seconds ---- */
@@ -363,7 +367,8 @@ Test(options, seconds_are_a_number)
         char command_line[64];
         char text[128];
         snprintf(command_line, sizeof(command_line), "--timeout=%s", bad[i]);
-        snprintf(text, sizeof(text), "prog: --timeout: not a number of seconds: %s", bad[i]);
+        snprintf(text, sizeof(text), "prog: --timeout: expected a number of seconds, got '%s'",
+                 bad[i]);
         refuses(command_line, text);
     }
 }
@@ -414,6 +419,23 @@ Test(options, help_and_version_win_over_errors_behind_them)
     cr_assert_eq(parse("--help --version"), 0);
     cr_assert_eq(strncmp(parsed.out, "usage", 5), 0, "the first of the two");
     refuses("--nonsense --help", "prog: --nonsense: unknown option (see --help)");
-    refuses("--port x --version", "prog: --port: not a port number: x");
-    refuses("--port --help", "prog: --port: not a port number: --help");
+    refuses("--port x --version", "prog: --port: expected a port number, got 'x'");
+    refuses("--port --help", "prog: --port: expected a port number, got '--help'");
+}
+
+/* ---- defaults that follow from another option ---- */
+
+Test(options, a_late_default_gives_way_to_what_the_user_typed)
+{
+    static const struct {
+        const char *argument;
+        size_t expected;
+    } cases[] = {{"--flag", 20}, {"--count=10", 10}, {"--count=7", 7}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *arguments[] = {"test", (char *)cases[i].argument, NULL};
+        struct options options = the_options();
+        cr_assert_eq(options_parse(&options, 2, arguments), OPTIONS_SERVE);
+        options_set_if_absent(&options, "--count", "20");
+        cr_assert_eq(got.count, cases[i].expected, "%s: %" PRIu64, cases[i].argument, got.count);
+    }
 }

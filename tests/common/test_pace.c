@@ -1,7 +1,7 @@
 /*
  * The pace, with times made up: nothing here waits.
  */
-#include "common/pace.h"
+#include "common/bytes/pace.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -115,7 +115,7 @@ Test(pace, a_rate_past_the_highest_is_the_highest)
 {
     struct pace pace;
     pace_set(&pace, UINT64_MAX, begin);
-    cr_assert_eq(pace.rate, PACE_MOST_RATE);
+    cr_assert_eq(pace.rate, PACE_MAX_RATE);
     pace_spend(&pace, SIZE_MAX / 2, begin);
     cr_assert_eq(pace_allowance(&pace, begin + second), 0u);
 }

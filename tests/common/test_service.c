@@ -4,12 +4,13 @@
  * Work is measured in CPU time of the thread, so a busy machine does not matter; a wait is asserted
  * as a lower bound only.
  */
-#include "common/clock.h"
-#include "common/service.h"
+#include "common/base/clock.h"
+#include "common/server/service.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <string.h>
 
 TestSuite(service, .timeout = 60);
 
@@ -74,6 +75,25 @@ Test(service, one_message_in_so_many_pays)
     for (int i = 0; i < 7; i++) {
         int64_t used = cpu_of_one(&service);
         cr_assert_eq(used >= 10000, i % 3 == 0, "message %d cost %lld us", i, (long long)used);
+    }
+    service_destroy(&service);
+}
+
+Test(service, only_messages_with_a_text_in_them_pay)
+{
+    static const struct {
+        const char *request;
+        bool pays;
+    } cases[] = {{"why?\n", true}, {"hello\n", false}, {"?\n", true}, {"\n", false}};
+    struct service service;
+    service_init(&service);
+    service.work_us = 10000;
+    service.cost_for = "?";
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const unsigned char *data = (const unsigned char *)cases[i].request;
+        int64_t before = cpu_us();
+        service_process(&service, (struct message){data, strlen(cases[i].request)});
+        cr_assert_eq(cpu_us() - before >= 10000, cases[i].pays, "%s", cases[i].request);
     }
     service_destroy(&service);
 }

@@ -4,7 +4,7 @@
  * What several queues do with one message stands with the output queue. That nothing is freed too
  * early or never is what the address and thread sanitizers see in these tests.
  */
-#include "common/shared_message.h"
+#include "common/bytes/shared_message.h"
 #include "helpers.h"
 #include "support/deadline.h"
 

@@ -1,7 +1,7 @@
 /*
  * Signals as events: none is lost however many come, and the second stop ends the process.
  */
-#include "common/signals.h"
+#include "common/base/signals.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -57,7 +57,7 @@ static void assert_stops(int signal_number)
     cr_assert_not(signals.report);
     cr_assert_not(readable(signals.fd), "the descriptor is empty again");
     signals_take(&signals);
-    cr_assert(signals.stop, "a stop is for ever");
+    cr_assert(signals.stop, "a stop is forever");
     signals_close(&signals);
 }
 

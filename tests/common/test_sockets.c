@@ -1,7 +1,7 @@
 /*
  * Sockets: addresses, listening, accepting, and what happens without a free descriptor.
  */
-#include "common/sockets.h"
+#include "common/server/sockets.h"
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
@@ -44,6 +44,29 @@ Test(sockets, an_address_is_ipv4_or_ipv6)
     expect_text("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255", 65535,
                 "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535");
     expect_text("::ffff:127.0.0.1", 65535, "[::ffff:127.0.0.1]:65535");
+}
+
+/* A connection keeps the short form: what comes out of it has to be what went in. */
+static void expect_kept(const struct endpoint *endpoint)
+{
+    struct short_endpoint kept = endpoint_shorten(endpoint);
+    struct endpoint back;
+    memset(&back, 0xff, sizeof(back));
+    endpoint_of_short(&back, &kept);
+    cr_assert_eq(back.length, endpoint->length);
+    cr_assert_eq(memcmp(&back.address, &endpoint->address, sizeof(back.address)), 0);
+}
+
+Test(sockets, an_address_in_its_short_form_is_the_same_one)
+{
+    struct endpoint endpoint;
+    cr_assert(endpoint_parse(&endpoint, "192.0.2.77", 65535));
+    expect_kept(&endpoint);
+    cr_assert(endpoint_parse(&endpoint, "fe80::1234:5678", 7002));
+    ((struct sockaddr_in6 *)&endpoint.address)->sin6_scope_id = 3;
+    expect_kept(&endpoint);
+    memset(&endpoint, 0, sizeof(endpoint));
+    expect_kept(&endpoint);
 }
 
 Test(sockets, anything_else_is_no_address)
@@ -331,6 +354,27 @@ Test(sockets, case_09_peers_that_gave_up_are_passed_over)
     listener_close(&listener);
 }
 
+/* A filter of the system's refuses a peer and leaves it where it is. */
+static int refuse_for_good(int fd, int flags)
+{
+    (void)fd;
+    (void)flags;
+    accept_calls++;
+    errno = EPERM;
+    return -1;
+}
+
+Test(sockets, case_20_an_error_that_stays_is_not_passed_over_forever)
+{
+    int fd;
+    struct listener listener = listening();
+    faults.accept4 = refuse_for_good;
+    accept_calls = 0;
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+    cr_assert_leq(accept_calls, 16, "%d calls", accept_calls);
+    listener_close(&listener);
+}
+
 Test(sockets, case_20_a_system_without_means_is_asked_again_later)
 {
     static const int kinds[] = {ENOBUFS, ENOMEM, EINVAL};
@@ -459,6 +503,25 @@ Test(sockets, without_even_the_reserve_it_is_tried_again_later)
     cr_assert_eq(listener_accept(&listener, 0, &quiet, &none), ACCEPT_EXHAUSTED);
     give_descriptors_back();
     close(fd);
+    close(client);
+    listener_close(&listener);
+}
+
+/* Without a standard input, 0 is a descriptor like any other. */
+Test(sockets, descriptor_0_is_shed_like_any_other)
+{
+    static const int errors[] = {EMFILE, 0};
+    int fd;
+    struct listener listener = listening();
+    int client = connect_to(&listener);
+    cr_assert(comes(listener.fd));
+    close(listener.reserve);
+    cr_assert_eq(dup2(STDERR_FILENO, STDIN_FILENO), STDIN_FILENO);
+    listener.reserve = STDIN_FILENO;
+    accept_errors = errors;
+    faults.accept4 = fail_to_accept;
+    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED);
+    expect_busy(client);
     close(client);
     listener_close(&listener);
 }

@@ -1,7 +1,7 @@
 /*
  * The kinds of task queue: what each takes, and in which order it gives it out again.
  */
-#include "common/task_queue.h"
+#include "common/workers/task_queue.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>

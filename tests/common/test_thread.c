@@ -1,7 +1,7 @@
 /*
  * Starting threads: the stack, the name, threads that nobody joins, and none to be had.
  */
-#include "common/thread.h"
+#include "common/base/thread.h"
 #include "helpers.h"
 #include "support/deadline.h"
 #include "support/probe.h"
@@ -57,7 +57,7 @@ Test(thread, that_nobody_joins_goes_away_by_itself)
     cr_assert(probe_await_own_threads(getpid(), before), "its thread is still there");
 }
 
-/* A thread that could still be joined would keep its stack for ever. */
+/* A thread that could still be joined would keep its stack forever. */
 Test(thread, that_nobody_joins_leaves_nothing_behind)
 {
     enum { MANY = 500 };

@@ -1,9 +1,10 @@
 /*
  * Timers in a heap, with moments made up: nothing here waits.
  */
-#include "common/timer_heap.h"
+#include "common/events/timer_heap.h"
 
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdlib.h>
 
 TestSuite(timer_heap, .timeout = 60);
@@ -118,4 +119,44 @@ Test(timer_heap, thousands_of_changes_against_a_slow_search, .init = setup, .fin
         struct timer *first = timer_heap_first(&heap);
         cr_assert_eq(first == NULL ? INT64_MAX : first->moment, earliest(), "in round %d", round);
     }
+}
+
+Test(timer_heap, all_can_be_set_to_one_moment, .init = setup, .fini = teardown)
+{
+    for (int i = 0; i < 50; i++) {
+        cr_assert(timer_heap_set(&heap, &timers[i], 1000 - i));
+    }
+    timer_heap_set_all(&heap, 7);
+    cr_assert_null(timer_heap_due(&heap, 6));
+    for (int i = 0; i < 50; i++) {
+        struct timer *due = timer_heap_due(&heap, 7);
+        cr_assert_not_null(due, "timer %d", i);
+        cr_assert(timer_heap_set(&heap, due, 100 + i));
+    }
+    cr_assert_null(timer_heap_due(&heap, 99), "each has fired once");
+    expect_first(100);
+}
+
+Test(timer_heap, setting_a_timer_by_a_moment_never_moves_it_to_a_later_one, .init = setup,
+     .fini = teardown)
+{
+    cr_assert(timer_heap_set(&heap, &timers[0], INT64_MAX));
+    timer_heap_set_by(&heap, &timers[0], 50);
+    expect_first(50);
+    timer_heap_set_by(&heap, &timers[0], 60);
+    expect_first(50);
+    timer_heap_set_by(&heap, &timers[0], 40);
+    expect_first(40);
+}
+
+Test(timer_heap, tells_for_how_long_to_sleep, .init = setup, .fini = teardown)
+{
+    cr_assert_eq(timer_heap_timeout(&heap, 10), -1, "nothing is set");
+    cr_assert(timer_heap_set(&heap, &timers[0], INT64_MAX));
+    cr_assert_eq(timer_heap_timeout(&heap, 10), -1, "it never fires");
+    cr_assert(timer_heap_set(&heap, &timers[1], 25));
+    cr_assert_eq(timer_heap_timeout(&heap, 10), 15);
+    cr_assert_eq(timer_heap_timeout(&heap, 30), 0);
+    cr_assert(timer_heap_set(&heap, &timers[1], INT64_C(1) << 40));
+    cr_assert_eq(timer_heap_timeout(&heap, 0), INT_MAX);
 }

@@ -2,12 +2,12 @@
  * The trace: what is kept and what is told about the rest, whose an event is, the arrows, and that
  * without a trace there is nothing at all.
  */
-#include "common/clock.h"
-#include "common/input_queue.h"
-#include "common/output_queue.h"
-#include "common/sockets.h"
-#include "common/thread.h"
-#include "common/trace.h"
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+#include "common/base/trace.h"
+#include "common/bytes/input_queue.h"
+#include "common/bytes/output_chain.h"
+#include "common/server/sockets.h"
 #include "helpers.h"
 #include "support/deadline.h"
 
@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,6 +116,16 @@ Test(trace, a_file_that_cannot_be_written_is_told_at_once)
     cr_assert_not(atomic_load(&trace_is_on));
 }
 
+/* A part of the name would be the name of another file. */
+Test(trace, a_name_is_not_cut)
+{
+    static char name[2000] = "/tmp/";
+    for (size_t i = 5; i < sizeof(name) - 1; i++)
+        name[i] = i % 2 == 0 ? '/' : '.';
+    cr_assert_eq(trace_open(name), -1);
+    cr_assert_eq(errno, ENAMETOOLONG, "%s", strerror(errno));
+}
+
 Test(trace, the_process_number_can_be_part_of_the_name)
 {
     struct stat status;
@@ -148,7 +159,7 @@ Test(trace, what_passes_through_a_socket_is_recorded)
     struct buffer_factory factory;
     const struct output_settings settings = {.buffers = &factory, .high_mark = 100, .cap = 100};
     struct input_queue input;
-    struct output_queue output;
+    struct output_chain output;
     struct endpoint endpoint;
     struct listener listener;
     char event[128];
@@ -165,13 +176,13 @@ Test(trace, what_passes_through_a_socket_is_recorded)
 
     buffer_factory_init(&factory, 1);
     input_queue_init(&input, &factory, 100);
-    output_queue_init(&output, &settings, fd);
+    output_chain_init(&output, &settings, fd);
     put(client, "hello", 5);
     cr_assert(test_await(fd, POLLIN, deadline));
     cr_assert_eq(input_queue_fill(&input, fd), 5);
-    output_queue_enqueue(&output, (struct message){(const unsigned char *)"answer", 6});
+    output_chain_enqueue(&output, piece_bytes("answer", 6));
     input_queue_clear(&input);
-    output_queue_destroy(&output);
+    output_chain_close(&output);
     buffer_factory_destroy(&factory);
     socket_turn_away(fd, "enough");
     listener_close(&listener);
@@ -199,6 +210,30 @@ Test(trace, a_descriptor_that_is_used_again_is_another_connection)
     expect_order("\"name\":\"close\",\"s\":\"t\",\"args\":{\"connection\":\"5#1\"}",
                  "\"name\":\"accept\",\"s\":\"t\",\"args\":{\"connection\":\"5#2\"}");
     cr_assert_eq(count("{\"connection\":\"5#2\",\"bytes\":1}"), 1, "%s", text);
+}
+
+Test(trace, descriptor_0_may_be_a_connection)
+{
+    begin();
+    trace_accepted(0);
+    trace_event(TRACE_SEND, 0, 1);
+    end();
+    cr_assert_eq(count("{\"connection\":\"0#1\",\"bytes\":1}"), 1, "%s", text);
+}
+
+/* Numbers are kept for as many descriptors as the limit allowed at the beginning. */
+Test(trace, what_a_descriptor_past_the_limit_does_belongs_to_no_connection)
+{
+    enum { LIMIT = 64, PAST = 16 };
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = LIMIT;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    begin();
+    for (int fd = LIMIT; fd < LIMIT + PAST; fd++)
+        trace_event(TRACE_SEND, fd, 1);
+    end();
+    cr_assert_eq(count("{\"bytes\":1}"), PAST, "%s", text);
 }
 
 static void *work(void *unused)
@@ -408,9 +443,9 @@ Test(trace, threads_past_the_limit_are_counted)
     if (!memory_can_run_out()) /* a ring is a megabyte, which a sanitizer takes seriously */
         cr_skip("under a sanitizer");
     begin();
-    for (int i = 0; i < TRACE_MOST_THREADS + 2; i++)
+    for (int i = 0; i < TRACE_MAX_THREADS + 2; i++)
         run_thread(pass);
     end();
     cr_assert_eq(count("\"threads_left_out\":3}"), 1, "main is one that was recorded");
-    cr_assert_eq(count("thread_name"), TRACE_MOST_THREADS);
+    cr_assert_eq(count("thread_name"), TRACE_MAX_THREADS);
 }

@@ -29,6 +29,23 @@ Test(costs, block_ms)
     server_stop(&server);
 }
 
+/* The answer to the first line does not wait until the last one has been paid for, too. */
+Test(costs, answers_leave_before_the_next_message_blocks)
+{
+    struct server_process server = server_start("--block-ms 300");
+    int client = client_connect(&server);
+    double begin = test_now();
+    client_send_text(client, "one\ntwo\nthree\nfour\n");
+    client_expect_text(client, "one\n");
+    double first = test_now() - begin;
+    client_expect_text(client, "two\nthree\nfour\n");
+    double last = test_now() - begin;
+    cr_assert_lt(first, last - 0.5, "the first answer came after %.1f s, the last after %.1f s",
+                 first, last);
+    client_close(client);
+    server_stop(&server);
+}
+
 Test(costs, work_us)
 {
     struct server_process server = server_start("--work-us 50000");

@@ -3,6 +3,7 @@
  * then the server closes.
  */
 #include "support/client.h"
+#include "support/deadline.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -65,6 +66,38 @@ Test(half_close, case_06_beyond_the_high_mark)
     client_close(client);
     free(lines);
     server_stop(&server);
+}
+
+/* The drain timeout is for the server's end. A client that has asked for the end of its connection
+ * may read as slowly as any other, also where the server's own end waits for nobody. */
+static void read_late(const char *drain_timeout)
+{
+    enum { PAUSE_MS = 500 };
+    struct server_process server = server_start(
+        "--send-buffer 4096 --output-high-mark 1000000 --drain-timeout %s", drain_timeout);
+    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    size_t length;
+    char *lines = lines_numbered("half a connection", 5000, &length);
+    client_send(client, lines, length);
+    client_half_close(client);
+    client_await_delivered(client);
+    server_await_counter(&server, "messages", 100); /* most replies have to wait */
+    test_pause_ms(PAUSE_MS);                        /* what is asked: does the server wait? */
+    client_expect(client, lines, length);
+    client_expect_end(client);
+    client_close(client);
+    free(lines);
+    server_stop(&server);
+}
+
+Test(half_close, case_06_outlasts_the_drain_timeout)
+{
+    read_late("0.1");
+}
+
+Test(half_close, case_06_outlasts_a_drain_timeout_of_0)
+{
+    read_late("0");
 }
 
 Test(half_close, case_07_in_the_middle_of_a_line)

@@ -80,8 +80,8 @@ Test(idle, case_27_suspended_reading_uses_no_cpu)
     server_stop(&server);
 }
 
-/* An end of stream stays readable for ever. */
-Test(idle, half_closed_client_that_does_not_read_uses_no_cpu)
+/* An end of stream stays readable forever. */
+Test(idle, erratum_27_half_closed_client_that_does_not_read_uses_no_cpu)
 {
     struct server_process server = server_start("--send-buffer 4096 --output-high-mark 1000000");
     int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
@@ -95,6 +95,27 @@ Test(idle, half_closed_client_that_does_not_read_uses_no_cpu)
     client_expect_end(client);
     client_close(client);
     free(lines);
+    server_stop(&server);
+}
+
+/* Input that nobody can handle yet: Lea's slide stays interested in it while a worker has the
+ * message before it, so that the selector reports it again and again. */
+Test(idle, erratum_22_input_during_a_run_uses_no_cpu)
+{
+    enum { BLOCKED_MS = 1000, WATCHED_MS = 100 }; /* four looks fit into it */
+    struct server_process server = server_start("--block-ms %d", BLOCKED_MS);
+    int client = client_connect(&server);
+    client_send_text(client, "a question that takes a second\n");
+    server_await_counter(&server, "bytes_in", 31);
+    client_send_text(client, "and one more");
+    client_half_close(client);
+    client_await_delivered(client);
+    double busy = probe_busy_during(server.pid, WATCHED_MS);
+    cr_assert(busy >= 0 && busy < 0.3, "for %.0f %% of %d ms the server was busy", busy * 100,
+              WATCHED_MS);
+    client_expect_text(client, "a question that takes a second\n");
+    client_expect_end(client);
+    client_close(client);
     server_stop(&server);
 }
 

@@ -9,8 +9,10 @@
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 TestSuite(line_limit, .timeout = 60);
 
@@ -115,6 +117,32 @@ Test(line_limit, case_17_endless_line)
     client_expect_end(client);
     client_close(client);
     free(line);
+    server_stop(&server);
+}
+
+/*
+ * The end of stream comes with the error and not with the close, so the client need not wait out
+ * the time for which the server lingers, and what it sends meanwhile is not answered by a reset. A
+ * slow machine may take longer than that time, so it is enough if one of several clients sees it.
+ */
+Test(line_limit, the_end_comes_before_the_server_stops_taking)
+{
+    enum { CLIENTS = 5 };
+    struct server_process server = server_start("--max-line 10");
+    int error = ECONNRESET;
+    for (int i = 0; i < CLIENTS && error != 0; i++) {
+        int client = client_connect(&server);
+        socklen_t length = sizeof error;
+        client_send_text(client, "this one is too long\n");
+        client_expect_text(client, ERROR_LINE);
+        client_expect_end(client);
+        client_send_text(client, "and there is more of it\n");
+        client_await_delivered(client);
+        cr_assert_eq(getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+        client_close(client);
+    }
+    cr_assert_eq(error, 0, "the server sent its end when it had closed already: %s",
+                 strerror(error));
     server_stop(&server);
 }
 

@@ -203,3 +203,29 @@ Test(overload, case_30_connect_flood_starves_nobody)
     client_close(client);
     server_stop(&server);
 }
+
+/*
+ * A message that has waited too long for a worker is refused, because its client has probably given
+ * up. Only stages with workers have the option.
+ */
+Test(overload, a_message_that_has_waited_too_long_is_refused)
+{
+    if (!server_has_option("--max-wait-ms")) {
+        return;
+    }
+    struct server_process server =
+        server_start("--workers 1 --block-ms 1500 --cost-for question --max-wait-ms 200 --stats");
+    int busy = client_connect(&server);
+    int waits = client_connect(&server);
+    client_echo(waits, "a first run is never refused\n");
+    client_send_text(busy, "a question that takes its time\n");
+    server_await_counter(&server, "messages", 2);
+    client_send_text(waits, "how long must I wait\n");
+    client_expect_text(busy, "a question that takes its time\n");
+    client_expect_text(waits, "ERR server busy\n");
+    client_echo(waits, "the connection still serves\n");
+    cr_assert_eq(server_counter(&server, "tasks_late"), 1);
+    client_close(busy);
+    client_close(waits);
+    server_stop(&server);
+}

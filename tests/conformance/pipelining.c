@@ -53,6 +53,17 @@ Test(pipelining, erratum_14_every_request_of_one_read_is_answered)
     server_stop(&server);
 }
 
+/* A run that asks for one message leaves the second line of a read where no event leads to it. */
+Test(pipelining, erratum_25_the_second_line_of_a_read_waits_for_no_further_byte)
+{
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_send_text(client, "one\ntwo\n");
+    client_expect_text(client, "one\ntwo\n");
+    client_close(client);
+    server_stop(&server);
+}
+
 /* All replies come without another byte being sent: nothing waits for a next event that does not
  * come. */
 Test(pipelining, nothing_is_left_behind)

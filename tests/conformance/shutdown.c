@@ -124,6 +124,31 @@ Test(shutdown, case_39_lines_already_received_are_answered)
     server_expect_exit(&server);
 }
 
+/* They are in the server's system, and far more than it takes in at once. */
+Test(shutdown, case_39_lines_not_yet_read_are_answered)
+{
+    enum { LINES = 6 };
+    struct server_process server = server_start("--block-ms 100 --drain-timeout 30");
+    int client = client_connect(&server);
+    size_t length;
+    char *line = line_of(8000, "\n", &length);
+    client_send_text(client, "the server is at work while the others come\n");
+    client_await_delivered(client);
+    for (int i = 0; i < LINES; i++) {
+        client_send(client, line, length);
+    }
+    client_await_delivered(client);
+    server_signal(&server, SIGTERM);
+    client_expect_text(client, "the server is at work while the others come\n");
+    for (int i = 0; i < LINES; i++) {
+        client_expect(client, line, length);
+    }
+    client_expect_end(client);
+    client_close(client);
+    free(line);
+    server_expect_exit(&server);
+}
+
 Test(shutdown, case_39_new_clients_are_refused)
 {
     struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 30");

@@ -252,3 +252,36 @@ Test(timeouts, progress_timeout_spares_those_who_read)
     free(lines);
     server_stop(&server);
 }
+
+/*
+ * The client reads 400,000 bytes a second, six times what it is asked for. A server that saw only
+ * what its socket takes would disconnect it: a large send buffer says nothing before a third of it
+ * is free, megabytes, which take longer than the period.
+ */
+Test(timeouts, progress_timeout_spares_a_client_that_reads_steadily)
+{
+    enum { PIECE = 8000, PIECES = 150, PAUSE_MS = 20 };
+    static char got[PIECE];
+    struct server_process server = server_start("--progress-timeout 1 --idle-timeout 0");
+    int client = client_connect(&server);
+    size_t length;
+    char *line = line_of(8000, "\n", &length);
+    client_push(client, line, length, 64 << 20, 200);
+    double begin = test_now();
+    for (int i = 0; i < PIECES; i++) {
+        size_t here;
+        enum client_outcome outcome =
+            client_try_receive(client, got, sizeof got, test_now() + 0.5, &here);
+        if (outcome == CLIENT_LATE) {
+            break; /* all that the server could take in has come back */
+        }
+        cr_assert(outcome == CLIENT_GOT,
+                  "a client that read %d bytes in %.1f s was disconnected by a progress "
+                  "timeout that asks for 65536 in each",
+                  i * PIECE, test_now() - begin);
+        test_pause_ms(PAUSE_MS);
+    }
+    free(line);
+    client_close(client);
+    server_stop(&server);
+}

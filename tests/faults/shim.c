@@ -80,12 +80,25 @@ static const struct {
     const char *name;
     int number;
 } error_names[] = {
-    {"SHORT", SHORT},           {"EINTR", EINTR},           {"EAGAIN", EAGAIN},
-    {"EMFILE", EMFILE},         {"ENFILE", ENFILE},         {"ENOMEM", ENOMEM},
-    {"ENOBUFS", ENOBUFS},       {"ENOSPC", ENOSPC},         {"EIO", EIO},
-    {"EACCES", EACCES},         {"ENOLCK", ENOLCK},         {"EPIPE", EPIPE},
-    {"EPROTO", EPROTO},         {"ENOTCONN", ENOTCONN},     {"ETIMEDOUT", ETIMEDOUT},
-    {"EADDRINUSE", EADDRINUSE}, {"ECONNRESET", ECONNRESET}, {"ECONNABORTED", ECONNABORTED},
+    {"SHORT", SHORT},
+    {"EINTR", EINTR},
+    {"EAGAIN", EAGAIN},
+    {"EMFILE", EMFILE},
+    {"ENFILE", ENFILE},
+    {"ENOMEM", ENOMEM},
+    {"EPERM", EPERM},
+    {"ENOBUFS", ENOBUFS},
+    {"ENOSPC", ENOSPC},
+    {"EIO", EIO},
+    {"EACCES", EACCES},
+    {"ENOLCK", ENOLCK},
+    {"EPIPE", EPIPE},
+    {"EPROTO", EPROTO},
+    {"ENOTCONN", ENOTCONN},
+    {"ETIMEDOUT", ETIMEDOUT},
+    {"EADDRINUSE", EADDRINUSE},
+    {"ECONNRESET", ECONNRESET},
+    {"ECONNABORTED", ECONNABORTED},
 };
 
 enum { ERROR_NAMES = sizeof(error_names) / sizeof(error_names[0]) };
@@ -386,6 +399,13 @@ WRAP(int, pthread_create,
     return error != 0 ? error : __real_pthread_create(thread, attributes, run, argument);
 }
 
+WRAP(pid_t, fork, (void))
+{
+    FAILS("fork", EAGAIN, ENOMEM);
+    FAIL_WITH(-1)
+    return __real_fork();
+}
+
 /* ---- Bytes ---- */
 
 /* The first byte of the first piece that has one. */
@@ -541,6 +561,20 @@ WRAP(int, socket, (int family, int type, int protocol))
     FAILS("socket", EMFILE, ENFILE, ENOBUFS, ENOMEM);
     FAIL_WITH(-1)
     return __real_socket(family, type, protocol);
+}
+
+WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t length))
+{
+    FAILS("connect", ECONNREFUSED, EINTR, ENETUNREACH, EADDRNOTAVAIL, EAGAIN, ENOBUFS);
+    FAIL_WITH(-1)
+    return __real_connect(fd, address, length);
+}
+
+WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *length))
+{
+    FAILS("getsockopt", ENOBUFS);
+    FAIL_WITH(-1)
+    return __real_getsockopt(fd, level, name, value, length);
 }
 
 WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t length))

@@ -3,7 +3,7 @@
  *
  * A walk is taken through the start, through service and through the end. After each step the
  * server has kept what it owes: at the start it refuses with a message or serves; in service one
- * fault costs one visitor at the most, and none if it was an error to try again after; and in the
+ * fault costs one visitor at most, and none if it was an error to try again after; and in the
  * end it exits with 0, having closed every descriptor and counted every connection, without having
  * run in circles meanwhile. With a sanitizer it has also given back every byte.
  *

@@ -189,7 +189,7 @@
           "keeps listening after SIGTERM",                                                         \
           "shutdown/case_39_new_clients_are_refused")                                              \
     FAULT(NO_DRAIN_TIMEOUT, "no-drain-timeout",                                                    \
-          "waits for ever for a stuck reader",                                                     \
+          "waits forever for a stuck reader",                                                     \
           "shutdown/case_39_stuck_reader_is_cut_at_the_deadline")                                  \
     FAULT(NO_DRAIN, "no-drain",                                                                    \
           "cuts a reader at once",                                                                 \
@@ -202,6 +202,9 @@
           "takes an interrupted call for an error",                                                \
           "stats/sigusr1_prints_counters "                                                         \
           "stats/case_37_signals_by_the_thousand")                                                 \
+    FAULT(HOLDS_ANSWERS_WHILE_BLOCKED, "holds-answers-while-blocked",                              \
+          "answers wait until the next message has been paid for",                                 \
+          "costs/answers_leave_before_the_next_message_blocks")                                    \
     FAULT(COSTS_NOTHING, "costs-nothing",                                                          \
           "no message costs anything",                                                             \
           "costs/block_ms "                                                                        \

@@ -18,6 +18,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -27,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -277,40 +279,41 @@ static void parse_value(const struct option *option, const char *text)
     case PORT:
         if (!parse_number(text, option->least, option->most, option->value) &&
             !has(ACCEPTS_BAD_PORT)) {
-            bad_usage("--%s: not a port number: %s", name, text);
+            bad_usage("--%s: expected a port number, got '%s'", name, text);
         }
         break;
     case NUMBER:
         if (!parse_number(text, option->least, option->most, option->value) &&
             !has(ACCEPTS_BAD_VALUES)) {
-            bad_usage("--%s: not a number from %zu to %zu: %s", name, option->least, option->most,
-                      text);
+            bad_usage("--%s: expected a number from %zu to %zu, got '%s'", name, option->least,
+                      option->most, text);
         }
         break;
     case SECONDS:
         if (!parse_seconds(text, option->value) && !has(ACCEPTS_BAD_VALUES)) {
-            bad_usage("--%s: not a number of seconds: %s", name, text);
+            bad_usage("--%s: expected a number of seconds, got '%s'", name, text);
         }
         break;
     case ADDRESS:
         if (!parse_address(text) && !has(ACCEPTS_BAD_VALUES)) {
-            bad_usage("--%s: not an IP address: %s", name, text);
+            bad_usage("--%s: expected an IP address, got '%s'", name, text);
         }
         options.bind = text;
         break;
     case OVERLOAD:
         if (!parse_overload(text) && !has(ACCEPTS_BAD_VALUES)) {
-            bad_usage("--%s: not one of reject, wait, redirect=HOST:PORT: %s", name, text);
+            bad_usage("--%s: expected one of reject, wait, redirect=HOST:PORT, got '%s'", name,
+                      text);
         }
         break;
     case LEVEL:
         if (!parse_level(text) && !has(ACCEPTS_BAD_VALUES)) {
-            bad_usage("--%s: not one of error, warn, info, debug: %s", name, text);
+            bad_usage("--%s: expected one of error, warn, info, debug, got '%s'", name, text);
         }
         break;
     case FAULT:
         if (!parse_fault(text)) {
-            bad_usage("--%s: not a fault (see --list-faults): %s", name, text);
+            bad_usage("--%s: expected a fault (see --list-faults), got '%s'", name, text);
         }
         break;
     default: break;
@@ -402,8 +405,9 @@ struct connection {
     bool dead;
     double accepted, active, linger_until;
     double line_began;  /* when the unfinished line's first byte came; 0: there is none */
-    double progress_at; /* since when the peer has taken progress_taken bytes */
-    size_t progress_taken;
+    size_t sent;        /* in all */
+    double progress_at; /* since when the peer has acknowledged progress_from bytes */
+    size_t progress_from;
 };
 
 static struct connection **connections;
@@ -427,6 +431,13 @@ static void print_stats(void)
 
 /* -- writing -- */
 
+/* What the peer's system has acknowledged of what was sent. */
+static size_t acknowledged(const struct connection *c)
+{
+    int under_way = 0;
+    return ioctl(c->fd, SIOCOUTQ, &under_way) == 0 ? c->sent - (size_t)under_way : c->sent;
+}
+
 static void queue_reply(struct connection *c, const char *data, size_t length)
 {
     if (bytes_length(&c->out) > options.cap && !has(UNBOUNDED_OUTPUT)) {
@@ -435,7 +446,7 @@ static void queue_reply(struct connection *c, const char *data, size_t length)
     }
     if (bytes_length(&c->out) == 0) {
         c->progress_at = now();
-        c->progress_taken = 0;
+        c->progress_from = acknowledged(c);
     }
     if (!bytes_append(&c->out, data, length)) {
         c->dead = true;
@@ -447,13 +458,12 @@ static void note_activity(struct connection *c)
     c->active = has(IDLE_TIMEOUT_IGNORES_TRAFFIC) ? c->active : now();
 }
 
-static void note_progress(struct connection *c, size_t sent)
+static void note_progress(struct connection *c)
 {
-    note_activity(c);
-    c->progress_taken += sent;
-    if (c->progress_taken >= PROGRESS_BYTES || has(PROGRESS_BY_ONE_BYTE)) {
+    size_t taken = acknowledged(c) - c->progress_from;
+    if (taken >= PROGRESS_BYTES || (taken > 0 && has(PROGRESS_BY_ONE_BYTE))) {
         c->progress_at = now();
-        c->progress_taken = 0;
+        c->progress_from += taken;
     }
 }
 
@@ -468,7 +478,9 @@ static void write_output(struct connection *c)
         if (sent > 0) {
             stats.bytes_out += (size_t)sent;
             bytes_consume(&c->out, (size_t)sent);
-            note_progress(c, (size_t)sent);
+            c->sent += (size_t)sent;
+            note_activity(c);
+            note_progress(c);
         } else if (errno == EAGAIN && has(BLOCKS_ON_NON_READER)) {
             poll(&(struct pollfd){.fd = c->fd, .events = POLLOUT}, 1, -1);
         } else if (errno == EAGAIN) {
@@ -487,13 +499,17 @@ static void write_output(struct connection *c)
 
 /* -- answering -- */
 
-static void pay_cost(void)
+/* Answers to earlier lines do not wait until this one has been paid for. */
+static void pay_cost(struct connection *c)
 {
     bool pays = stats.messages % options.cost_every == 0 || has(EVERY_MESSAGE_PAYS);
     if (!pays || has(COSTS_NOTHING)) {
         return;
     }
     if (options.block_ms > 0) {
+        if (!has(HOLDS_ANSWERS_WHILE_BLOCKED)) {
+            write_output(c);
+        }
         struct timespec pause = {.tv_sec = (time_t)(options.block_ms / 1000),
                                  .tv_nsec = (long)(options.block_ms % 1000) * 1000000L};
         nanosleep(&pause, NULL);
@@ -518,7 +534,7 @@ static void answer(struct connection *c, const char *line, size_t length)
     bool fiftieth = stats.messages % 50 == 49;
     bool third = stats.messages % 3 == 2;
     stats.messages += has(WRONG_STATS) ? 2 : 1;
-    pay_cost();
+    pay_cost(c);
     if (has(EATS_EMPTY_LINES) && (length == 1 || (length == 2 && line[0] == '\r'))) {
         return;
     }
@@ -929,6 +945,9 @@ static void expire(struct connection *c, double time)
     double began = has(REQUEST_TIMEOUT_WHEN_IDLE) ? c->active : c->line_began;
     bool request = began > 0 && over(options.request, began, time) && !has(NO_REQUEST_TIMEOUT);
     bool lifetime = over(options.lifetime, c->accepted, time) && !has(NO_LIFETIME);
+    if (bytes_length(&c->out) > 0) {
+        note_progress(c);
+    }
     bool progress = bytes_length(&c->out) > 0 && over(options.progress, c->progress_at, time) &&
                     !has(NO_PROGRESS_TIMEOUT);
     bool lingered = c->lingering && time >= c->linger_until;

@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "common/shared_file.h"
+#include "common/bytes/shared_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +90,26 @@ void fuzz_text_free(struct fuzz_text *text)
     *text = (struct fuzz_text){0};
 }
 
+enum {
+    STRETCHED_MOST = 150000, /* more than twice the longest limit there is */
+};
+
+struct fuzz_text fuzz_stretch(const uint8_t *data, size_t size, const size_t *limits, size_t count)
+{
+    struct fuzz_text text = {0};
+    for (size_t i = 0; i < size; i++) {
+        size_t times = 1;
+        if (data[i] == 0xff && size - i > 2 && text.length < STRETCHED_MOST) {
+            times = limits[data[i + 1] / 32 % count] + data[i + 1] % 32 - 16;
+            i += 2;
+        }
+        while (times-- > 0) {
+            fuzz_text_add(&text, &data[i], 1);
+        }
+    }
+    return text;
+}
+
 /* ---- The channel ---- */
 
 static struct fuzz_channel *channel_of(struct channel_facade *facade)
@@ -102,34 +122,33 @@ static struct input_queue *facade_input(struct channel_facade *facade)
     return &channel_of(facade)->input;
 }
 
-static enum output_result facade_enqueue(struct channel_facade *facade, struct message message)
+static void send_range(struct fuzz_channel *channel, const struct piece *piece)
+{
+    unsigned char bytes[4096];
+    uint64_t sent = 0;
+    while (sent < piece->range.length) {
+        uint64_t left = piece->range.length - sent;
+        size_t wanted = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        ssize_t got =
+            pread(piece->range.file->fd, bytes, wanted, (off_t)(piece->range.offset + sent));
+        fuzz_check(got > 0, "a range of a file that is not there");
+        fuzz_text_add(&channel->output, bytes, (size_t)got);
+        sent += (size_t)got;
+    }
+}
+
+static enum output_result facade_enqueue(struct channel_facade *facade, struct piece piece)
 {
     struct fuzz_channel *channel = channel_of(facade);
     if (channel->over) {
         return OUTPUT_BROKEN;
     }
-    fuzz_text_add(&channel->output, message.data, message.length);
-    return OUTPUT_FLOWING;
-}
-
-static enum output_result facade_enqueue_shared(struct channel_facade *facade,
-                                                struct shared_message *message)
-{
-    return facade_enqueue(facade, (struct message){message->data, message->length});
-}
-
-static enum output_result facade_enqueue_file(struct channel_facade *facade,
-                                              struct shared_file *file, size_t offset,
-                                              size_t length)
-{
-    unsigned char piece[4096];
-    while (length > 0) {
-        size_t wanted = length < sizeof piece ? length : sizeof piece;
-        ssize_t got = pread(file->fd, piece, wanted, (off_t)offset);
-        fuzz_check(got > 0, "a range of a file that is not there");
-        facade_enqueue(facade, (struct message){piece, (size_t)got});
-        offset += (size_t)got;
-        length -= (size_t)got;
+    switch (piece.kind) {
+    case PIECE_COPY: fuzz_text_add(&channel->output, piece.copy.data, piece.copy.length); break;
+    case PIECE_SHARED:
+        fuzz_text_add(&channel->output, piece.shared->data, piece.shared->length);
+        break;
+    case PIECE_FILE: send_range(channel, &piece); break;
     }
     return OUTPUT_FLOWING;
 }
@@ -139,20 +158,59 @@ static void facade_set_handler(struct channel_facade *facade, struct input_handl
     channel_of(facade)->handler = handler;
 }
 
-static unsigned facade_interest(struct channel_facade *facade)
+static void facade_suspend(struct channel_facade *facade)
 {
-    return channel_of(facade)->interest;
+    channel_of(facade)->suspended = true;
 }
 
-static void facade_modify_interest(struct channel_facade *facade, unsigned set, unsigned reset)
+static void facade_resume(struct channel_facade *facade)
 {
-    struct fuzz_channel *channel = channel_of(facade);
-    channel->interest = (channel->interest | set) & ~reset;
+    channel_of(facade)->suspended = false;
+}
+
+/* There is no time here: a timer fires when the call that has set it is over. */
+static void facade_set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                             int64_t milliseconds)
+{
+    (void)milliseconds;
+    fuzz_check(channel_of(facade)->timer == NULL || channel_of(facade)->timer == timer,
+               "two timers");
+    channel_of(facade)->timer = timer;
+}
+
+static void facade_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    if (channel_of(facade)->timer == timer)
+        channel_of(facade)->timer = NULL;
 }
 
 static void facade_close(struct channel_facade *facade)
 {
     channel_of(facade)->closing = true;
+}
+
+static void facade_begin(struct channel_facade *facade, struct channel_task *task,
+                         enum channel_meanwhile meanwhile)
+{
+    fuzz_check(meanwhile == CHANNEL_WAITS && channel_of(facade)->begun == NULL,
+               "a second task before the first one is back");
+    channel_of(facade)->begun = task;
+}
+
+/* The task is done, and its result arrives: before the next message, as the handler wanted it. */
+static void complete_task(struct fuzz_channel *channel)
+{
+    struct channel_task *task = channel->begun;
+    channel->begun = NULL;
+    if (task == NULL) {
+        return;
+    }
+    task->run(task);
+    if (channel->closing) {
+        task->dropped(task);
+    } else {
+        task->completed(task, &channel->facade);
+    }
 }
 
 static bool facade_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
@@ -182,12 +240,13 @@ static void facade_release(struct channel_facade *facade)
 static const struct channel_facade_verbs verbs = {
     .input = facade_input,
     .enqueue = facade_enqueue,
-    .enqueue_shared = facade_enqueue_shared,
-    .enqueue_file = facade_enqueue_file,
     .set_handler = facade_set_handler,
-    .interest = facade_interest,
-    .modify_interest = facade_modify_interest,
+    .suspend = facade_suspend,
+    .resume = facade_resume,
+    .set_timer = facade_set_timer,
+    .cancel_timer = facade_cancel_timer,
     .close = facade_close,
+    .begin = facade_begin,
     .set_write_rate = facade_set_write_rate,
     .peer = facade_peer,
     .retain = facade_retain,
@@ -205,8 +264,10 @@ static void tell(struct fuzz_channel *channel,
 void fuzz_channel_open(struct fuzz_channel *channel, struct server *server,
                        struct input_handler_factory *factory)
 {
-    *channel = (struct fuzz_channel){.facade.verbs = &verbs, .interest = SELECT_READ};
-    channel->handler = factory->create(factory);
+    *channel = (struct fuzz_channel){.facade.verbs = &verbs};
+    channel->memory = calloc(1, factory->handler_size + 1);
+    fuzz_check(channel->memory != NULL, "no memory");
+    channel->handler = factory->create(factory, channel->memory);
     fuzz_check(channel->handler != NULL, "no handler");
     input_queue_init(&channel->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
@@ -225,6 +286,11 @@ static bool answer_goes_on(struct fuzz_channel *channel)
 static bool handle_message(struct fuzz_channel *channel)
 {
     struct message message;
+    while (!channel->closing && channel->timer != NULL) {
+        struct channel_timer *timer = channel->timer;
+        channel->timer = NULL;
+        timer->fired(timer, timer->facade);
+    }
     while (!channel->closing && answer_goes_on(channel)) {
     }
     if (channel->closing) {
@@ -236,6 +302,7 @@ static bool handle_message(struct fuzz_channel *channel)
         if (!handler->verbs->handle_input(handler, message, &channel->facade)) {
             channel->closing = true;
         }
+        complete_task(channel);
         return true;
     case FRAMING_TOO_LONG: channel->closing = true; return false;
     case FRAMING_INCOMPLETE: return false;
@@ -276,6 +343,7 @@ void fuzz_channel_free(struct fuzz_channel *channel)
     fuzz_check(channel->references == 0, "%d references are left", channel->references);
     input_queue_clear(&channel->input);
     fuzz_text_free(&channel->output);
+    free(channel->memory);
 }
 
 /* ---- Files ---- */

@@ -13,9 +13,9 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
-#include "common/input_handler.h"
-#include "common/selector.h"
-#include "common/server.h"
+#include "common/events/selector.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +44,16 @@ uint8_t fuzz_byte(struct fuzz_input *input);
 
 /** The next count bytes, or as many as there are. */
 struct message fuzz_bytes(struct fuzz_input *input, size_t count);
+
+struct fuzz_text;
+
+/**
+ * Makes a long input of a short one, because a fuzzer changes a hundred bytes far quicker than a
+ * hundred thousand, and because a limit is rarely hit by chance. Three bytes FF HOW C stand for C
+ * as often as one of the limits says, or up to 16 times less or 15 times more: HOW / 32 chooses the
+ * limit, HOW % 32 the difference. The caller frees the text.
+ */
+struct fuzz_text fuzz_stretch(const uint8_t *data, size_t size, const size_t *limits, size_t count);
 
 /** What the next fill finds: as much as it has room for, then EAGAIN, or the end if it says
  * so. */
@@ -74,9 +84,12 @@ struct fuzz_channel {
     struct input_queue input;
     struct fuzz_text output;
     int references;
-    unsigned interest;
-    bool closing; /**< the handler has asked for it */
-    bool over;    /**< it has heard stopped */
+    bool suspended;
+    void *memory;                /* the handler's */
+    struct channel_timer *timer; /* that is set; NULL: none is */
+    bool closing;                /**< the handler has asked for it */
+    bool over;                   /**< it has heard stopped */
+    struct channel_task *begun;  /**< its result is not in yet; at most one */
 };
 
 void fuzz_channel_open(struct fuzz_channel *channel, struct server *server,

@@ -1,14 +1,18 @@
 /*
  * The chat against a model of it.
  *
- * The input says who comes, who sends what in which pieces, and who goes. The model keeps for each
- * user what he has to read, and works on whole lines that it cuts out of all that he has sent.
+ * The input, stretched, says who comes, who sends what in which pieces, and who goes. The model
+ * keeps for each user what he has to read, and works on whole lines that it cuts out of all that he
+ * has sent.
  */
 #include "fuzz.h"
 
-#include "common/apps/application.h"
+#include "common/apps/application_choice.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+extern const struct application chat_application;
 
 enum {
     USERS = 4,
@@ -20,14 +24,12 @@ struct model {
     bool here;
     bool done; /* takes nothing in any more */
     char nick[32];
-    unsigned long came; /* the newest is first in /who */
     struct fuzz_text pending;
     struct fuzz_text reads;
 };
 
 static struct model models[USERS];
 static unsigned long next_number;
-static unsigned long arrivals;
 
 static void tell_others(const struct model *except, const void *data, size_t length)
 {
@@ -61,7 +63,6 @@ static void model_comes(struct model *user)
     } while (is_taken(user, user->nick));
     user->here = true;
     user->done = false;
-    user->came = ++arrivals;
     fuzz_text_print(&user->reads, "* welcome, you are %s; /help tells more\n", user->nick);
     snprintf(line, sizeof line, "* %s is here\n", user->nick);
     tell_others_line(user, line);
@@ -94,19 +95,24 @@ static void model_nick(struct model *user, const char *nick)
     }
 }
 
+static int compare_nicks(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
 static void model_who(struct model *user)
 {
-    int count = 0;
+    char nicks[USERS][sizeof user->nick];
+    size_t count = 0;
     for (int i = 0; i < USERS; i++) {
-        count += models[i].here;
-    }
-    fuzz_text_print(&user->reads, "* %d here\n", count);
-    for (unsigned long came = arrivals; came > 0; came--) {
-        for (int i = 0; i < USERS; i++) {
-            if (models[i].here && models[i].came == came) {
-                fuzz_text_print(&user->reads, "* %s\n", models[i].nick);
-            }
+        if (models[i].here) {
+            memcpy(nicks[count++], models[i].nick, sizeof nicks[0]);
         }
+    }
+    qsort(nicks, count, sizeof nicks[0], compare_nicks);
+    fuzz_text_print(&user->reads, "* %zu here\n", count);
+    for (size_t i = 0; i < count; i++) {
+        fuzz_text_print(&user->reads, "* %s\n", nicks[i]);
     }
 }
 
@@ -124,6 +130,10 @@ static void model_obeys(struct model *user, const char *line, size_t length)
         while (*argument == ' ') {
             argument++;
         }
+        size_t left = strlen(argument);
+        while (left > 0 && argument[left - 1] == ' ') {
+            argument[--left] = '\0';
+        }
     }
     if (strcmp(command, "/nick") == 0) {
         model_nick(user, argument != NULL ? argument : "");
@@ -140,16 +150,50 @@ static void model_obeys(struct model *user, const char *line, size_t length)
     }
 }
 
-/* What a terminal could take as an order becomes a question mark; a NUL is one, too. */
+/*
+ * The number of the character that the text begins with, and in *size how many bytes it has: the
+ * bits are put together, and the form has to be the one that the number is written in. -1: none.
+ */
+static long decode(const unsigned char *text, size_t length, size_t *size)
+{
+    static const long smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char lead = text[0];
+    *size = 1;
+    if (lead < 0x80) {
+        return lead;
+    }
+    size_t count = 0;
+    while (count < 8 && (lead << count & 0x80) != 0) {
+        count++;
+    }
+    if (count < 2 || count > 4 || count > length) {
+        return -1;
+    }
+    long number = lead & (0x7f >> count);
+    for (size_t i = 1; i < count; i++) {
+        if (text[i] >> 6 != 2) {
+            return -1;
+        }
+        number = number << 6 | (text[i] & 0x3f);
+    }
+    if (number < smallest[count] || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) {
+        return -1;
+    }
+    *size = count;
+    return number;
+}
+
+/* What a terminal could take as an order becomes question marks; a NUL is one, too. */
 static void make_harmless(unsigned char *text, size_t length)
 {
-    unsigned char original[MAX_LINE + 1];
-    memcpy(original, text, length);
-    for (size_t i = 0; i < length; i++) {
-        unsigned char next = i + 1 < length ? original[i + 1] : 0;
-        if (original[i] < 32 || original[i] == 127 ||
-            (original[i] == 0xc2 && next >= 0x80 && next <= 0x9f)) {
-            text[i] = '?';
+    size_t size;
+    for (size_t i = 0; i < length; i += size) {
+        long number = decode(text + i, length - i, &size);
+        if (number < 0) {
+            number = text[i]; /* as a terminal reads it that knows no UTF-8 */
+        }
+        if (number < 32 || (number >= 127 && number < 160)) {
+            memset(text + i, '?', size);
         }
     }
 }
@@ -242,13 +286,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *argv[] = {program, option, value, NULL};
     static struct server server;
     struct fuzz_channel channels[USERS];
-    struct fuzz_input input = {data, size};
+    static const size_t limits[] = {24, 128, MAX_LINE}; /* of a nickname, a command, a line */
+    struct fuzz_text text = fuzz_stretch(data, size, limits, sizeof limits / sizeof limits[0]);
+    struct fuzz_input input = {text.data, text.length};
     fuzz_server_open(&server, 3, argv);
-    struct application_choice choice = {.chosen = &application_chat};
+    struct application_choice choice = {.chosen = &chat_application};
     struct input_handler_factory *factory = application_open(&choice, &server);
     fuzz_check(factory != NULL, "the chat");
     memset(models, 0, sizeof models);
-    next_number = arrivals = 0;
+    next_number = 0;
     while (input.size > 0) {
         uint8_t what = fuzz_byte(&input);
         int who = what % USERS;
@@ -274,7 +320,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             go(&models[i], &channels[i]);
         }
     }
-    application_chat.close(factory);
+    chat_application.close(factory);
     fuzz_server_close(&server);
+    fuzz_text_free(&text);
     return 0;
 }

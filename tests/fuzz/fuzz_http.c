@@ -2,19 +2,28 @@
  * HTTP: what comes back is well-formed, is of the folder that is served and of nothing else, and
  * does not depend on the pieces in which a request comes.
  *
- * The input is what a client sends, behind one byte that says in which pieces; it is handled twice,
- * whole and in these pieces, and both have to say the same (but for the date). An odd first byte
- * has the path reader alone read what follows, against a decoder that works byte by byte.
+ * The input, stretched, is what a client sends, behind one byte that says in which pieces and
+ * whether lines are short; it is handled twice, whole and in these pieces, and both have to say the
+ * same (but for the date). An odd first byte has the path reader alone read what follows, against a
+ * decoder that works byte by byte.
  */
 #include "fuzz.h"
 
-#include "common/apps/application.h"
-#include "common/apps/http_path.h"
+#include "common/apps/application_choice.h"
+#include "common/apps/http/http_path.h"
+#include "common/apps/http/http_request.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+extern const struct application http_application;
+
+enum {
+    SHORT_LINE = 1500,
+    LONG_LINE = 65536, /* as --max-line is by default */
+};
 
 static const char secret[] = "what-nobody-may-read";
 
@@ -33,7 +42,13 @@ static struct file {
     {"root/large.bin", large, sizeof large},
 };
 
+/* Names of a path, a request line, and a head with its body, of which about 32 bytes are other
+ * things than what is stretched; each in one server or in the other. */
+static const size_t limits[] = {
+    32, 256, SHORT_LINE - 32, SHORT_LINE, HTTP_PATH_MAX, HTTP_LINE_MAX, LONG_LINE - 32, LONG_LINE};
+
 enum {
+    LIMITS = sizeof limits / sizeof limits[0],
     FILES = sizeof files / sizeof files[0],
     STATUS_LINE = 12, /* "HTTP/1.1 200" */
 };
@@ -158,31 +173,42 @@ static void check_answers(const struct fuzz_channel *channel)
 
 /* ---- Whole and in pieces ---- */
 
-static struct input_handler_factory *open_application(struct server *server)
+/* A server, and the application in it. */
+struct site {
+    struct server server;
+    struct input_handler_factory *factory;
+};
+
+static struct site *open_site(bool short_lines)
 {
-    static struct input_handler_factory *factory;
-    static struct application_choice choice = {.chosen = &application_http};
+    static struct site sites[2];
+    static struct application_choice choice = {.chosen = &http_application};
     static char root[128];
-    static char program[] = "fuzz", option[] = "--max-line", value[] = "1500";
+    static char program[] = "fuzz", option[] = "--max-line";
+    char value[16];
     char *argv[] = {program, option, value, NULL};
-    if (factory == NULL) {
+    struct site *site = &sites[short_lines];
+    if (root[0] == '\0') {
         make_files();
         snprintf(root, sizeof root, "%s/root", fuzz_folder());
         choice.http_root = root;
-        fuzz_server_open(server, 3, argv);
-        factory = application_open(&choice, server);
-        fuzz_check(factory != NULL, "the application");
     }
-    return factory;
+    if (site->factory == NULL) {
+        snprintf(value, sizeof value, "%d", short_lines ? SHORT_LINE : LONG_LINE);
+        fuzz_server_open(&site->server, 3, argv);
+        site->factory = application_open(&choice, &site->server);
+        fuzz_check(site->factory != NULL, "the application");
+    }
+    return site;
 }
 
 /* The answers to a request that comes in pieces of that size, without their dates. */
-static struct fuzz_text answers(struct server *server, struct input_handler_factory *factory,
-                                struct fuzz_input input, size_t piece, bool *closing)
+static struct fuzz_text answers(struct site *site, struct fuzz_input input, size_t piece,
+                                bool *closing)
 {
     struct fuzz_channel channel;
     struct fuzz_text text = {0};
-    fuzz_channel_open(&channel, server, factory);
+    fuzz_channel_open(&channel, &site->server, site->factory);
     while (input.size > 0 && !channel.closing) {
         fuzz_channel_receive(&channel, fuzz_bytes(&input, piece));
     }
@@ -200,18 +226,17 @@ static struct fuzz_text answers(struct server *server, struct input_handler_fact
         i += length;
     }
     fuzz_channel_free(&channel);
-    fuzz_check(buffer_factory_out(&server->buffers) == 0, "segments are left");
+    fuzz_check(buffer_factory_out(&site->server.buffers) == 0, "segments are left");
     return text;
 }
 
-static void check_connection(struct fuzz_input input, size_t piece)
+static void check_connection(struct fuzz_input input, bool short_lines, size_t piece)
 {
-    static struct server server;
-    struct input_handler_factory *factory = open_application(&server);
+    struct site *site = open_site(short_lines);
     bool whole_closes;
     bool pieces_close;
-    struct fuzz_text whole = answers(&server, factory, input, SIZE_MAX, &whole_closes);
-    struct fuzz_text pieces = answers(&server, factory, input, piece, &pieces_close);
+    struct fuzz_text whole = answers(site, input, SIZE_MAX, &whole_closes);
+    struct fuzz_text pieces = answers(site, input, piece, &pieces_close);
     fuzz_check(whole.length == pieces.length &&
                    (whole.length == 0 || memcmp(whole.data, pieces.data, whole.length) == 0),
                "whole: `%.*s`; in pieces: `%.*s`", (int)whole.length, whole.data,
@@ -228,68 +253,92 @@ static int hex(unsigned char digit)
     return isdigit(digit) ? digit - '0' : isxdigit(digit) ? tolower(digit) - 'a' + 10 : -1;
 }
 
-/* Decodes into names with a zero behind each; false for what no path may have in it. */
-static bool decode(struct message text, struct fuzz_text *names)
+/* Takes the next byte that is meant off the text; false if it is a bad escape. */
+static bool decode_byte(struct fuzz_input *text, unsigned char *byte, bool *escaped)
 {
-    bool in_name = false;
-    for (size_t i = 0; i < text.length; i++) {
-        unsigned char byte = text.data[i];
-        bool escaped = byte == '%';
-        if (escaped) {
-            if (i + 2 >= text.length || hex(text.data[i + 1]) < 0 || hex(text.data[i + 2]) < 0) {
-                return false;
-            }
-            byte = (unsigned char)(hex(text.data[i + 1]) * 16 + hex(text.data[i + 2]));
-            i += 2;
-        }
-        if (byte == '/' && !escaped) {
-            if (in_name) {
-                fuzz_text_add(names, "", 1);
-            }
-            in_name = false;
-            continue;
-        }
-        if (byte == '\0' || byte == '/' || (!in_name && byte == '.')) {
+    *byte = fuzz_byte(text);
+    *escaped = *byte == '%';
+    if (*escaped) {
+        struct message digits = fuzz_bytes(text, 2);
+        if (digits.length < 2 || hex(digits.data[0]) < 0 || hex(digits.data[1]) < 0) {
             return false;
         }
-        fuzz_text_add(names, &byte, 1);
-        in_name = true;
-    }
-    if (in_name) {
-        fuzz_text_add(names, "", 1);
+        *byte = (unsigned char)(hex(digits.data[0]) * 16 + hex(digits.data[1]));
     }
     return true;
+}
+
+/* Adds what stands between two slashes, if it is a name; false if it is what no path may have. */
+static bool add_name(struct fuzz_text *names, const struct fuzz_text *name)
+{
+    bool is_dot = name->length == 1 && name->data[0] == '.';
+    if (name->length == 0 || is_dot) {
+        return true;
+    }
+    fuzz_text_add(names, name->data, name->length);
+    fuzz_text_add(names, "", 1);
+    return name->data[0] != '.' && memchr(name->data, '/', name->length) == NULL &&
+           memchr(name->data, '\0', name->length) == NULL;
+}
+
+/* Decodes into names with a zero behind each; false for what no path may have in it. */
+static bool decode(struct fuzz_input text, struct fuzz_text *names, bool *is_folder)
+{
+    struct fuzz_text name = {0};
+    bool good = true;
+    while (good && text.size > 0) {
+        unsigned char byte;
+        bool escaped;
+        good = decode_byte(&text, &byte, &escaped);
+        if (byte == '/' && !escaped) {
+            good = good && add_name(names, &name);
+            name.length = 0;
+        } else {
+            fuzz_text_add(&name, &byte, 1);
+        }
+    }
+    *is_folder = name.length == 0 || (name.length == 1 && name.data[0] == '.');
+    good = good && add_name(names, &name);
+    fuzz_text_free(&name);
+    return good;
 }
 
 static void check_path(struct fuzz_input input)
 {
     static struct http_path path;
-    static unsigned char text[5000];
+    struct fuzz_text text = {0};
     struct fuzz_text names = {0};
-    size_t length = input.size < sizeof text - 1 ? input.size : sizeof text - 1;
-    text[0] = '/';
-    memcpy(text + 1, input.data, length);
-    struct message message = {text, length + 1};
-    bool good = decode(message, &names);
-    enum http_status status = http_path_read(&path, message);
+    bool is_folder;
+    fuzz_text_add(&text, "/", 1);
+    fuzz_text_add(&text, input.data, input.size);
+    bool good = decode((struct fuzz_input){text.data, text.length}, &names, &is_folder);
+    enum http_status status = http_path_read(&path, (struct message){text.data, text.length});
+    fuzz_check(path.length <= sizeof path.names, "%zu bytes of names", path.length);
     if (status == HTTP_OK) {
-        fuzz_check(good, "read what is no path: %.*s", (int)message.length, text);
+        fuzz_check(good, "read what is no path: %.*s", (int)text.length, text.data);
         fuzz_check(path.length == names.length &&
                        (names.length == 0 || memcmp(path.names, names.data, names.length) == 0),
-                   "other names than those of %.*s", (int)message.length, text);
-        fuzz_check(path.is_folder == (text[length] == '/'), "a folder, or not");
+                   "other names than those of %.*s", (int)text.length, text.data);
+        fuzz_check(path.is_folder == is_folder, "a folder, or not: %.*s", (int)text.length,
+                   text.data);
+    } else {
+        fuzz_check(!good || names.length > HTTP_PATH_MAX - 2, "%d for %.*s", (int)status,
+                   (int)text.length, text.data);
     }
+    fuzz_text_free(&text);
     fuzz_text_free(&names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fuzz_input input = {data, size};
+    struct fuzz_text text = fuzz_stretch(data, size, limits, LIMITS);
+    struct fuzz_input input = {text.data, text.length};
     uint8_t how = fuzz_byte(&input);
     if (how % 2 == 1) {
         check_path(input);
     } else {
-        check_connection(input, 1 + how / 2);
+        check_connection(input, how / 2 % 2 == 1, 1 + how / 4 + text.length / 100);
     }
+    fuzz_text_free(&text);
     return 0;
 }

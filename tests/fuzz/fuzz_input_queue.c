@@ -67,13 +67,19 @@ static void arrive(struct input_queue *queue, struct message bytes, bool ended)
     }
 }
 
+/* So many bytes, all the same: the longest lines are longer than the inputs of a fuzzer. */
+static void arrive_alike(struct input_queue *queue, uint8_t byte, size_t count, bool ended)
+{
+    static uint8_t bytes[255 * 64];
+    memset(bytes, byte, count);
+    arrive(queue, (struct message){bytes, count}, ended);
+}
+
 static void take_line(struct input_queue *queue, size_t max_line)
 {
     struct message line = {NULL, 0};
     size_t length;
     enum framing_result expected = reference_line(max_line, &length);
-    enum framing_result seen = line_framing_look(queue, max_line);
-    fuzz_check(seen == expected, "seen %d, expected %d", (int)seen, (int)expected);
     enum framing_result taken = line_framing_next(queue, max_line, &line);
     fuzz_check(taken == expected, "taken %d, expected %d", (int)taken, (int)expected);
     if (expected != FRAMING_MESSAGE) {
@@ -120,7 +126,7 @@ static void step(struct input_queue *queue, size_t max_line, struct fuzz_input *
     switch (what % 8) {
     case 0:
     case 1: arrive(queue, fuzz_bytes(input, count), what >= 128); break;
-    case 2: arrive(queue, fuzz_bytes(input, count * 64), what >= 128); break;
+    case 2: arrive_alike(queue, fuzz_byte(input), count * 64, what >= 128); break;
     case 3:
     case 4: take_line(queue, max_line); break;
     case 5: look_for(queue, (uint8_t)count); break;

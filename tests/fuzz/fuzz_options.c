@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "common/server.h"
+#include "common/server/server.h"
 
 #include <string.h>
 
@@ -18,8 +18,8 @@ enum {
 
 /* What the table is to fill in, and what the reference has found. */
 struct values {
-    uint64_t number;
-    uint64_t port;
+    size_t number;
+    size_t port;
     int64_t milliseconds;
     bool flag;
 };
@@ -83,7 +83,7 @@ static bool read_value(struct values *values, const char *name, const char *text
         return read_number(text, "1000", 3, &values->number);
     }
     if (strcmp(name, "--big") == 0) {
-        uint64_t any;
+        size_t any;
         return read_number(text, "18446744073709551615", 0, &any);
     }
     if (strcmp(name, "--port") == 0) {
@@ -127,36 +127,36 @@ static int reference(struct values *values, int argc, char **argv)
 static int parse(struct values *values, int argc, char **argv)
 {
     static struct options options;
-    static uint64_t big;
+    static size_t big;
     options_init(&options, "fuzz", "A table.");
     options_add(&options, (struct option){.name = "--number",
                                           .value = "N",
-                                          .standard = "5",
+                                          .default_text = "5",
                                           .help = "a number",
-                                          .read = option_number,
+                                          .parse = option_parse_number,
                                           .target = &values->number,
-                                          .least = 3,
-                                          .most = 1000});
+                                          .min = 3,
+                                          .max = 1000});
     options_add(&options, (struct option){.name = "--big",
                                           .value = "N",
-                                          .standard = "0",
+                                          .default_text = "0",
                                           .help = "any number there is",
-                                          .read = option_number,
+                                          .parse = option_parse_number,
                                           .target = &big,
-                                          .most = UINT64_MAX});
+                                          .max = UINT64_MAX});
     options_add(&options, (struct option){.name = "--port",
                                           .value = "N",
-                                          .standard = "80",
+                                          .default_text = "80",
                                           .help = "a port",
-                                          .takes = "a port number",
-                                          .read = option_port,
+                                          .expects = "a port number",
+                                          .parse = option_parse_port,
                                           .target = &values->port});
     options_add(&options, (struct option){.name = "--seconds",
                                           .value = "SEC",
-                                          .standard = "1.5",
+                                          .default_text = "1.5",
                                           .help = "a time",
-                                          .takes = "a number of seconds",
-                                          .read = option_seconds,
+                                          .expects = "a number of seconds",
+                                          .parse = option_parse_seconds,
                                           .target = &values->milliseconds});
     options_add(&options,
                 (struct option){.name = "--flag", .help = "a flag", .target = &values->flag});
@@ -183,13 +183,12 @@ static void parse_server(int argc, char **argv)
     static struct server_settings settings;
     options_init(&options, "fuzz", "A server.");
     server_options(&options, &settings, "7000");
-    server_urgent_option(&options, &settings);
     int status = options_parse(&options, argc, argv);
     fuzz_check(status == OPTIONS_SERVE || status == 0 || status == 2, "%d", status);
     if (status != OPTIONS_SERVE) {
         return;
     }
-    fuzz_check(settings.port <= 65535 && settings.urgent_port <= 65535, "ports");
+    fuzz_check(settings.port <= 65535, "ports");
     fuzz_check(settings.max_line >= 1 && settings.max_line <= 1 << 30, "--max-line");
     size_t length = strlen(settings.turn_away);
     fuzz_check(length > 0 && strchr(settings.turn_away, '\n') == settings.turn_away + length - 1,

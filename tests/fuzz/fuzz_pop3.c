@@ -1,19 +1,21 @@
 /*
  * POP3 against a model of it.
  *
- * The input is what a client sends, behind one byte that says in which pieces, and whether it has
- * logged in before that. The model goes through the commands line by line, with messages that it
- * knows as lines, and says for each whether the answer is good or bad and what follows it. A
- * mailbox stays as it was, unless a QUIT came whole.
+ * The input, stretched, is what a client sends, behind one byte that says in which pieces, and
+ * whether it has logged in before that. The model goes through the commands line by line, with
+ * messages that it knows as lines, and says for each whether the answer is good or bad and what
+ * follows it. A mailbox stays as it was, unless a QUIT came whole.
  */
 #include "fuzz.h"
 
-#include "common/apps/application.h"
+#include "common/apps/application_choice.h"
 
 #include <crypt.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+extern const struct application pop3_application;
 
 enum {
     COMMAND_MOST = 253, /* without its end */
@@ -339,24 +341,25 @@ static void send_bytes(struct fuzz_channel *channel, struct fuzz_text *sent, str
     }
 }
 
-/* Opened once: it reads the users, and keeps nothing of what clients do. */
+/* Opened anew for each input, because it remembers wrong passwords. */
 static struct input_handler_factory *open_application(struct server *server)
 {
-    static struct input_handler_factory *factory;
-    static struct application_choice choice = {.chosen = &application_pop3};
+    static bool prepared;
+    static struct application_choice choice = {.chosen = &pop3_application};
     static char mail[128], users[128];
     static char program[] = "fuzz";
     char *argv[] = {program, NULL};
-    if (factory == NULL) {
+    if (!prepared) {
+        prepared = true;
         make_files();
         snprintf(mail, sizeof mail, "%s/mail", fuzz_folder());
         snprintf(users, sizeof users, "%s/users", fuzz_folder());
         choice.mail_dir = mail;
         choice.users = users;
         fuzz_server_open(server, 1, argv);
-        factory = application_open(&choice, server);
-        fuzz_check(factory != NULL, "the application");
     }
+    struct input_handler_factory *factory = application_open(&choice, server);
+    fuzz_check(factory != NULL, "the application");
     return factory;
 }
 
@@ -365,7 +368,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char login[] = "USER ann\r\nPASS p\r\n";
     static struct server server;
     struct fuzz_channel channel;
-    struct fuzz_input input = {data, size};
+    static const size_t limits[] = {COMMAND_MOST};
+    struct fuzz_text text = fuzz_stretch(data, size, limits, 1);
+    struct fuzz_input input = {text.data, text.length};
     struct fuzz_text sent = {0};
     struct input_handler_factory *factory = open_application(&server);
     memset(&model, 0, sizeof model);
@@ -382,6 +387,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_channel_close(&channel);
     compare_files();
     fuzz_channel_free(&channel);
+    pop3_application.close(factory);
+    fuzz_text_free(&text);
     fuzz_text_free(&sent);
     fuzz_text_free(&due.lines);
     fuzz_check(buffer_factory_out(&server.buffers) == 0, "segments are left");

@@ -3,9 +3,14 @@
 #
 #   usage: FUZZ=folder of programs SECONDS_EACH=n tests/fuzz/run.sh TARGET...
 #
-# A target starts from tests/fuzz/corpus/TARGET, which is small and part of the sources: seeds, and
-# every input that was a finding once. What the fuzzer finds worth keeping goes to FUZZ/corpus/TARGET
-# and is used again the next time; a finding goes to FUZZ/findings. The last line counts targets.
+# A target starts from tests/fuzz/corpus/TARGET, which is small and part of the sources: seeds, inputs
+# on both sides of each limit, and every input that was a finding once. What the fuzzer finds worth
+# keeping goes to FUZZ/corpus/TARGET and is used again the next time; a finding goes to
+# FUZZ/findings. The last line counts targets.
+#
+# No limit of a parser may lie beyond the longest input: the longest one of HTTP is a head with its
+# body, of 65538 bytes, and nothing else that is parsed here may have 4096 bytes. Besides, a few
+# bytes of an input can stand for as many as a limit has (fuzz_stretch in fuzz.h).
 set -u
 
 : "${FUZZ:?the folder of the fuzz programs}"
@@ -19,7 +24,9 @@ export TMPDIR
 for target; do
     seeds=tests/fuzz/corpus/$target found=$FUZZ/corpus/$target log=$FUZZ/$target.log
     mkdir -p "$found" "$FUZZ/findings"
-    options="-max_total_time=$seconds -timeout=10 -rss_limit_mb=1024 -max_len=4096"
+    longest=4096
+    [ "$target" != http ] || longest=70000
+    options="-max_total_time=$seconds -timeout=10 -rss_limit_mb=1024 -max_len=$longest"
     [ "$target" != options ] || options="$options -close_fd_mask=1"
     dictionary=tests/fuzz/$target.dict
     [ ! -e "$dictionary" ] || options="$options -dict=$dictionary"

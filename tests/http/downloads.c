@@ -126,7 +126,8 @@ Test(http_downloads, a_part_from_the_middle_of_a_big_file)
     site_close(&site);
 }
 
-/* More than 32 bits can count. Only its end is fetched. */
+/* More than 32 bits can count: its end is fetched, and the beginning of a part of which they would
+ * count 100 bytes. */
 Test(http_downloads, a_file_of_five_gigabytes)
 {
     const off_t size = (off_t)5 << 30;
@@ -149,6 +150,15 @@ Test(http_downloads, a_file_of_five_gigabytes)
 
     fd = begin(&server, "/huge.bin");
     cr_assert_eq(reply.length, size);
+    client_close(fd);
+
+    fd = client_connect(&server);
+    client_send_text(fd, "GET /huge.bin HTTP/1.1\r\n" HOST "Range: bytes=1-4294967396\r\n\r\n");
+    reply_head(fd, &reply);
+    expect_status(&reply, 206);
+    cr_assert_eq(reply.length, ((off_t)4 << 30) + 100);
+    static unsigned char got[MIB];
+    client_expect(fd, got, sizeof got);
     client_close(fd);
     server_stop(&server);
     site_close(&site);
@@ -268,7 +278,8 @@ Test(http_downloads, case_29_a_download_does_not_hold_up_the_others)
     int file = open(site_path(&site, "endless.bin"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     cr_assert_eq(ftruncate(file, size), 0);
     close(file);
-    struct server_process server = site_serve(&site, " --workers 1");
+    struct server_process server =
+        server_has_option("--workers") ? site_serve(&site, " --workers 1") : site_serve(&site, "");
     int fast = begin(&server, "/endless.bin");
     int other = client_connect(&server);
     static char dropped[MIB];
@@ -287,6 +298,39 @@ Test(http_downloads, case_29_a_download_does_not_hold_up_the_others)
     client_close(other);
     server_stop(&server);
     site_close(&site);
+}
+
+/* ---- a close that the client asked for ---- */
+
+/* The drain timeout is for the server's end, and here is none: a client that pauses gets the rest.
+ */
+static void download_slowly(const char *request_line, const char *fields)
+{
+    enum { PAUSE_MS = 300 };
+    struct site site = site_open();
+    site_add_sparse(&site, "big.bin", BIG);
+    struct server_process server = site_serve(&site, " --drain-timeout 0.1");
+    int fd = client_connect(&server);
+    client_send_text(fd, request_line);
+    client_send_text(fd, fields);
+    reply_head(fd, &reply);
+    expect_status(&reply, 200);
+    test_pause_ms(PAUSE_MS); /* what is asked: does the server wait? */
+    expect_sparse(fd, 0, BIG);
+    client_expect_end(fd);
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+Test(http_downloads, with_connection_close_outlasts_the_drain_timeout)
+{
+    download_slowly("GET /big.bin HTTP/1.1\r\n", HOST "Connection: close\r\n\r\n");
+}
+
+Test(http_downloads, of_http_1_0_outlasts_the_drain_timeout)
+{
+    download_slowly("GET /big.bin HTTP/1.0\r\n", "\r\n");
 }
 
 /* ---- the end ---- */

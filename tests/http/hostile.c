@@ -109,7 +109,7 @@ Test(http_hostile, the_time_of_a_request_ends_with_it)
 
 /* ---- size ---- */
 
-/* Sends a beginning and then one byte for ever; what is answered, and how much it took. */
+/* Sends a beginning and then one byte forever; what is answered, and how much it took. */
 static size_t send_endless(int fd, const char *beginning, char filler)
 {
     enum { MOST = 8 << 20 };
@@ -191,6 +191,125 @@ Test(http_hostile, case_17_the_longest_head_that_is_allowed)
     site_close(&site);
 }
 
+/* ---- on both sides of each limit ---- */
+
+enum { LONGEST_REQUEST = 70000 };
+
+/* A request of three parts, of which the middle is a letter as often as it takes. */
+struct stretched {
+    const char *before;
+    const char *behind;
+    int status;
+};
+
+static void expect_stretched(const struct server_process *server, const struct stretched *parts,
+                             size_t letters)
+{
+    static char request[LONGEST_REQUEST + 4096];
+    size_t before = strlen(parts->before);
+    size_t behind = strlen(parts->behind);
+    int fd = client_connect(server);
+    memcpy(request, parts->before, before);
+    memset(request + before, 'a', letters);
+    memcpy(request + before + letters, parts->behind, behind);
+    client_push(fd, request, before + letters + behind, before + letters + behind, 1000);
+    reply_take(fd, &reply, false);
+    cr_assert_eq(reply.status, parts->status, "`%s`, %zu letters, `%.20s`: %d, not %d",
+                 parts->before, letters, parts->behind, reply.status, parts->status);
+    client_close(fd);
+}
+
+#define VERSION " HTTP/1.1\r\n" HOST "\r\n"
+
+/* The names of a path have room for 4096 bytes, with a zero behind each. */
+Test(http_hostile, case_17_paths_round_their_limit)
+{
+    static char long_name[4000] = "/";
+    memset(long_name + 1, 'b', sizeof long_name - 2 - strlen(VERSION));
+    strcat(long_name, VERSION);
+    const struct stretched paths[] = {
+        {"GET /", VERSION, 404},         {"GET /", "/" VERSION, 404},
+        {"GET /", "/b" VERSION, 404},    {"GET /", "/b/" VERSION, 404},
+        {"GET /", "//./b" VERSION, 404}, {"GET /./", "/." VERSION, 404},
+        {"GET /folder/", VERSION, 404},  {"GET /%61", "/%62" VERSION, 404},
+        {"GET /folder?", VERSION, 301},  {"GET http://test/", "/b" VERSION, 404},
+        {"GET /", long_name, 404},
+    };
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, "");
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        for (size_t letters = 4084; letters <= 4098; letters++) {
+            expect_stretched(&server, &paths[i], letters);
+        }
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* The whole request, or its line, has as many bytes as it may have, one more, or one less. */
+Test(http_hostile, case_17_requests_round_their_limits)
+{
+    enum { LINE = 8192, HEAD = 65538 }; /* --max-line and the two bytes of a line's end */
+    static const struct {
+        struct stretched parts;
+        size_t limit;
+        bool is_line; /* the limit is that of the line, which ends with HTTP/1.1 */
+        int beyond;
+    } requests[] = {
+        {{"GET /", VERSION, 404}, LINE, true, 414},
+        {{"GET /page.txt?", VERSION, 200}, LINE, true, 414},
+        {{"GET /folder?", VERSION, 301}, LINE, true, 414},
+        {{"GET http://test/page.txt?", VERSION, 200}, LINE, true, 414},
+        {{"GET http://", VERSION, 200}, LINE, true, 414},
+        {{"GET /", "/b" VERSION, 404}, LINE, true, 414},
+        {{"PUT /", VERSION, 405}, LINE, true, 414},
+        {{"", " / HTTP/1.1\r\n" HOST "\r\n", 501}, LINE, true, 414},
+        {{"GET /page.txt HTTP/1.1\r\n" HOST "X: ", "\r\n\r\n", 200}, HEAD, false, 431},
+        {{"GET /page.txt HTTP/1.1\r\n" HOST, ": x\r\n\r\n", 200}, HEAD, false, 431},
+        {{"GET /page.txt HTTP/1.1\r\nHost: ", "\r\n\r\n", 200}, HEAD, false, 431},
+        {{"GET /page.txt HTTP/1.1\r\n" HOST "Range: ", "\r\n\r\n", 200}, HEAD, false, 431},
+        {{"GET /page.txt HTTP/1.1\r\n" HOST "If-None-Match: \"", "\"\r\n\r\n", 200},
+         HEAD,
+         false,
+         431},
+        {{"GET /page.txt HTTP/1.1\r\n" HOST "If-Match: \"", "\"\r\n\r\n", 412}, HEAD, false, 431},
+    };
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, "");
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        const char *behind = requests[i].parts.behind;
+        const char *line_end = strstr(behind, "\r\n");
+        size_t fixed = strlen(requests[i].parts.before) +
+                       (requests[i].is_line ? (size_t)(line_end - behind) : strlen(behind));
+        for (size_t length = requests[i].limit - 3; length <= requests[i].limit + 3; length++) {
+            struct stretched parts = requests[i].parts;
+            parts.status = length > requests[i].limit ? requests[i].beyond : parts.status;
+            expect_stretched(&server, &parts, length - fixed);
+        }
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* A body that is announced fits beside its head, or is not awaited; whatever is in it. */
+Test(http_hostile, case_17_bodies_round_their_limit)
+{
+    enum { MOST = 65538 };
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, "");
+    for (size_t total = MOST - 3; total <= MOST + 3; total++) {
+        char head[128];
+        int length = snprintf(head, sizeof head,
+                              "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 00000\r\n\r\n");
+        size_t body = total - (size_t)length;
+        snprintf(head, sizeof head,
+                 "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: %05zu\r\n\r\n", body);
+        expect_stretched(&server, &(struct stretched){head, "", total > MOST ? 413 : 200}, body);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
 Test(http_hostile, case_18_lengths_and_nul_bytes)
 {
     static const char *const lengths[] = {"-1",  "+1",  "1,1", "0x1",
@@ -217,6 +336,50 @@ Test(http_hostile, case_18_lengths_and_nul_bytes)
     client_send(fd, nul_in_field, sizeof nul_in_field - 1);
     reply_take(fd, &reply, false);
     expect_status(&reply, 400);
+    client_close(fd);
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* The head of an error page and not a byte more, although the request is not read to its end. */
+Test(http_hostile, no_answer_to_head_has_a_body)
+{
+    static char line[9000];
+    static char fields[70000];
+    static const char *const halves_of_head[] = {
+        "HEAD /page.txt HTTP/1.1\r\n",
+        "\r\n\r\nHEAD /",
+        "HEAD /page.txt HTTP/1.1\r\n" HOST "Content-Length: 10\r\n\r\n123",
+    };
+    enum { HALVES_OF_HEAD = sizeof halves_of_head / sizeof halves_of_head[0] };
+    memset(line, 'a', sizeof line - 1);
+    memcpy(line, "\r\nHEAD /", 8);
+    memset(fields, 'b', sizeof fields - 1);
+    memcpy(fields, "HEAD / HTTP/1.1\r\nA: ", 20);
+    const struct {
+        const char *sent;
+        int status;
+    } heads[] = {{halves_of_head[0], 408},
+                 {halves_of_head[1], 408},
+                 {halves_of_head[2], 408},
+                 {line, 414},
+                 {fields, 431}};
+    struct site site = site_open();
+    struct server_process server = site_serve(&site, " --request-timeout 0.3");
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        int fd = client_connect(&server);
+        client_push(fd, heads[i].sent, strlen(heads[i].sent), strlen(heads[i].sent), 200);
+        reply_head(fd, &reply);
+        cr_assert_eq(reply.status, heads[i].status, "%zu: %d", i, reply.status);
+        cr_assert_gt(reply.length, 0, "%zu", i);
+        client_expect_end(fd);
+        client_close(fd);
+    }
+    int fd = client_connect(&server);
+    client_send_text(fd, "HEADS / HTTP/1.1\r\n");
+    reply_take(fd, &reply, false);
+    expect_status(&reply, 408);
+    cr_assert_gt(reply.got, 0, "this was no HEAD");
     client_close(fd);
     server_stop(&server);
     site_close(&site);
@@ -305,6 +468,9 @@ Test(http_hostile, nothing_leads_outside)
 
 /* ---- too many ---- */
 
+#define LETTERS_50    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONGEST_PLACE LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50 ":8080"
+
 /* Case 21: he is told so in HTTP. */
 Test(http_hostile, case_21_one_client_too_many)
 {
@@ -314,6 +480,7 @@ Test(http_hostile, case_21_one_client_too_many)
     } ways[] = {
         {"", "ERR server busy\n"},
         {" --overload redirect=other.example:80", "ERR server busy, try other.example:80\n"},
+        {" --overload redirect=" LONGEST_PLACE, "ERR server busy, try " LONGEST_PLACE "\n"},
     };
     struct site site = site_open();
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -342,8 +509,9 @@ static void use_up_descriptors(const struct site *site, bool odd, int *served, i
 {
     enum { DESCRIPTORS = 60, CLIENTS = 40 };
     int fds[CLIENTS];
-    struct server_process server = server_start_limited(
-        (struct server_limits){.descriptors = DESCRIPTORS}, "--app http --root %s", site->root);
+    struct server_process server =
+        server_start_limited((struct server_limits){.descriptors = DESCRIPTORS},
+                             "--app http --root %s --max-connections 1000", site->root);
     int idle = odd ? client_connect(&server) : -1;
     for (int i = 0; i < CLIENTS; i++) {
         size_t got;
@@ -366,7 +534,8 @@ static void use_up_descriptors(const struct site *site, bool odd, int *served, i
     if (odd) {
         client_close(idle);
     }
-    server_await_counter(&server, "closed", *served + *refused);
+    long long at_the_door = server_counter(&server, "rejected");
+    server_await_counter(&server, "closed", *served + *refused - at_the_door);
     int fd = client_connect(&server);
     expect_goes_on(fd);
     client_close(fd);
@@ -388,4 +557,88 @@ Test(http_hostile, without_a_free_descriptor_a_file_is_not_served_now)
     }
     cr_assert_gt(refused, 0);
     site_close(&site);
+}
+
+/* Out of descriptors, past what --max-connections was to keep: the text is HTTP as well. */
+Test(http_hostile, case_19_out_of_descriptors_is_said_in_http)
+{
+    static const struct {
+        const char *option;
+        const char *text;
+    } ways[] = {
+        {"", "ERR server busy\n"},
+        {" --overload redirect=other.example:80", "ERR server busy, try other.example:80\n"},
+    };
+    enum { DESCRIPTORS = 32 };
+    struct site site = site_open();
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        int clients[DESCRIPTORS];
+        int count = 0;
+        struct server_process server = server_start_limited(
+            (struct server_limits){.descriptors = DESCRIPTORS},
+            "--app http --root %s --max-connections 1000%s", site.root, ways[i].option);
+        do {
+            cr_assert_lt(count, DESCRIPTORS, "nobody is turned away");
+            clients[count] = client_connect(&server);
+            client_send_text(clients[count], "PUT / HTTP/1.1\r\n" HOST "\r\n"); /* no file */
+            reply_take(clients[count++], &reply, false);
+        } while (reply.status == 405);
+        expect_status(&reply, 503);
+        expect_body(&reply, ways[i].text);
+        client_expect_end(clients[count - 1]);
+        while (count > 0) {
+            client_close(clients[--count]);
+        }
+        server_stop(&server);
+    }
+    site_close(&site);
+}
+
+/* The default --max-connections leaves everybody who is let in the descriptors of a request. */
+Test(http_hostile, case_19_all_that_are_let_in_can_have_their_files)
+{
+    enum { DESCRIPTORS = 64, CLIENTS = 60 };
+    static const char request[] = "GET /folder/large.bin HTTP/1.1\r\n" HOST "\r\n";
+    int clients[CLIENTS];
+    int served = 0;
+    struct site site = site_open();
+    site_add_sparse(&site, "folder/large.bin", 8 << 20);
+    struct server_process server = server_start_limited(
+        (struct server_limits){.descriptors = DESCRIPTORS}, "--app http --root %s", site.root);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        char head[13] = "";
+        size_t got;
+        double end = test_now() + test_deadline_ms() / 1000.0;
+        client_try_send(clients[i], request, sizeof request - 1, end);
+        client_try_receive(clients[i], head, 12, end, &got);
+        served += strcmp(head, "HTTP/1.1 200") == 0;
+    }
+    long long let_in = server_counter(&server, "accepted");
+    cr_assert_geq(let_in, 10, "only %lld clients are let in", let_in);
+    cr_assert_eq(served, let_in, "%lld clients are let in, and %d get their file", let_in, served);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_reset(clients[i]);
+    }
+    server_stop(&server);
+    site_close(&site);
+}
+
+/* An answer that is left out would be taken for the answer to the next request. */
+Test(http_hostile, policies_that_drop_requests_are_refused)
+{
+    if (!server_has_option("--saturation"))
+        cr_skip_test("no workers, so no policy");
+    static const char *const policies[] = {"discard", "discard-oldest"};
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        char why[96];
+        struct program_result result =
+            program_run("--app http --root . --port 0 --workers 1 --saturation %s", policies[i]);
+        snprintf(why, sizeof why, "with --app http, got '%s'", policies[i]);
+        cr_assert_not(result.started || result.late, "`%s` started", result.command);
+        cr_assert_eq(result.exit_status, 2, "%d: %s", result.exit_status, result.err);
+        cr_assert_not_null(strstr(result.err, why), "%s", result.err);
+    }
 }

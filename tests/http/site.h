@@ -20,7 +20,7 @@
 
 enum {
     SITE_NAME_SIZE = 64,
-    REPLY_HEAD_SIZE = 4096,
+    REPLY_HEAD_SIZE = 16384,
     REPLY_BODY_SIZE = 262144,
 };
 

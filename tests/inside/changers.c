@@ -3,7 +3,7 @@
  */
 #include "changers.h"
 
-#include "common/selector.h"
+#include "common/events/selector.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@ static void *change(void *argument)
     const struct changer *changer = argument;
     struct channel_facade *facade = recorder_facade(changer->recorder);
     for (int i = 0; i < changer->changes; i += 2) {
-        channel_modify_interest(facade, SELECT_NOTHING, SELECT_READ);
-        channel_modify_interest(facade, SELECT_READ, SELECT_NOTHING);
+        channel_suspend(facade);
+        channel_resume(facade);
     }
     return NULL;
 }

@@ -29,11 +29,6 @@ static int watch_or_fail(void *state, struct selection_key *key, unsigned watch)
     return selector_epoll.watch(state, key, watch);
 }
 
-static void moved_really(void *state, const struct selection_key *key, size_t from)
-{
-    selector_epoll.moved(state, key, from);
-}
-
 static int wait_really(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
 {
     return selector_epoll.wait(state, events, capacity, timeout_ms);
@@ -49,7 +44,6 @@ const struct selector_provider failing_provider = {
     .open = open_real,
     .close = close_real,
     .watch = watch_or_fail,
-    .moved = moved_really,
     .wait = wait_really,
     .wakeup = wakeup_really,
 };
@@ -60,7 +54,6 @@ const struct selector_provider failing_provider = {
  * Allocations that fail. The function is replaced in the whole test binary; a sanitizer has a
  * version of its own in front of the C library's, and wants to be asked.
  */
-_Thread_local int failing_reallocations;
 static _Thread_local bool spared;
 static atomic_int failing_elsewhere;
 
@@ -90,11 +83,6 @@ void *replaced_realloc(void *block, size_t size) __asm__("realloc");
 
 NOT_SANITIZED void *replaced_realloc(void *block, size_t size)
 {
-    if (failing_reallocations > 0) {
-        failing_reallocations--;
-        errno = ENOMEM;
-        return NULL;
-    }
     if (!spared && atomic_load_explicit(&failing_elsewhere, memory_order_relaxed) > 0 &&
         atomic_fetch_sub(&failing_elsewhere, 1) > 0) {
         errno = ENOMEM;

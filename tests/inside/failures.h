@@ -5,7 +5,7 @@
 #ifndef TESTS_INSIDE_FAILURES_H
 #define TESTS_INSIDE_FAILURES_H
 
-#include "common/selector_provider.h"
+#include "common/events/selector_provider.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,9 +13,6 @@
 /** A provider like epoll's that tells the kernel nothing new while `fails` is set. */
 extern const struct selector_provider failing_provider;
 extern atomic_bool failing_provider_fails;
-
-/** So many of the calling thread's next calls of realloc() fail. */
-extern _Thread_local int failing_reallocations;
 
 /** So many of all other threads' next calls of realloc() fail. */
 void failing_reallocations_elsewhere(int count);

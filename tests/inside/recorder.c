@@ -3,7 +3,10 @@
  */
 #include "recorder.h"
 
-#include "common/selector.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/server/burst.h"
+#include "errands.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -25,27 +28,34 @@ static void add(atomic_int *value)
     atomic_fetch_add_explicit(value, 1, memory_order_relaxed);
 }
 
-static void enter(struct recorder *recorder)
+void recorder_enter(struct recorder *recorder)
 {
     if (atomic_fetch_add_explicit(&recorder->inside, 1, memory_order_relaxed) != 0) {
         add(&recorder->overlaps);
     }
 }
 
-static void leave(struct recorder *recorder)
+void recorder_leave(struct recorder *recorder)
 {
     atomic_fetch_sub_explicit(&recorder->inside, 1, memory_order_relaxed);
 }
 
+void recorder_check_alive(struct recorder *recorder)
+{
+    if (recorder->life != RECORDER_STARTED) {
+        add(&recorder->out_of_order);
+    }
+}
+
 static void live(struct recorder *recorder, int life)
 {
-    enter(recorder);
+    recorder_enter(recorder);
     if (recorder->life != life - 1) {
         add(&recorder->out_of_order);
     }
     recorder->life = life;
     add(&recorder->calls[life]);
-    leave(recorder);
+    recorder_leave(recorder);
 }
 
 static void starting(struct input_handler *self, struct channel_facade *facade)
@@ -87,13 +97,21 @@ static enum framing_result next_message(struct input_handler *self, struct chann
                                         struct message *message)
 {
     struct recorder *recorder = recorder_of(self);
-    enter(recorder);
-    if (recorder->life != RECORDER_STARTED) {
-        add(&recorder->out_of_order);
-    }
+    recorder_enter(recorder);
+    recorder_check_alive(recorder);
     enum framing_result result = line_framing_next(channel_input(facade), 65536, message);
-    leave(recorder);
+    recorder_leave(recorder);
     return result;
+}
+
+static bool is_urgent(struct input_handler *self, struct channel_facade *facade)
+{
+    struct recorder *recorder = recorder_of(self);
+    recorder_enter(recorder);
+    recorder_check_alive(recorder);
+    bool urgent = line_framing_begins_with(channel_input(facade), "urgent");
+    recorder_leave(recorder);
+    return urgent;
 }
 
 static bool begins(struct message message, const char *text)
@@ -103,7 +121,7 @@ static bool begins(struct message message, const char *text)
 
 static void send_text(struct channel_facade *facade, const char *text)
 {
-    channel_enqueue(facade, (struct message){(const unsigned char *)text, strlen(text)});
+    channel_enqueue(facade, piece_bytes(text, strlen(text)));
 }
 
 static void answer_big(struct channel_facade *facade, size_t length)
@@ -112,7 +130,7 @@ static void answer_big(struct channel_facade *facade, size_t length)
     if (text) {
         memset(text, 'x', length);
         text[length] = '\n';
-        channel_enqueue(facade, (struct message){(unsigned char *)text, length + 1});
+        channel_enqueue(facade, piece_bytes(text, length + 1));
     }
     free(text);
 }
@@ -125,6 +143,39 @@ static void check_number(struct recorder *recorder, struct message message)
     }
 }
 
+static void answer_later(struct channel_timer *timer, struct channel_facade *facade)
+{
+    struct recorder *recorder = container_of(timer, struct recorder, timer);
+    recorder_enter(recorder);
+    recorder_check_alive(recorder);
+    if (clock_ms() < recorder->due) {
+        add(&recorder->out_of_order);
+    }
+    send_text(facade, "later\n");
+    channel_resume(facade);
+    recorder_leave(recorder);
+}
+
+static void set_timer(struct recorder *recorder, struct channel_facade *facade, int milliseconds)
+{
+    recorder->timer.fired = answer_later;
+    recorder->due = clock_ms() + milliseconds;
+    channel_set_timer(facade, &recorder->timer, milliseconds);
+}
+
+static void answer_cancelled(struct channel_timer *timer, struct channel_facade *facade)
+{
+    (void)timer;
+    send_text(facade, "not cancelled\n");
+}
+
+static void set_and_cancel(struct recorder *recorder, struct channel_facade *facade)
+{
+    recorder->cancelled.fired = answer_cancelled;
+    channel_set_timer(facade, &recorder->cancelled, 0);
+    channel_cancel_timer(facade, &recorder->cancelled);
+}
+
 static bool obey(struct recorder *recorder, struct message message, struct channel_facade *facade)
 {
     if (recorder->fails_always || begins(message, "fail")) {
@@ -134,17 +185,32 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
         send_text(facade, "closing\n");
         channel_close(facade);
     } else if (begins(message, "suspend")) {
-        channel_modify_interest(facade, SELECT_NOTHING, SELECT_READ);
+        channel_suspend(facade);
+    } else if (begins(message, "later ")) {
+        channel_suspend(facade);
+        set_timer(recorder, facade, atoi((const char *)message.data + 6));
+    } else if (begins(message, "never")) {
+        set_timer(recorder, facade, 60000);
+    } else if (begins(message, "cancel")) {
+        set_and_cancel(recorder, facade);
     } else if (begins(message, "big ")) {
         answer_big(facade, strtoul((const char *)message.data + 4, NULL, 10));
     } else if (begins(message, "switch")) {
         recorder->other->life = recorder->life;
         channel_set_handler(facade, &recorder->other->handler);
+    } else if (begins(message, "pause")) {
+        errand_begin(recorder, facade, CHANNEL_WAITS);
+    } else if (begins(message, "errand")) {
+        errand_begin(recorder, facade, CHANNEL_GOES_ON);
     } else if (begins(message, "wake")) {
-        channel_modify_interest(recorder_facade(recorder->other), SELECT_READ, SELECT_NOTHING);
+        channel_resume(recorder_facade(recorder->other));
+    } else if (begins(message, "tell ")) {
+        channel_enqueue(recorder_facade(recorder->other),
+                        piece_bytes(message.data + 5, message.length - 5));
+        burst_own->since = clock_ms() + 3600000; /* it is not old because the machine is slow */
     } else {
         check_number(recorder, message);
-        channel_enqueue(facade, message);
+        channel_enqueue(facade, piece_copy(message));
     }
     return true;
 }
@@ -153,16 +219,14 @@ static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
     struct recorder *recorder = recorder_of(self);
-    enter(recorder);
-    if (recorder->life != RECORDER_STARTED) {
-        add(&recorder->out_of_order);
-    }
+    recorder_enter(recorder);
+    recorder_check_alive(recorder);
     atomic_store_explicit(&recorder->thread, gettid(), memory_order_relaxed);
     int turn = atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed) + 1;
     atomic_store_explicit(&recorder->turn, turn, memory_order_relaxed);
     bool goes_on = obey(recorder, message, facade);
     add(&recorder->messages);
-    leave(recorder);
+    recorder_leave(recorder);
     return goes_on;
 }
 
@@ -171,25 +235,34 @@ static void refuse_input(struct input_handler *self, struct message message,
 {
     struct recorder *recorder = recorder_of(self);
     (void)message;
-    enter(recorder);
+    recorder_enter(recorder);
     send_text(facade, "refused\n");
     add(&recorder->refused);
-    leave(recorder);
+    recorder_leave(recorder);
+}
+
+static void say_last(struct input_handler *self, struct channel_facade *facade, const char *text)
+{
+    struct recorder *recorder = recorder_of(self);
+    recorder_enter(recorder);
+    recorder_check_alive(recorder);
+    send_text(facade, text);
+    recorder_leave(recorder);
 }
 
 static void timed_out(struct input_handler *self, struct channel_facade *facade)
 {
-    struct recorder *recorder = recorder_of(self);
-    enter(recorder);
-    if (recorder->life != RECORDER_STARTED) {
-        add(&recorder->out_of_order);
-    }
-    send_text(facade, "too late\n");
-    leave(recorder);
+    say_last(self, facade, "too late\n");
+}
+
+static void idle(struct input_handler *self, struct channel_facade *facade)
+{
+    say_last(self, facade, "too quiet\n");
 }
 
 static const struct input_handler_verbs verbs = {
     .next_message = next_message,
+    .is_urgent = is_urgent,
     .handle_input = handle_input,
     .refuse_input = refuse_input,
     .starting = starting,
@@ -202,15 +275,23 @@ static const struct input_handler_verbs verbs = {
 /* Those who do not tell have no verb for it, which makes a difference to the framework. */
 static const struct input_handler_verbs verbs_that_tell = {
     .next_message = next_message,
+    .is_urgent = is_urgent,
     .handle_input = handle_input,
     .refuse_input = refuse_input,
     .timed_out = timed_out,
+    .idle = idle,
     .starting = starting,
     .started = started,
     .end_of_input = end_of_input,
     .stopping = stopping,
     .stopped = stopped,
 };
+
+struct input_handler *one_handler_create(struct input_handler_factory *factory, void *memory)
+{
+    (void)memory;
+    return ((struct one_handler *)factory)->handler;
+}
 
 void recorder_init(struct recorder *recorder)
 {
@@ -263,5 +344,5 @@ void recorder_expect_whole_life_at(const char *where, struct recorder *recorder)
 enum output_result recorder_send(struct recorder *recorder, const char *text)
 {
     struct message message = {(const unsigned char *)text, strlen(text)};
-    return channel_enqueue(recorder_facade(recorder), message);
+    return channel_enqueue(recorder_facade(recorder), piece_copy(message));
 }

@@ -9,7 +9,14 @@
  *   suspend         wants to hear of no more input
  *   big N           answers with N bytes and a line end
  *   switch          gives the connection to the handler `other`
+ *   urgent          is urgent, and answered with itself
  *   wake            has the connection of `other` hear of input again
+ *   tell TEXT       sends TEXT to the connection of `other`, as a line
+ *   later N         suspends its input, and answers "later" and resumes N milliseconds later
+ *   never           has a timer of a minute, which is not going to fire
+ *   cancel          sets a timer that is due at once, and cancels it
+ *   pause           begins the next of `errands`, and no message is handled before it is back
+ *   errand          begins the next one, and messages go on
  *   anything else   is answered with itself; with a number in it, numbers have to go up by one
  *
  * Rules:
@@ -21,7 +28,7 @@
 #ifndef TESTS_INSIDE_RECORDER_H
 #define TESTS_INSIDE_RECORDER_H
 
-#include "common/input_handler.h"
+#include "common/server/input_handler.h"
 #include "support/server_process.h"
 
 #include <stdatomic.h>
@@ -36,8 +43,13 @@ enum recorder_life {
     RECORDER_STOPPED,
 };
 
+struct note;
+struct errand;
+
 struct recorder {
     struct input_handler handler; /* first */
+    struct note *notes;           /* notes.h */
+    struct errand *errands;       /* errands.h */
     struct recorder *other;       /* for `switch` and `wake` */
     bool close_in_starting;
     bool fails_always; /* whatever the message is */
@@ -45,6 +57,9 @@ struct recorder {
     /* The runner's. */
     int life; /* the last life-cycle call */
     int number;
+    struct channel_timer timer;
+    struct channel_timer cancelled; /* must not fire */
+    int64_t due;                    /* the timer must not fire before */
 
     /* Anybody's. */
     struct channel_facade *_Atomic facade;
@@ -57,6 +72,15 @@ struct recorder {
     atomic_int thread;       /* the system's number for the thread that handled the last message */
     atomic_int turn;         /* the last message's place among those of all recorders */
 };
+
+/** A factory of one handler, which the test has already. */
+struct one_handler {
+    struct input_handler_factory factory; /* first */
+    struct input_handler *handler;
+};
+struct input_handler *one_handler_create(struct input_handler_factory *factory, void *memory);
+#define ONE_HANDLER(one)                                                                           \
+    (&(struct one_handler){.factory.create = one_handler_create, .handler = (one)}.factory)
 
 void recorder_init(struct recorder *recorder);
 
@@ -76,6 +100,13 @@ void recorder_expect_whole_life_at(const char *where, struct recorder *recorder)
 /** Asserts that nothing was called wrongly so far. */
 #define recorder_expect_order(recorder) recorder_expect_order_at(HERE, recorder)
 void recorder_expect_order_at(const char *where, struct recorder *recorder);
+
+/** Round each call in the handler's context: no two of them may overlap. */
+void recorder_enter(struct recorder *recorder);
+void recorder_leave(struct recorder *recorder);
+
+/** In such a call: the connection has started, and its end has not begun. */
+void recorder_check_alive(struct recorder *recorder);
 
 /** The facade, from `starting` on. */
 static inline struct channel_facade *recorder_facade(struct recorder *recorder)

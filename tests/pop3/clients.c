@@ -1,5 +1,5 @@
 /*
- * POP3: clients that others wrote. What is not installed is skipped, and says so.
+ * POP3: clients that others wrote. A test of one that is not installed is skipped.
  */
 #include "pop3_client.h"
 

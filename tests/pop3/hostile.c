@@ -288,6 +288,73 @@ Test(pop3_hostile, case_21_one_client_too_many)
     }
 }
 
+/* Out of descriptors, past what --max-connections was to keep: the text is POP3 as well. */
+Test(pop3_hostile, case_19_out_of_descriptors_is_said_in_pop3)
+{
+    static const struct {
+        const char *option;
+        const char *text;
+    } ways[] = {
+        {"", "-ERR [SYS/TEMP] server busy\r\n"},
+        {"--overload redirect=other.example:110",
+         "-ERR [SYS/TEMP] server busy, try other.example:110\r\n"},
+    };
+    enum { DESCRIPTORS = 32 };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        int clients[DESCRIPTORS];
+        char line[POP3_LINE_SIZE] = "+OK";
+        int count = 0;
+        struct server_process server = server_start_limited(
+            (struct server_limits){.descriptors = DESCRIPTORS},
+            "--app pop3 --mail-dir %s --users %s/users --max-connections 1000 %s",
+            mailboxes_path("."), mailboxes_path("."), ways[i].option);
+        while (strncmp(line, "+OK", 3) == 0) {
+            cr_assert_lt(count, DESCRIPTORS);
+            clients[count] = client_connect(&server);
+            snprintf(line, sizeof line, "%s\r\n", pop3_line(clients[count++]));
+        }
+        cr_assert_str_eq(line, ways[i].text);
+        client_expect_end(clients[count - 1]);
+        while (count > 0) {
+            client_close(clients[--count]);
+        }
+        server_stop(&server);
+    }
+}
+
+/* The default --max-connections leaves everybody who is let in the descriptors of a session. */
+Test(pop3_hostile, case_19_all_that_are_let_in_can_log_in)
+{
+    enum { DESCRIPTORS = 64 };
+    int clients[DESCRIPTORS];
+    int count = 0;
+    char user[32];
+    for (int i = 0; i < DESCRIPTORS; i++) {
+        snprintf(user, sizeof user, "user%d", i);
+        mailboxes_add_user(user);
+        mailboxes_add_mailbox(user);
+    }
+    struct server_process server = server_start_limited(
+        (struct server_limits){.descriptors = DESCRIPTORS},
+        "--app pop3 --mail-dir %s --users %s/users", mailboxes_path("."), mailboxes_path("."));
+    do {
+        cr_assert_lt(count, DESCRIPTORS, "nobody is turned away");
+        clients[count] = client_connect(&server);
+    } while (strncmp(pop3_line(clients[count++]), "+OK", 3) == 0);
+    client_close(clients[--count]); /* that one was turned away */
+    cr_assert_geq(count, 8, "only %d clients are let in", count);
+    for (int i = 0; i < count; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "USER user%d", i);
+        pop3_ok(clients[i], command);
+        pop3_ok(clients[i], "PASS " MAILBOX_PASSWORD);
+    }
+    while (count > 0) {
+        pop3_quit(clients[--count]);
+    }
+    server_stop(&server);
+}
+
 /* Unless QUIT came to its last byte, nothing is lost; and each time the mailbox is free again. */
 Test(pop3_hostile, vanishing_at_every_byte)
 {

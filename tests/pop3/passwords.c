@@ -3,10 +3,15 @@
  */
 #include "pop3_client.h"
 
+#include "support/deadline.h"
+#include "support/probe.h"
+
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(pop3_passwords, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
@@ -28,7 +33,7 @@ Test(pop3_passwords, nobody_learns_whether_a_user_is_there)
     char pass_said[POP3_LINE_SIZE] = "";
     struct server_process server = mailboxes_serve("");
     for (size_t i = 0; i < sizeof users / sizeof users[0]; i++) {
-        int client = pop3_connect(&server);
+        int client = pop3_connect_from(&server, (int)i + 1);
         const char *said = pop3_ok(client, users[i]);
         cr_assert(i == 0 || strcmp(said, user_said) == 0, "`%s`: `%s`, for ann `%s`", users[i],
                   said, user_said);
@@ -83,11 +88,18 @@ Test(pop3_passwords, passwords_are_compared_to_the_last_character)
         "PASS *",
         "PASS open\xc3\xbfsesame",
     };
+    char command[32];
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(command, sizeof command, "user%zu", i);
+        mailboxes_add_user(command);
+    }
     struct server_process server = mailboxes_serve("");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        int client = pop3_connect(&server);
-        pop3_ok(client, "USER ann");
-        pop3_error(client, wrong[i]);
+        int client = pop3_connect_from(&server, (int)i + 1);
+        snprintf(command, sizeof command, "USER user%zu", i);
+        pop3_ok(client, command);
+        const char *said = pop3_error(client, wrong[i]);
+        cr_assert(i == 8 || begins(said, "[AUTH] "), "`%s`: %s", wrong[i], said);
         pop3_error(client, "STAT");
         client_close(client);
     }
@@ -126,6 +138,276 @@ Test(pop3_passwords, two_wrong_ones_and_a_right_one)
     pop3_ok(client, "USER ann");
     pop3_ok(client, "PASS " MAILBOX_PASSWORD);
     pop3_quit(client);
+    server_stop(&server);
+}
+
+/* ---- guessing ---- */
+
+/** Three wrong passwords, which end the connection. */
+static void guess_thrice(const struct server_process *server, int source, const char *user)
+{
+    char command[64];
+    int client = pop3_connect_from(server, source);
+    snprintf(command, sizeof command, "USER %s", user);
+    for (int i = 0; i < 3; i++) {
+        pop3_ok(client, command);
+        const char *said = pop3_error(client, "PASS no");
+        cr_assert(begins(said, "[AUTH] "), "%s", said);
+    }
+    client_expect_end(client);
+    client_close(client);
+}
+
+/** A client that says PASS, and does not wait for the answer. */
+static int send_pass(const struct server_process *server, int source, const char *user,
+                     const char *password)
+{
+    char command[64];
+    int client = pop3_connect_from(server, source);
+    snprintf(command, sizeof command, "USER %s", user);
+    pop3_ok(client, command);
+    snprintf(command, sizeof command, "PASS %s\r\n", password);
+    client_send_text(client, command);
+    return client;
+}
+
+static int send_password(const struct server_process *server, int source, const char *user)
+{
+    return send_pass(server, source, user, MAILBOX_PASSWORD);
+}
+
+static bool is_let_in(int client)
+{
+    char said[POP3_LINE_SIZE];
+    snprintf(said, sizeof said, "%s", pop3_line(client));
+    bool in = begins(said, "+OK");
+    cr_assert(in || begins(said, "-ERR [SYS/TEMP] too many wrong passwords") ||
+                  begins(said, "-ERR [IN-USE]"),
+              "%s", said);
+    pop3_quit(client);
+    client_close(client);
+    return in;
+}
+
+/* The first delay is a second. On a machine that was away for that long nothing can be said. */
+#define expect_waits(since, client)                                                                \
+    do {                                                                                           \
+        if (test_now() - (since) < 0.8)                                                            \
+            client_expect_silence(client, 10);                                                     \
+    } while (0)
+
+/* The table has tests of its own (test_guesses.c). Here: that it is asked, and told. */
+Test(pop3_passwords, after_three_wrong_ones_a_right_one_has_to_wait)
+{
+    mailboxes_add_user("bob");
+    mailboxes_add_mailbox("bob");
+    struct server_process server = mailboxes_serve("");
+    double start = test_now();
+    guess_thrice(&server, 1, "ann");
+    int same = send_password(&server, 1, "bob");  /* the address is limited */
+    int other = send_password(&server, 2, "ann"); /* and the user */
+    expect_waits(start, same);
+    expect_waits(start, other);
+    cr_assert(is_let_in(send_password(&server, 3, "bob")), "others are not");
+    cr_assert(is_let_in(same));
+    cr_assert(is_let_in(other));
+    cr_assert_gt(test_now() - start, 0.99);
+    server_stop(&server);
+}
+
+/*
+ * Nobody's thread waits with it, not even that of stage 2, which has only one; and what the client
+ * has sent behind its password is answered behind it.
+ */
+Test(pop3_passwords, a_password_that_waits_holds_up_nobody)
+{
+    struct server_process server = mailboxes_serve("");
+    double start = test_now();
+    guess_thrice(&server, 1, "ann");
+    int waiting = send_password(&server, 2, "ann");
+    server_await_counter(&server, "messages", 8);
+    long long read = server_counter(&server, "bytes_in");
+    client_send_text(waiting, "STAT\r\nNOOP\r\n");
+    client_await_delivered(waiting);
+    int others[20];
+    for (int i = 0; i < 20; i++) {
+        others[i] = pop3_connect_from(&server, 2);
+        pop3_ok(others[i], "USER bob");
+    }
+    double asked = test_now() - start;
+    read = server_counter(&server, "bytes_in") - read;
+    expect_waits(start, waiting);
+    cr_assert(read == 20 * 10 || test_now() - start > 0.8, "%lld bytes were read", read);
+    cr_assert_lt(asked, 0.99, "twenty others were answered after %.1f s", asked);
+    for (int i = 0; i < 20; i++)
+        client_close(others[i]);
+    client_expect_text(waiting, "+OK 0 messages\r\n+OK 0 0\r\n+OK\r\n");
+    pop3_quit(waiting);
+    client_close(waiting);
+    server_stop(&server);
+}
+
+/* Of those that wait for the same moment one is looked at, and nobody waits twice. */
+Test(pop3_passwords, one_of_those_that_wait_is_looked_at)
+{
+    enum { WAIT = 4 };
+    int clients[WAIT];
+    int looked_at = 0;
+    struct server_process server = mailboxes_serve("");
+    double start = test_now();
+    guess_thrice(&server, 1, "ann");
+    for (int i = 0; i < WAIT; i++)
+        clients[i] = send_pass(&server, 2 + i, "ann", "no");
+    double sent = test_now() - start;
+    for (int i = 0; i < WAIT; i++) {
+        const char *said = pop3_line(clients[i]);
+        bool wrong = begins(said, "-ERR [AUTH] ");
+        cr_assert(wrong || begins(said, "-ERR [SYS/TEMP] too many wrong passwords"), "%s", said);
+        looked_at += wrong;
+        client_close(clients[i]);
+    }
+    cr_assert(looked_at == 1 || sent > 0.9, "%d of %d were looked at", looked_at, WAIT);
+    server_stop(&server);
+}
+
+Test(pop3_passwords, guessing_locks_nobody_out_of_where_she_was)
+{
+    struct server_process server = mailboxes_serve("");
+    cr_assert(is_let_in(send_password(&server, 1, "ann")));
+    double start = test_now();
+    guess_thrice(&server, 2, "ann");
+    int elsewhere = send_password(&server, 3, "ann");
+    expect_waits(start, elsewhere);
+    cr_assert(is_let_in(send_password(&server, 1, "ann")));
+    client_close(elsewhere);
+    server_stop(&server);
+}
+
+/* Neither keeps the server from its end, nor the password in its memory. */
+Test(pop3_passwords, a_client_that_waits_may_leave_and_the_server_may_stop)
+{
+    struct server_process server = mailboxes_serve("");
+    guess_thrice(&server, 1, "ann");
+    client_reset(send_password(&server, 2, "ann"));
+    int waiting = send_password(&server, 2, "ann");
+    client_send_text(waiting, "NOOP\r\n");
+    client_await_delivered(waiting);
+    double stopped = test_now();
+    server_stop(&server);
+    cr_assert_lt(test_now() - stopped, 4.0);
+    client_close(waiting);
+}
+
+/* ---- what stays in memory ---- */
+
+/** Looks for bytes in a piece of the server's memory. */
+static bool piece_has(int memory, unsigned long from, unsigned long to, const char *text)
+{
+    size_t length = to - from;
+    char *piece = malloc(length);
+    cr_assert_not_null(piece);
+    ssize_t got = pread(memory, piece, length, (off_t)from);
+    bool has = got > 0 && memmem(piece, (size_t)got, text, strlen(text)) != NULL;
+    free(piece);
+    return has;
+}
+
+/** Whether bytes are anywhere in what the server can write to. What is huge is a sanitizer's. */
+static bool memory_has(const struct server_process *server, const char *text)
+{
+    enum { HUGE_PIECE = 64 << 20 };
+    char name[64];
+    char line[512];
+    bool has = false;
+    snprintf(name, sizeof name, "/proc/%d/mem", (int)server->pid);
+    int memory = open(name, O_RDONLY | O_CLOEXEC);
+    snprintf(name, sizeof name, "/proc/%d/maps", (int)server->pid);
+    FILE *maps = fopen(name, "re");
+    if (memory < 0 || !maps) {
+        cr_skip_test("the memory of another process cannot be read here");
+    }
+    while (!has && fgets(line, sizeof line, maps)) {
+        unsigned long from;
+        unsigned long to;
+        has = sscanf(line, "%lx-%lx rw", &from, &to) == 2 && strstr(line, " rw") &&
+              to - from <= HUGE_PIECE && piece_has(memory, from, to, text);
+    }
+    fclose(maps);
+    close(memory);
+    return has;
+}
+
+/* Neither of one that was right nor of one that was wrong, nor of one that nobody looked at. */
+Test(pop3_passwords, no_password_stays_in_memory)
+{
+    enum { NOOPS = 800 };
+    static const char unanswered[] = "USER ann\r\nQUIT\r\nPASS marker-behind-quit\r\n";
+    static char long_text[NOOPS * 6 + 128];
+    if (probe_thread_sanitized()) {
+        cr_skip_test("ThreadSanitizer's own code puts registers on the stack");
+    }
+    struct server_process server = mailboxes_serve("");
+    long long clients = 0;
+
+    int client = pop3_connect(&server); /* the first segment ends within the password */
+    char *end = long_text;
+    while (end - long_text < 4000) {
+        end += sprintf(end, "NOOP\r\n");
+    }
+    end += sprintf(end, "USER ann\r\nPASS marker-%0150d-marker-across\r\nSTAT\r\n", 0);
+    client_send_text(client, long_text);
+    for (const char *at = long_text; at < end; at = strchr(at, '\n') + 1) {
+        pop3_line(client);
+    }
+    client_close(client);
+    clients++;
+
+    client = pop3_connect(&server);
+    pop3_ok(client, "USER ann");
+    pop3_error(client, "PASS marker-wrong");
+    pop3_ok(client, "USER ann");
+    pop3_ok(client, "PASS " MAILBOX_PASSWORD);
+    pop3_quit(client);
+    clients++;
+
+    client = pop3_connect(&server);
+    client_send_text(client, unanswered);
+    client_expect_text(client, "+OK now the password\r\n");
+    client_reset(client);
+    clients++;
+
+    client = pop3_connect(&server);
+    pop3_ok(client, "USER ann");
+    client_send_text(client, "PASS marker-unfinished");
+    client_await_delivered(client);
+    client_reset(client);
+    clients++;
+
+    client = pop3_login(&server, "ann"); /* where no password is expected */
+    pop3_error(client, "PASS marker-logged-in");
+    client_send_text(client, "QUIT\r\nPASS marker-behind-mailbox\r\n");
+    client_expect_text(client, "+OK goodbye\r\n");
+    client_expect_end(client);
+    client_close(client);
+    clients++;
+
+    client = pop3_connect(&server); /* what comes while the connection ends is thrown away */
+    for (int i = 0; i < 3; i++) {
+        pop3_ok(client, "USER bob");
+        pop3_error(client, "PASS marker-wrong");
+    }
+    client_send_text(client, "USER ann\r\nPASS marker-discarded\r\n");
+    client_await_delivered(client);
+    client_close(client);
+    clients++;
+
+    server_await_counter(&server, "closed", clients);
+    static const char *const left[] = {
+        "marker-across",    "marker-wrong", "marker-unfinished", "marker-behind-quit",
+        "marker-discarded", "sesame",       "marker-logged-in",  "marker-behind-mailbox"};
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        cr_assert_not(memory_has(&server, left[i]), "`%s` is still in memory", left[i]);
+    }
     server_stop(&server);
 }
 
@@ -182,5 +464,32 @@ Test(pop3_passwords, two_users_see_their_own_mail)
     pop3_quit(ann);
     cr_assert(mailboxes_have("ann/new/1.ann"));
     cr_assert_not(mailboxes_have("bob/new/1.bob"));
+    server_stop(&server);
+}
+
+/* By its name, and not the one that was there when the server started. */
+Test(pop3_passwords, a_mail_folder_that_was_made_anew_is_found)
+{
+    char top[64];
+    snprintf(top, sizeof top, "%s", mailboxes_path("."));
+    static const char make[] = "mkdir -p %s/mail/ann/new %s/mail/ann/cur";
+    shell(make, top, top);
+    struct server_process server =
+        server_start("--app pop3 --mail-dir %s/mail --users %s/users", top, top);
+    int client = pop3_login(&server, "ann");
+    pop3_quit(client);
+
+    shell("rm -r %s/mail", top);
+    shell(make, top, top);
+    mailboxes_deliver("mail/ann/new/1.one", "one\n");
+    client = pop3_login(&server, "ann");
+    cr_assert_str_eq(pop3_ok(client, "STAT"), "1 5");
+    pop3_quit(client);
+
+    shell("mv %s/mail %s/before", top, top);
+    shell(make, top, top);
+    client = pop3_login(&server, "ann");
+    cr_assert_str_eq(pop3_ok(client, "STAT"), "0 0");
+    pop3_quit(client);
     server_stop(&server);
 }

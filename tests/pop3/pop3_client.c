@@ -55,7 +55,12 @@ const char *pop3_line_at(const char *where, int fd)
 
 int pop3_connect_at(const char *where, const struct server_process *server)
 {
-    int fd = client_connect_at(where, server, (struct client_buffers){0});
+    return pop3_connect_from_at(where, server, 1);
+}
+
+int pop3_connect_from_at(const char *where, const struct server_process *server, int source)
+{
+    int fd = client_connect_at(where, server, (struct client_buffers){.source = source});
     const char *line = pop3_line_at(where, fd);
     cr_assert(strncmp(line, "+OK", 3) == 0, "%s: expected a greeting, got `%s`", where, line);
     return fd;

@@ -23,6 +23,10 @@ const char *pop3_line_at(const char *where, int fd);
 #define pop3_connect(server) pop3_connect_at(HERE, server)
 int pop3_connect_at(const char *where, const struct server_process *server);
 
+/** The same from 127.0.0.SOURCE: wrong passwords from one address count for no other. */
+#define pop3_connect_from(server, source) pop3_connect_from_at(HERE, server, source)
+int pop3_connect_from_at(const char *where, const struct server_process *server, int source);
+
 /** Connects and logs in with the password of all. */
 #define pop3_login(server, user) pop3_login_at(HERE, server, user)
 int pop3_login_at(const char *where, const struct server_process *server, const char *user);

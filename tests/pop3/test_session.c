@@ -2,8 +2,8 @@
  * A session without a connection: a facade that keeps what is enqueued. For what no client can
  * bring about, and for what none can see: how much is enqueued at a time.
  */
-#include "common/apps/application.h"
-#include "common/apps/pop3_session.h"
+#include "common/apps/application_choice.h"
+#include "common/apps/pop3/pop3_session.h"
 #include "mailboxes.h"
 
 #include <criterion/criterion.h>
@@ -22,15 +22,19 @@ enum {
 /** A connection that is none. */
 static struct {
     struct channel_facade facade;
+    struct input_queue input; /* always empty */
     char text[1 << 20];
     size_t length;
     size_t largest; /* that was enqueued at once */
     bool closed;
+    struct input_handler *handler;
 } fake;
 
-static enum output_result enqueue(struct channel_facade *facade, struct message message)
+static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
 {
+    struct message message = piece.copy;
     (void)facade;
+    cr_assert_eq(piece.kind, PIECE_COPY);
     cr_assert_lt(fake.length + message.length, sizeof fake.text);
     memcpy(fake.text + fake.length, message.data, message.length);
     fake.length += message.length;
@@ -39,16 +43,49 @@ static enum output_result enqueue(struct channel_facade *facade, struct message 
     return OUTPUT_FLOWING;
 }
 
+static void set_handler(struct channel_facade *facade, struct input_handler *handler)
+{
+    (void)facade;
+    fake.handler = handler;
+}
+
 static void close_it(struct channel_facade *facade)
 {
     (void)facade;
     fake.closed = true;
 }
 
-static const struct channel_facade_verbs fake_verbs = {.enqueue = enqueue, .close = close_it};
+static struct input_queue *input(struct channel_facade *facade)
+{
+    (void)facade;
+    return &fake.input;
+}
+
+static void peer(struct channel_facade *facade, struct endpoint *endpoint)
+{
+    (void)facade;
+    endpoint_parse(endpoint, "127.0.0.1", 1);
+}
+
+/* As where there are no helpers, but that the result comes at once. */
+static void begin_task(struct channel_facade *facade, struct channel_task *task,
+                       enum channel_meanwhile meanwhile)
+{
+    (void)meanwhile;
+    task->run(task);
+    task->completed(task, facade);
+}
+
+static const struct channel_facade_verbs fake_verbs = {.input = input,
+                                                       .enqueue = enqueue,
+                                                       .set_handler = set_handler,
+                                                       .peer = peer,
+                                                       .close = close_it,
+                                                       .begin = begin_task};
 
 static struct server server = {.name = "test", .settings.max_line = 1000};
 static struct input_handler_factory *factory;
+extern const struct application pop3_application;
 static struct application_choice choice;
 
 /** A session in which ann is logged in. */
@@ -59,13 +96,16 @@ static struct input_handler *begin(void)
     snprintf(folder, sizeof folder, "%s", mailboxes_path("."));
     snprintf(file, sizeof file, "%s", mailboxes_path("users"));
     choice =
-        (struct application_choice){.chosen = &application_pop3, .mail_dir = folder, .users = file};
+        (struct application_choice){.chosen = &pop3_application, .mail_dir = folder, .users = file};
     service_init(&server.service);
     server.service.cost_every = 1;
     fake.facade.verbs = &fake_verbs;
     factory = application_open(&choice, &server);
     cr_assert_not_null(factory);
-    struct input_handler *handler = factory->create(factory);
+    static alignas(max_align_t) unsigned char memory[sizeof(struct pop3_session)];
+    cr_assert_eq(factory->handler_size, sizeof memory);
+    memset(memory, 0, sizeof memory);
+    struct input_handler *handler = factory->create(factory, memory);
     handler->verbs->starting(handler, &fake.facade);
     return handler;
 }
@@ -73,8 +113,7 @@ static struct input_handler *begin(void)
 static void end(struct input_handler *handler)
 {
     handler->verbs->stopping(handler, &fake.facade);
-    handler->verbs->stopped(handler, &fake.facade);
-    application_pop3.close(factory);
+    pop3_application.close(factory);
     service_destroy(&server.service);
 }
 
@@ -88,11 +127,14 @@ static const char *give(struct input_handler *handler, const char *line)
     return fake.text;
 }
 
-static void log_in(struct input_handler *handler)
+/** The handler that serves the session from now on. */
+static struct input_handler *log_in(struct input_handler *handler)
 {
+    fake.handler = handler;
     cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
     cr_assert(strncmp(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"), "+OK", 3) == 0, "%s",
               fake.text);
+    return fake.handler;
 }
 
 /* No worker was free: the command is refused, and was not carried out. */
@@ -100,7 +142,7 @@ Test(pop3_session, a_refused_command_was_not_done)
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
     struct input_handler *handler = begin();
-    log_in(handler);
+    handler = log_in(handler);
     fake.length = 0;
     struct message message = {(const unsigned char *)"DELE 1\r\n", 8};
     handler->verbs->refuse_input(handler, message, &fake.facade);
@@ -116,7 +158,7 @@ Test(pop3_session, a_message_that_cannot_be_read_on_ends_the_connection)
     struct input_handler *handler = begin();
     struct pop3_session *session = (struct pop3_session *)handler;
     server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    log_in(handler);
+    handler = log_in(handler);
     cr_assert(strncmp(give(handler, "RETR 1\r\n"), "+OK", 3) == 0);
     int folder = open("/", O_RDONLY | O_DIRECTORY); /* reading it fails */
     cr_assert_geq(dup2(folder, session->file), 0);
@@ -154,7 +196,7 @@ Test(pop3_session, long_answers_come_in_pieces)
         mailboxes_deliver(place, "");
     }
     struct input_handler *handler = begin();
-    log_in(handler);
+    handler = log_in(handler);
     static const char *const commands[] = {"RETR 1\r\n", "TOP 1 99999\r\n", "UIDL\r\n"};
     for (int i = 0; i < 3; i++) {
         fake.largest = 0;

@@ -1,7 +1,8 @@
 /*
- * Texts in pieces (common/apps/pop3_text.h): what comes out does not depend on where they are cut.
+ * Texts in pieces (common/apps/pop3/pop3_text.h): what comes out does not depend on where they are
+ * cut.
  */
-#include "common/apps/pop3_text.h"
+#include "common/apps/pop3/pop3_text.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

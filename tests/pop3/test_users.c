@@ -1,8 +1,8 @@
 /*
- * Passwords (common/apps/pop3_users.h): how often crypt(3) is asked. Its time is all the time that
- * a check takes, so whoever cannot be told apart by its calls cannot be told apart by a clock.
+ * Passwords (common/apps/pop3/pop3_users.h): how often crypt(3) is asked. Its time is all the time
+ * that a check takes, so whoever cannot be told apart by its calls cannot be told apart by a clock.
  */
-#include "common/apps/pop3_users.h"
+#include "common/apps/pop3/pop3_users.h"
 
 #include <criterion/criterion.h>
 #include <crypt.h>

@@ -1,12 +1,17 @@
 /*
  * POP3: the options, and the mailbox to try.
  */
+#include "common/apps/application_choice.h"
 #include "pop3_client.h"
 
+#include "support/deadline.h"
+
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 TestSuite(pop3_usage, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
@@ -44,8 +49,9 @@ Test(pop3_usage, both_options_or_neither)
                    "--mail-dir and --users");
     expect_refusal(program_run("--app pop3 --port 0 --users %s/users", folder), 1,
                    "--mail-dir and --users");
-    expect_refusal(program_run("--app pop3 --port 0 --mail-dir="), 2, "--mail-dir: not a folder");
-    expect_refusal(program_run("--app pop3 --port 0 --users="), 2, "--users: not a file");
+    expect_refusal(program_run("--app pop3 --port 0 --mail-dir="), 2,
+                   "--mail-dir: expected a folder");
+    expect_refusal(program_run("--app pop3 --port 0 --users="), 2, "--users: expected a file");
     expect_refusal(program_run("--app pop3 --port 0 --users"), 2, "--users: needs a value: FILE");
 }
 
@@ -112,6 +118,52 @@ Test(pop3_usage, lines_of_a_shadow_file_will_do)
     server_stop(&server);
 }
 
+/* A command that is dropped would shift the answers behind it: DELE's for RETR's, say. */
+Test(pop3_usage, policies_that_drop_commands_are_refused)
+{
+    if (!server_has_option("--saturation"))
+        cr_skip_test("no workers, so no policy");
+    static const char *const policies[] = {"discard", "discard-oldest"};
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        char got[64];
+        struct program_result result =
+            program_run("--app pop3 --port 0 --workers 1 --saturation %s", policies[i]);
+        snprintf(got, sizeof got, "with --app pop3, got '%s'", policies[i]);
+        expect_refusal(result, 2, got);
+        cr_assert_not_null(strstr(result.err, ": --saturation: expected "), "%s", result.err);
+        struct server_process echo = server_start("--workers 1 --saturation %s", policies[i]);
+        server_stop(&echo);
+    }
+}
+
+/* RFC 1939: at least ten minutes. Unless the user says otherwise. */
+Test(pop3_usage, the_idle_timeout_is_ten_minutes)
+{
+    static const struct {
+        const char *app;
+        const char *idle;
+        int64_t expected;
+    } cases[] = {
+        {"--app=pop3", "--stats", 600000},
+        {"--app=pop3", "--idle-timeout=60", 60000},
+        {"--app=http", "--stats", 60000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *arguments[] = {"test", (char *)cases[i].app, (char *)cases[i].idle, NULL};
+        struct options options;
+        struct server_settings settings;
+        struct application_choice choice;
+        options_init(&options, "test", "");
+        server_options(&options, &settings, "0");
+        options_set_default(&options, "--idle-timeout", "60");
+        application_options(&options, &choice, OFFERS_TIMERS);
+        cr_assert_eq(options_parse(&options, 3, arguments), OPTIONS_SERVE);
+        cr_assert_eq(application_settle(&choice, &options, &saturation_abort), OPTIONS_SERVE);
+        cr_assert_eq(settings.deadlines.idle, cases[i].expected, "%s %s: %lld ms", cases[i].app,
+                     cases[i].idle, (long long)settings.deadlines.idle);
+    }
+}
+
 /* ---- the mailbox to try ---- */
 
 Test(pop3_usage, without_options_there_is_a_mailbox_to_try)
@@ -154,4 +206,44 @@ Test(pop3_usage, without_options_there_is_a_mailbox_to_try)
     pop3_quit(client);
     server_stop(&server);
     cr_assert_str_empty(shell("ls -A %s", mailboxes_path("tmp")));
+}
+
+/** Waits until a folder is empty. */
+static bool empties(const char *folder)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (*shell("ls -A %s", folder) != '\0') {
+        if (test_left_ms(end) <= 0) {
+            return false;
+        }
+        test_pause_ms(5);
+    }
+    return true;
+}
+
+/* By a signal that nobody catches, or by the second one of those that ask for an orderly end. */
+Test(pop3_usage, the_mailbox_to_try_goes_however_the_server_ends)
+{
+    if (!server_has_option("--workers") && !server_has_option("--threads"))
+        cr_skip_test("the thread that handles messages is the one that would hear of a signal");
+    static const int signals[] = {SIGTERM, SIGHUP, SIGKILL};
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s", mailboxes_path("tmp"));
+    shell("mkdir %s", folder);
+    setenv("TMPDIR", folder, 1);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct server_process server =
+            server_start("--app pop3 --block-ms 100000 --drain-timeout 50");
+        int client = pop3_connect(&server);
+        client_send_text(client, "NOOP\r\n"); /* keeps the first SIGTERM waiting */
+        client_await_delivered(client);
+        server_signal(&server, SIGTERM);
+        client_await_refusal(&server); /* that one has been seen */
+        server_signal(&server, signals[i]);
+        int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == signals[i], "%#x", (unsigned)status);
+        cr_assert(empties(folder), "after signal %d: %s", signals[i], shell("ls -A %s", folder));
+        client_close(client);
+        server_forget(&server);
+    }
 }

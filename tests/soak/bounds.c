@@ -1,5 +1,5 @@
 /*
- * What a client can cost at the most, as a formula of the options; and what a stop under load owes.
+ * What a client can cost at most, as a formula of the options; and what a stop under load owes.
  */
 #include "support/client.h"
 #include "support/deadline.h"

@@ -19,7 +19,7 @@
 
 enum {
     WAYS_THREADS_MOST = 64,
-    WAYS_TEXT = 1 << 16, /* bytes that a client sends at a time, at the most */
+    WAYS_TEXT = 1 << 16, /* bytes that a client sends at a time, at most */
     WAYS_PATIENCE_S = 1, /* less than any timeout of the server, by far */
 };
 

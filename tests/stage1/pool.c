@@ -139,6 +139,24 @@ Test(stage1_pool, client_leaves_while_it_waits)
     server_stop(&server);
 }
 
+/* What the thread's last client was closed for does not keep it from seeing this one's end. */
+Test(stage1_pool, the_end_of_a_client_after_one_that_was_timed_out)
+{
+    struct server_process server = server_start("--threads 1 --request-timeout 0.1");
+    for (int i = 0; i < 3; i++) {
+        int slow = client_connect(&server);
+        client_send_text(slow, "half a line");
+        client_expect_gone(slow);
+        client_close(slow);
+        int next = client_connect(&server);
+        client_echo(next, "a whole line\n");
+        client_half_close(next);
+        client_expect_end(next);
+        client_close(next);
+    }
+    server_stop(&server);
+}
+
 /* --max-connections counts those who wait for a thread, too. */
 Test(stage1_pool, waiting_clients_count_as_connections)
 {
@@ -161,7 +179,7 @@ static void expect_bad_threads(const char *value)
 {
     char start[256];
     struct program_result result = program_run("--threads %s", value);
-    snprintf(start, sizeof start, "%s: --threads: not a number from ", server_name());
+    snprintf(start, sizeof start, "%s: --threads: expected a number from ", server_name());
     cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0,
               "`--threads %s`: expected exit status 2 and `%s...`, got %d and `%s`", value, start,
               result.exit_status, result.err);

@@ -203,3 +203,15 @@ Test(stage1_threads, cannot_yet_have_idle_clients_for_nothing)
     }
     server_stop(&server);
 }
+
+/* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
+Test(stage1_threads, cannot_yet_chat)
+{
+    struct program_result result = program_run("--app chat --port 0");
+    cr_assert_not(result.started, "it serves a chat");
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert(
+        strstr(result.err, "--app: chat needs output from other connections' handlers, which "),
+        "%s", result.err);
+    cr_assert(strstr(result.err, server_name()), "%s", result.err);
+}

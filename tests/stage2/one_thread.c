@@ -7,8 +7,13 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <crypt.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 TestSuite(stage2_one_thread, .timeout = 60);
 
@@ -121,4 +126,60 @@ Test(stage2_one_thread, firehose_gets_no_more_than_its_turn)
     client_reset(firehose);
     client_close(other);
     server_stop(&server);
+}
+
+/* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
+Test(stage2_one_thread, cannot_yet_chat)
+{
+    struct program_result result = program_run("--app chat --port 0");
+    cr_assert_not(result.started, "it serves a chat");
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert(
+        strstr(result.err, "--app: chat needs output from other connections' handlers, which "),
+        "%s", result.err);
+    cr_assert(strstr(result.err, server_name()), "%s", result.err);
+}
+
+/* Writes a file with a user whose password takes this machine a good while to check. */
+static void write_user(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fprintf(file, "ann:%s\n", crypt("sesame", "$6$rounds=300000$saltsalt$"));
+    cr_assert_eq(fclose(file), 0);
+}
+
+/* A password is hashed on purpose for a long time; nobody else is served meanwhile. */
+Test(stage2_one_thread, cannot_yet_check_a_password_beside_others)
+{
+    char folder[] = "/tmp/stage2-users-XXXXXX";
+    char users[sizeof folder + 8];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(users, sizeof users, "%s/users", folder);
+    write_user(users);
+    struct server_process server =
+        server_start("--app pop3 --mail-dir %s --users %s", folder, users);
+    int slow = client_connect(&server);
+    int quick = client_connect(&server);
+    client_await_reply(slow); /* the greetings */
+    client_await_reply(quick);
+    char greeting[512];
+    cr_assert_gt(read(slow, greeting, sizeof greeting), 0);
+    cr_assert_gt(read(quick, greeting, sizeof greeting), 0);
+    client_send_text(slow, "USER ann\r\n");
+    client_await_reply(slow);
+    cr_assert_gt(read(slow, greeting, sizeof greeting), 0);
+
+    client_send_text(slow, "PASS sesame\r\n");
+    client_await_delivered(slow);
+    client_send_text(quick, "NOOP\r\n");
+    client_await_reply(quick);
+    struct pollfd answered = {.fd = slow, .events = POLLIN};
+    cr_assert_eq(poll(&answered, 1, 0), 1,
+                 "the quick one was answered while a password was being checked");
+    client_close(slow);
+    client_close(quick);
+    server_stop(&server);
+    unlink(users);
+    rmdir(folder);
 }

@@ -127,8 +127,9 @@ ParameterizedTest(int *selector, stage2_selectors, idle_timeout)
     server_stop(&server);
 }
 
-/* Interest in writing only while output waits: a writable socket that is watched wakes the loop for
- * ever. */
+/* Interest in writing only while output waits: a writable socket that is watched wakes the loop
+ * forever.
+ */
 ParameterizedTestParameters(stage2_selectors, no_interest_in_what_is_not_wanted)
 {
     return each_selector();
@@ -167,11 +168,11 @@ Test(stage2_selectors, unknown_selector_is_bad_usage)
 {
     char start[256];
     struct program_result result = program_run("--selector nonsense");
-    snprintf(start, sizeof start, "%s: --selector: not ", server_name());
-    cr_assert(
-        result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0 &&
-            strstr(result.err, "poll") && strstr(result.err, ": nonsense\n"),
-        "`--selector nonsense`: expected exit status 2 and `%s... poll ...: nonsense`, got %d "
-        "and `%s`",
-        start, result.exit_status, result.err);
+    snprintf(start, sizeof start, "%s: --selector: expected ", server_name());
+    cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0 &&
+                  strstr(result.err, "poll") && strstr(result.err, ", got 'nonsense'\n"),
+              "`--selector nonsense`: expected exit status 2 and `%s... poll ..., got 'nonsense'`, "
+              "got %d "
+              "and `%s`",
+              start, result.exit_status, result.err);
 }

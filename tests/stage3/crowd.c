@@ -156,7 +156,7 @@ void crowd_ping_at(const char *where, const struct server_process *server, int c
     }
     for (int unfinished = count; unfinished > 0;) {
         int ready = epoll_wait(watcher, events, BATCH, test_left_ms(end));
-        cr_assert(ready > 0, "%s: %d of %d clients wait for a reply for ever; client 0 in round %d",
+        cr_assert(ready > 0, "%s: %d of %d clients wait for a reply forever; client 0 in round %d",
                   where, unfinished, count, round[0]);
         for (int j = 0; j < ready; j++) {
             int i = events[j].data.fd;

@@ -307,7 +307,7 @@ ParameterizedTest(int *index, stage3_policies, case_35_unbounded_queues_never_as
     }
     struct executor_stats all = stats();
     cr_assert(all.aborted + all.blocked + all.run_by_caller + all.discarded == 0);
-    cr_assert_eq(all.most_threads, 1, "an unbounded queue starts no threads above --workers");
+    cr_assert_eq(all.max_threads, 1, "an unbounded queue starts no threads above --workers");
     white_box_stop(&box);
 }
 
@@ -391,24 +391,21 @@ static void step_through(const int *clients, int count, int order[])
     }
 }
 
-/* Urgent clients first, in order; but every eighth turn is one of the others', in order. */
+/* Urgent messages first, in order; but every eighth turn is one of the others', in order. */
 Test(stage3_policies, priority_favours_the_urgent_and_starves_nobody)
 {
     enum { OTHERS = 10, URGENT = 16, CLIENTS = 1 + OTHERS + URGENT };
     static const char turns[] = ".uuuuuuu.uuuuuuu.uu........";
     int clients[CLIENTS];
     int order[CLIENTS];
-    white_box_start(&box, "--workers 1 --queue priority --priority-port 0");
-    for (int i = 0; i < 1 + OTHERS; i++) {
+    white_box_start(&box, "--workers 1 --queue priority");
+    for (int i = 0; i < CLIENTS; i++) {
         clients[i] = white_box_connect(&box);
     }
-    for (int i = 1 + OTHERS; i < CLIENTS; i++) {
-        clients[i] = white_box_connect_urgent(&box);
-    }
-    white_box_hold_worker(&box, clients[0], "line\n");
+    white_box_hold_worker(&box, clients[0], "line 0\n");
     for (int i = 1; i < CLIENTS; i++) {
-        client_send_text(clients[i], "line\n");
-        white_box_await(&box, COUNTER_BYTES_IN, (uint64_t)(i + 1) * 5);
+        client_send_text(clients[i], i > OTHERS ? "urgent\n" : "line 0\n");
+        white_box_await(&box, COUNTER_BYTES_IN, (uint64_t)(i + 1) * 7);
     }
     white_box_await_asleep(&box);
     step_through(clients, CLIENTS, order);
@@ -426,32 +423,32 @@ Test(stage3_policies, priority_favours_the_urgent_and_starves_nobody)
     }
     cr_assert_str_eq(seen, turns);
     for (int i = 0; i < CLIENTS; i++) {
-        client_expect_text(clients[i], "line\n");
+        client_expect_text(clients[i], i > OTHERS ? "urgent\n" : "line 0\n");
         client_close(clients[i]);
     }
     white_box_stop(&box);
 }
 
-/* The second port is good for nothing else: other queues do not look at it. */
+/* Other queues do not ask whether a message is urgent. */
 Test(stage3_policies, priority_is_the_queue_s_business)
 {
     enum { CLIENTS = 9 };
     int clients[CLIENTS];
     int order[CLIENTS];
-    white_box_start(&box, "--workers 1 --queue unbounded --priority-port 0");
+    white_box_start(&box, "--workers 1 --queue unbounded");
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = i < 5 ? white_box_connect(&box) : white_box_connect_urgent(&box);
+        clients[i] = white_box_connect(&box);
     }
-    white_box_hold_worker(&box, clients[0], "line\n");
+    white_box_hold_worker(&box, clients[0], "line 0\n");
     for (int i = 1; i < CLIENTS; i++) {
-        client_send_text(clients[i], "line\n");
-        white_box_await(&box, COUNTER_BYTES_IN, (uint64_t)(i + 1) * 5);
+        client_send_text(clients[i], i < 5 ? "line 0\n" : "urgent\n");
+        white_box_await(&box, COUNTER_BYTES_IN, (uint64_t)(i + 1) * 7);
     }
     white_box_await_asleep(&box);
     step_through(clients, CLIENTS, order);
     for (int i = 0; i < CLIENTS; i++) {
         cr_assert_eq(order[i], i);
-        client_expect_text(clients[i], "line\n");
+        client_expect_text(clients[i], i < 5 ? "line 0\n" : "urgent\n");
         client_close(clients[i]);
     }
     white_box_stop(&box);

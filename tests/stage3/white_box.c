@@ -3,7 +3,8 @@
  */
 #include "white_box.h"
 
-#include "common/selector_provider.h"
+#include "common/apps/application_choice.h"
+#include "common/events/selector_provider.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -19,8 +20,28 @@ enum {
     SLEEP_STATE_ASLEEP = 1, /* in selector.c */
 };
 
+/* Echo, in which a line that begins with "urgent" goes first. */
+static bool is_urgent(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    return line_framing_begins_with(channel_input(facade), "urgent");
+}
+
+static bool echo_input(struct input_handler *self, struct message message,
+                       struct channel_facade *facade)
+{
+    struct message reply = application_process(application_server(self), facade, message);
+    channel_enqueue(facade, piece_copy(reply));
+    return true;
+}
+
+static const struct input_handler_verbs verbs = {.is_urgent = is_urgent,
+                                                 .handle_input = echo_input};
+static const struct application echo_application = {.name = "echo", .verbs = &verbs};
+static const struct application_choice echo = {.chosen = &echo_application};
+
 static void parse(struct white_box *box, const struct selector_provider **provider, char *text,
-                  bool *guard_wakes)
+                  bool *guard_works)
 {
     struct options options;
     char program[] = "stage3-workers";
@@ -35,8 +56,7 @@ static void parse(struct white_box *box, const struct selector_provider **provid
     server_options(&options, &box->server.settings, "0");
     options_add(&options, selector_provider_option(provider));
     executor_options(&options, &box->choice);
-    options_add(&options, selector_guard_option(guard_wakes));
-    server_urgent_option(&options, &box->server.settings);
+    options_add(&options, selector_guard_option(guard_works));
     cr_assert_eq(options_parse(&options, argc, argv), OPTIONS_SERVE);
 }
 
@@ -62,26 +82,24 @@ void white_box_open(struct white_box *box, const char *options, ...)
 {
     char text[1024];
     const struct selector_provider *provider;
-    bool guard_wakes;
+    bool guard_works;
     va_list arguments;
     va_start(arguments, options);
     vsnprintf(text, sizeof text, options, arguments);
     va_end(arguments);
 
     memset(box, 0, sizeof *box);
-    parse(box, &provider, text, &guard_wakes);
+    parse(box, &provider, text, &guard_works);
     cr_assert_eq(server_open(&box->server, "stage3-workers"), 0);
     struct executor_settings settings = executor_settings(&box->choice);
     executor_open(&box->executor, &settings);
-    cr_assert_eq(reactor_open(&box->reactor, &box->server, provider, &box->executor, guard_wakes),
+    box->factory = application_open(&echo, &box->server);
+    cr_assert_eq(reactor_open(&box->reactor, &box->server, box->factory, provider, &box->executor,
+                              guard_works),
                  0);
     announce(&box->server);
     box->process = (struct server_process){.pid = getpid(), .family = AF_INET};
-    box->urgent = box->process;
     box->process.port = port_of(&box->server.listener);
-    if (box->server.urgent_listener.fd >= 0) {
-        box->urgent.port = port_of(&box->server.urgent_listener);
-    }
 }
 
 static void *run(void *argument)
@@ -113,6 +131,7 @@ void white_box_end(struct white_box *box)
     pthread_join(box->thread, NULL);
     reactor_close(&box->reactor);
     executor_close(&box->executor);
+    application_close(&echo, box->factory);
     uint64_t accepted = white_box_counter(box, COUNTER_ACCEPTED);
     uint64_t closed = white_box_counter(box, COUNTER_CLOSED);
     server_close(&box->server);

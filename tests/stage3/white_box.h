@@ -12,7 +12,7 @@
 #ifndef TESTS_STAGE3_WHITE_BOX_H
 #define TESTS_STAGE3_WHITE_BOX_H
 
-#include "common/executor_options.h"
+#include "common/workers/executor_options.h"
 #include "reactor.h"
 #include "support/client.h"
 #include "support/test_points.h"
@@ -31,11 +31,11 @@ struct white_box {
     struct server server;
     struct executor_choice choice;
     struct executor executor;
+    struct input_handler_factory *factory;
     struct reactor reactor;
     pthread_t thread;
     atomic_bool ended;
     struct server_process process; /* for clients */
-    struct server_process urgent;  /* the same with the port of --priority-port */
 };
 
 /** Opens everything; nothing runs yet. Options are one printf-style string, split at spaces. */
@@ -66,8 +66,7 @@ void white_box_await_at(const char *where, const struct white_box *box, enum cou
 void white_box_await_asleep_at(const char *where, struct white_box *box);
 
 /** Connects, and waits until the reactor has a handler for it and sleeps again. */
-#define white_box_connect(box)        white_box_connect_at(HERE, box, &(box)->process)
-#define white_box_connect_urgent(box) white_box_connect_at(HERE, box, &(box)->urgent)
+#define white_box_connect(box) white_box_connect_at(HERE, box, &(box)->process)
 int white_box_connect_at(const char *where, struct white_box *box,
                          const struct server_process *port);
 

@@ -4,6 +4,7 @@
  */
 #include "support/client.h"
 #include "support/deadline.h"
+#include "support/probe.h"
 #include "threads.h"
 
 #include <criterion/criterion.h>
@@ -127,6 +128,18 @@ Test(stage3_workers, none_before_the_first_message)
     server_stop(&server);
 }
 
+/* A message need not wait until its worker has been started, at the price of threads that may never
+ * work. */
+Test(stage3_workers, warm_ones_are_there_before_the_first_message)
+{
+    struct server_process server = server_start("--workers 5 --warm");
+    int client = client_connect(&server);
+    server_await_counter(&server, "accepted", 1);
+    cr_assert(probe_await_own_threads(server.pid, 1 + 5), "no warm workers");
+    client_close(client);
+    server_stop(&server);
+}
+
 /* The first is the core's; what does not fit in the queue starts the others, to the maximum. */
 ParameterizedTestParameters(stage3_workers, grow_to_the_maximum)
 {
@@ -156,7 +169,7 @@ ParameterizedTest(int *limit, stage3_workers, grow_to_the_maximum)
     client_send_text(refused, "one too many\n");
     client_expect_text(refused, "ERR server busy\n");
     cr_assert_eq(threads_named(server.pid, "worker"), MOST);
-    cr_assert_eq(server_counter(&server, "most_threads"), MOST);
+    cr_assert_eq(server_counter(&server, "max_threads"), MOST);
     cr_assert_eq(server_counter(&server, "tasks_aborted"), 1);
     server_stop(&server);
     client_close(refused);
@@ -197,7 +210,7 @@ Test(stage3_workers, unbounded_never_more_than_were_asked_for)
             server_start("--workers %d --max-workers 8 --queue %s " FOR_EVER, CORE, endless[i]);
         send_lines(&server, clients, CLIENTS);
         threads_await(server.pid, "worker", CORE);
-        cr_assert_eq(server_counter(&server, "most_threads"), CORE, "%s", endless[i]);
+        cr_assert_eq(server_counter(&server, "max_threads"), CORE, "%s", endless[i]);
         server_stop(&server);
         close_clients(clients, CLIENTS);
     }

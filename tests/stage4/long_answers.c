@@ -43,7 +43,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     if (message.length == 5 && memcmp(message.data, "long\n", 5) == 0)
         ((struct narrator *)self)->left = PIECES;
     else
-        channel_enqueue(facade, message);
+        channel_enqueue(facade, piece_copy(message));
     return true;
 }
 
@@ -54,7 +54,7 @@ static bool continue_output(struct input_handler *self, struct channel_facade *f
     if (teller->left == 0)
         return false;
     memset(piece, 'a' + teller->left % 26, sizeof(piece));
-    channel_enqueue(facade, (struct message){piece, sizeof(piece)});
+    channel_enqueue(facade, piece_bytes(piece, sizeof(piece)));
     teller->left--;
     atomic_fetch_add(&teller->made, 1);
     return true;

@@ -1,6 +1,6 @@
 /*
  * What stage 4 promises, seen from outside: messages that block delay nobody but their own clients,
- * a thread for each worker and two more, urgent clients first, and what its options say.
+ * a thread for each worker and two more, and what its options say.
  */
 #include "support/client.h"
 #include "support/deadline.h"
@@ -45,6 +45,64 @@ Test(stage4_outside, a_message_that_blocks_delays_nobody_else)
     }
     client_close(slow);
     server_stop(&server);
+}
+
+/* Reads from both until one of them has got the text. */
+static bool one_is_told(const int clients[2], const char *text)
+{
+    char got[2][1024] = {""};
+    size_t length[2] = {0, 0};
+    double end = test_now() + 4;
+    while (test_now() < end) {
+        for (int i = 0; i < 2; i++) {
+            if (!test_await(clients[i], POLLIN, test_now() + 0.01)) {
+                continue;
+            }
+            ssize_t more = recv(clients[i], got[i] + length[i], sizeof got[i] - 1 - length[i], 0);
+            length[i] += more > 0 ? (size_t)more : 0;
+            if (strstr(got[i], text) != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The first message keeps the only worker, one more waits, and there is no room for a third. */
+static void expect_refusal(const char *app, const char *message, const char *refusal)
+{
+    int clients[3];
+    struct server_process server = server_start(
+        "--app %s --root . --workers 1 --queue bounded:1 --block-ms 5000 --drain-timeout 0.1", app);
+    for (int i = 0; i < 3; i++) {
+        clients[i] = client_connect(&server);
+    }
+    server_await_counter(&server, "tasks_completed", 3); /* their first runs */
+    client_send_text(clients[0], message);
+    server_await_counter(&server, "messages", 1);
+    client_send_text(clients[1], message);
+    client_send_text(clients[2], message);
+    cr_assert(one_is_told(clients + 1, refusal), "nobody is told: %s", refusal);
+    for (int i = 0; i < 3; i++) {
+        client_close(clients[i]);
+    }
+    server_stop(&server);
+}
+
+Test(stage4_outside, case_35_a_busy_chat_says_so)
+{
+    expect_refusal("chat", "hello\n", "ERR server busy\n");
+}
+
+Test(stage4_outside, case_35_a_busy_mail_server_says_so)
+{
+    expect_refusal("pop3", "USER ann\r\n",
+                   "-ERR [SYS/TEMP] the server is busy, nothing was done\r\n");
+}
+
+Test(stage4_outside, case_35_a_busy_web_server_says_so)
+{
+    expect_refusal("http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 503 ");
 }
 
 /* As many messages are under way as there are workers. */
@@ -93,54 +151,6 @@ Test(stage4_outside, threads_are_main_dispatcher_and_workers)
     server_stop(&server);
 }
 
-/* ---- urgent clients ---- */
-
-/** The port in the second line that the server prints. */
-static int urgent_port(const struct server_process *server)
-{
-    char line[256];
-    size_t length = 0;
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (length < sizeof line - 1 && test_await(server->out, POLLIN, end) &&
-           read(server->out, line + length, 1) == 1 && line[length] != '\n') {
-        length++;
-    }
-    line[length] = '\0';
-    const char *colon = strrchr(line, ':');
-    cr_assert(colon && strstr(line, ": urgent echo on "), "`%s`", line);
-    return atoi(colon + 1);
-}
-
-Test(stage4_outside, urgent_clients_go_first)
-{
-    enum { OTHERS = 6, BLOCK_MS = 150 };
-    int clients[OTHERS];
-    struct server_process server =
-        server_start("--workers 1 --queue priority --priority-port 0 --block-ms %d", BLOCK_MS);
-    struct server_process urgent_door = server;
-    urgent_door.port = urgent_port(&server);
-    int urgent = client_connect(&urgent_door);
-    client_echo(urgent, "hello\n"); /* it is registered */
-    for (int i = 0; i < OTHERS; i++) {
-        clients[i] = client_connect(&server);
-        client_send_text(clients[i], "in turn\n");
-        client_await_delivered(clients[i]);
-    }
-    client_expect_text(clients[0], "in turn\n"); /* so the others are waiting for their turn */
-    client_echo(urgent, "at once\n");
-    char byte;
-    cr_assert_eq(recv(clients[OTHERS - 1], &byte, 1, MSG_PEEK), -1,
-                 "the last of those that waited was served before the urgent one");
-    for (int i = 1; i < OTHERS; i++) {
-        client_expect_text(clients[i], "in turn\n");
-    }
-    for (int i = 0; i < OTHERS; i++) {
-        client_close(clients[i]);
-    }
-    client_close(urgent);
-    server_stop(&server);
-}
-
 /* ---- options ---- */
 
 static void expect_default(const char *help, const char *option, const char *value)
@@ -173,13 +183,12 @@ Test(stage4_outside, help_tells_the_defaults)
 Test(stage4_outside, bad_usage_is_told)
 {
     static const char *const bad[][2] = {
-        {"--app nonsense", "--app: not one of echo, chat"},
-        {"--guard maybe", "--guard: not one of lock, none: maybe"},
-        {"--queue bounded:0", "--queue: not one of direct, bounded:N, unbounded, priority"},
-        {"--saturation panic", "--saturation: not one of abort, block, caller-runs"},
-        {"--workers 0", "--workers: not a number from 1 to"},
+        {"--app nonsense", "--app: expected one of echo, chat"},
+        {"--guard maybe", "--guard: expected one of lock, none, got 'maybe'"},
+        {"--queue bounded:0", "--queue: expected one of direct, bounded:N, unbounded, priority"},
+        {"--saturation panic", "--saturation: expected one of abort, block, caller-runs"},
+        {"--workers 0", "--workers: expected a number from 1 to"},
         {"--selector select", "--selector: "},
-        {"--priority-port x", "--priority-port: not a port number or none: x"},
         {"--threads 1", "--threads: unknown option"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -285,4 +294,23 @@ Test(stage4_outside, case_39_drain_timeout_holds_under_block)
 Test(stage4_outside, case_39_drain_timeout_holds_under_caller_runs)
 {
     stop_while_held_up("caller-runs", "tasks_by_caller");
+}
+
+/*
+ * Without the guard the acceptor waits for the selector's lock as soon as a client comes, and
+ * cannot look at signals. The signal itself ends the dispatcher's sleep, so the first one is
+ * enough.
+ */
+Test(stage4_outside, sigterm_is_heard_without_the_guard_too)
+{
+    if (probe_sanitized())
+        cr_skip_test("ThreadSanitizer keeps signals back from a thread that waits for a lock");
+    if (probe_thread_sanitized())
+        cr_skip_test("ThreadSanitizer keeps the signal from an acceptor that waits for a lock");
+    struct server_process server =
+        server_start("--guard none --idle-timeout 0 --request-timeout 0 --drain-timeout 2");
+    int client = client_connect(&server);
+    client_expect_silence(client, 100); /* so the acceptor has the time to come to that lock */
+    server_stop(&server);
+    client_close(client);
 }

@@ -3,98 +3,20 @@
  */
 #include "framework.h"
 
-#include "support/deadline.h"
+#include "inside/guard_tests.h"
 
-#include <criterion/criterion.h>
-#include <pthread.h>
 #include <string.h>
 
 TestSuite(stage4_registration, .timeout = 60);
 
-static struct framework framework;
-
-struct registrar {
-    struct input_handler *handler;
-    int fd;
-    atomic_bool registered;
-};
-
-static void *register_one(void *argument)
-{
-    struct registrar *registrar = argument;
-    dispatcher_register_channel(&framework.dispatcher, registrar->fd, false, registrar->handler);
-    atomic_store(&registrar->registered, true);
-    return NULL;
-}
-
-/** A thread of its own registers a connection; returns the client's end. */
-static int begin_registration(struct registrar *registrar, struct recorder *recorder,
-                              pthread_t *thread)
-{
-    recorder_init(recorder);
-    int client = framework_accept(&framework, &registrar->fd);
-    registrar->handler = &recorder->handler;
-    admission_enter(&framework.admission);
-    counters_add(&framework.server.counters, COUNTER_ACCEPTED, 1);
-    cr_assert_eq(pthread_create(thread, NULL, register_one, registrar), 0);
-    return client;
-}
-
-static bool await_registered(struct registrar *registrar, double end)
-{
-    while (!atomic_load(&registrar->registered) && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
-    return atomic_load(&registrar->registered);
-}
-
-/*
- * The lesson: select holds the selector's lock while it sleeps. Without the guard a registration
- * waits until something else ends the sleep, which on an idle server may be never.
- */
 Test(stage4_registration, lesson_without_the_guard_it_waits_until_something_happens)
 {
-    struct registrar registrar = {0};
-    struct recorder recorder;
-    pthread_t thread;
-    framework_start(&framework, "--guard none --idle-timeout 0 --request-timeout 0");
-    framework_await_asleep(&framework);
-    int client = begin_registration(&registrar, &recorder, &thread);
-    client_send_text(client, "is anybody there\n");
-    client_expect_silence(client, 300);
-    cr_assert_not(atomic_load(&registrar.registered), "it did not wait: is there a guard?");
-    /* Something happens, again and again: the dispatcher may be back in select first. */
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!await_registered(&registrar, test_now() + 0.002) && test_left_ms(end) > 0) {
-        selector_wakeup(&framework.dispatcher.selector);
-    }
-    cr_assert(atomic_load(&registrar.registered), "not registered although much happened");
-    pthread_join(thread, NULL);
-    client_expect_text(client, "is anybody there\n");
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    without_the_guard_it_waits("--workers 2");
 }
 
 Test(stage4_registration, lesson_with_the_guard_it_does_not_wait)
 {
-    struct registrar registrar = {0};
-    struct recorder recorder;
-    pthread_t thread;
-    framework_start(&framework, "--guard lock --idle-timeout 0 --request-timeout 0");
-    for (int i = 0; i < 20; i++) {
-        framework_await_asleep(&framework);
-        registrar = (struct registrar){0};
-        int client = begin_registration(&registrar, &recorder, &thread);
-        cr_assert(await_registered(&registrar, test_now() + test_deadline_ms() / 1000.0),
-                  "a registration on an idle server waits");
-        pthread_join(thread, NULL);
-        client_echo(client, "is anybody there\n");
-        client_close(client);
-        framework_await_closed(&framework, (uint64_t)i + 1);
-        recorder_expect_whole_life(&recorder);
-    }
-    framework_stop(&framework);
+    with_the_guard_it_does_not_wait("--workers 2");
 }
 
 /* Readers share the guard: all of them are through in one cycle of the dispatcher. */
@@ -103,7 +25,6 @@ Test(stage4_registration, many_registrations_share_one_wakeup)
     enum { REGISTRARS = 8 };
     static struct registrar registrars[REGISTRARS];
     static struct recorder recorders[REGISTRARS];
-    pthread_t threads[REGISTRARS];
     int clients[REGISTRARS];
     framework_start(&framework, "--idle-timeout 0 --request-timeout 0");
     framework_await_asleep(&framework);
@@ -111,15 +32,15 @@ Test(stage4_registration, many_registrations_share_one_wakeup)
         test_point_hold(GUARD_HELD);
     }
     for (int i = 0; i < REGISTRARS; i++) {
-        clients[i] = begin_registration(&registrars[i], &recorders[i], &threads[i]);
+        clients[i] = begin_registration(&registrars[i], &recorders[i]);
     }
     test_point_await_held(GUARD_HELD, REGISTRARS); /* all of them at once */
     for (int i = 0; i < REGISTRARS; i++) {
         test_point_release(GUARD_HELD);
     }
     for (int i = 0; i < REGISTRARS; i++) {
-        cr_assert(await_registered(&registrars[i], test_now() + test_deadline_ms() / 1000.0));
-        pthread_join(threads[i], NULL);
+        cr_assert(await_registered(&registrars[i], deadline()));
+        pthread_join(registrars[i].thread, NULL);
         client_echo(clients[i], "hello\n");
         client_close(clients[i]);
     }
@@ -189,8 +110,8 @@ static void *register_many(void *argument)
 {
     struct crowd *crowd = argument;
     for (int i = 0; i < EACH; i++) {
-        dispatcher_register_channel(&framework.dispatcher, crowd->fds[i], false,
-                                    &crowd->recorders[i].handler);
+        dispatcher_register_channel(&framework.dispatcher, crowd->fds[i],
+                                    ONE_HANDLER(&crowd->recorders[i].handler));
     }
     return NULL;
 }
@@ -208,7 +129,6 @@ Test(stage4_registration, many_threads_register_while_others_are_served)
             recorder_init(&crowds[t].recorders[i]);
             crowds[t].clients[i] = framework_accept(&framework, &crowds[t].fds[i]);
             admission_enter(&framework.admission);
-            counters_add(&framework.server.counters, COUNTER_ACCEPTED, 1);
         }
     }
     for (int t = 0; t < CROWD_THREADS; t++) {

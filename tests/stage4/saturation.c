@@ -122,7 +122,7 @@ Test(stage4_saturation, case_35_discard_oldest_loses_no_life_cycle_call)
     recorder_expect_whole_life(&fresh);
 }
 
-/* When only such runs wait, the message is what has to go; it is not tried for ever. */
+/* When only such runs wait, the message is what has to go; it is not tried forever. */
 Test(stage4_saturation, case_35_discard_oldest_among_life_cycle_calls_only)
 {
     enum { NEWCOMERS = 5 };
@@ -246,7 +246,8 @@ Test(stage4_saturation, connections_come_and_go_while_it_is_saturated)
 
 /* ---- priority ---- */
 
-Test(stage4_saturation, urgent_connections_go_first)
+/* The dispatcher reads them, because the queue has to know. */
+Test(stage4_saturation, urgent_messages_go_first)
 {
     enum { OTHERS = 4 };
     static struct recorder others[OTHERS];
@@ -257,7 +258,7 @@ Test(stage4_saturation, urgent_connections_go_first)
     recorder_init(&urgent);
     framework_start(&framework, "--workers 1 --queue priority");
     int one = framework_connect(&framework, &busy.handler);
-    int first = framework_connect_urgent(&framework, &urgent.handler);
+    int first = framework_connect(&framework, &urgent.handler);
     client_echo(one, "hello\n");
     client_echo(first, "hello\n");
     for (int i = 0; i < OTHERS; i++) {

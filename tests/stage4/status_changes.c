@@ -4,85 +4,22 @@
  */
 #include "framework.h"
 
-#include "inside/changers.h"
+#include "inside/changes_tests.h"
 #include "support/deadline.h"
-#include "support/probe.h"
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 TestSuite(stage4_status_changes, .timeout = 60);
 
-static struct framework framework;
-
-static uint64_t wakeups_written(void)
-{
-    return atomic_load(&framework.dispatcher.selector.wakeups_written);
-}
-
-static uint64_t wakeups_asked(void)
-{
-    return atomic_load(&framework.dispatcher.selector.wakeups_asked);
-}
-
-enum { THREADS = 8 };
-
-static struct recorder recorders[THREADS];
-static int clients[THREADS];
-
-static void begin_with_all(void)
-{
-    framework_start(&framework, "--workers 2");
-    for (int i = 0; i < THREADS; i++) {
-        recorder_init(&recorders[i]);
-        clients[i] = framework_connect(&framework, &recorders[i].handler);
-        client_echo(clients[i], "hello\n");
-    }
-    framework_await_asleep(&framework);
-}
-
-static void end(void)
-{
-    for (int i = 0; i < THREADS; i++) {
-        client_echo(clients[i], "every change was seen\n");
-        client_close(clients[i]);
-    }
-    framework_stop(&framework);
-    for (int i = 0; i < THREADS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
-    }
-}
-
-/* While the dispatcher is busy with anything else, all of them together ask for one wakeup. */
 Test(stage4_status_changes, case_31_changes_while_the_dispatcher_is_awake_cost_nothing)
 {
-    begin_with_all();
-    test_point_hold(DISPATCHER_AWAKE);
-    selector_wakeup(&framework.dispatcher.selector);
-    test_point_await_held(DISPATCHER_AWAKE, 1);
-    uint64_t before = wakeups_written();
-    uint64_t asked = wakeups_asked();
-    changers_run(recorders, THREADS, 10000);
-    cr_assert_eq(wakeups_written(), before, "%d wakeups were written while it was awake",
-                 (int)(wakeups_written() - before));
-    cr_assert_leq(wakeups_asked() - asked, 1, "%d changes asked for a wakeup; the first has to",
-                  (int)(wakeups_asked() - asked));
-    test_point_release(DISPATCHER_AWAKE);
-    end();
+    changes_while_awake_cost_nothing("--workers 2");
 }
 
-/* And while it comes and goes, far fewer than there are changes. */
 Test(stage4_status_changes, case_31_eight_threads_with_a_hundred_thousand_changes_each)
 {
-    int changes = probe_sanitized() ? 20000 : 100000;
-    begin_with_all();
-    uint64_t before = wakeups_written();
-    changers_run(recorders, THREADS, changes);
-    uint64_t written = wakeups_written() - before;
-    cr_assert_lt(written, (uint64_t)(THREADS * changes / 4), "%d changes cost %d wakeups",
-                 THREADS * changes, (int)written);
-    end();
+    a_hundred_thousand_changes_each("--workers 2");
 }
 
 /*
@@ -107,8 +44,8 @@ Test(stage4_status_changes, erratum_03_the_queue_never_blocks_and_holds_each_onc
     double begin = test_now();
     for (int round = 0; round < 3; round++) { /* the main thread would be the one that is stuck */
         for (int i = 0; i < CONNECTIONS; i++) {
-            channel_modify_interest(recorder_facade(&many[i]), SELECT_NOTHING, SELECT_READ);
-            channel_modify_interest(recorder_facade(&many[i]), SELECT_READ, SELECT_NOTHING);
+            channel_suspend(recorder_facade(&many[i]));
+            channel_resume(recorder_facade(&many[i]));
         }
     }
     for (int i = 0; i < CONNECTIONS; i++) {
@@ -232,7 +169,7 @@ Test(stage4_status_changes, erratum_11_key_that_is_not_selected_any_more)
     test_point_hold(DISPATCHER_AWAKE);
     test_point_release(DISPATCHER_SELECTS);
     test_point_await_held(DISPATCHER_AWAKE, 1); /* both are selected */
-    dispatcher_unregister_channel(recorder_facade(&gone));
+    framework_cut_off(recorder_facade(&gone));
     test_point_release(DISPATCHER_AWAKE);
     client_expect_text(two, "in time\n");
     client_expect_gone(one);

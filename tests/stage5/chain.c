@@ -5,8 +5,8 @@
  */
 #include "framework.h"
 
-#include "common/log_element.h"
-#include "common/throttle_element.h"
+#include "common/apps/log_element.h"
+#include "common/apps/throttle_element.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -23,15 +23,25 @@ static struct recorder recorder;
 
 /* ---- a chain in front of the recorder ---- */
 
-static struct input_handler *create_recorder(struct input_handler_factory *self)
+static struct input_handler *create_recorder(struct input_handler_factory *self, void *memory)
 {
+    (void)memory;
     (void)self;
     recorder_init(&recorder);
     return &recorder.handler;
 }
 
-static struct input_handler_factory recorders = {create_recorder};
+static struct input_handler_factory recorders = {.create = create_recorder};
 static struct throttle_choice choice;
+
+static bool is_suspicious(struct gatekeeper *self, const struct endpoint *peer)
+{
+    (void)self;
+    (void)peer;
+    return true;
+}
+
+static struct gatekeeper everybody = {is_suspicious};
 static struct throttle_element_factory throttle;
 static struct log_element_factory logger;
 
@@ -39,13 +49,15 @@ static struct log_element_factory logger;
 static struct input_handler *make_chain(uint64_t bytes_per_second)
 {
     static struct log_element_factory outer_logger;
+    static alignas(max_align_t) unsigned char memory[4096]; /* the connection's otherwise */
     struct log *log = &framework.server.log;
-    choice = (struct throttle_choice){.wanted = true, .bytes_per_second = bytes_per_second};
-    cr_assert(network_parse(&choice.suspicious, "127.0.0.0/8"));
+    choice =
+        (struct throttle_choice){.gatekeeper = &everybody, .bytes_per_second = bytes_per_second};
     struct input_handler_factory *factory = log_element_over(&logger, &recorders, log);
     factory = throttle_element_over(&throttle, factory, &choice);
     factory = log_element_over(&outer_logger, factory, log);
-    struct input_handler *outermost = factory->create(factory);
+    cr_assert_leq(factory->handler_size, sizeof(memory));
+    struct input_handler *outermost = factory->create(factory, memory);
     cr_assert_not_null(outermost);
     cr_assert_neq(outermost, &recorder.handler);
     return outermost;
@@ -115,7 +127,7 @@ static void serve_through_chain(const char *options)
     cr_assert_eq(count_of(text, "<-- \"hello\\n\" (6 bytes)\n"), 2, "%s", text);
     cr_assert_eq(count_of(text, "x\"... (100001 bytes)\n"), 2, "%s", text);
     cr_assert_eq(count_of(text, "<-- \"closing\\n\" (8 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, " has gone\n"), 2, "%s", text);
+    cr_assert_eq(count_of(text, " has gone: closed by the application\n"), 2, "%s", text);
     free(line);
 }
 
@@ -143,11 +155,10 @@ Test(stage5_chain, others_use_the_facade_of_an_element)
     cr_assert_eq(strncmp(name, "127.0.0.1:", 10), 0, "%s", name);
     recorder_send(&recorder, "from another thread\n");
     client_expect_text(client, "from another thread\n");
-    channel_modify_interest(facade, SELECT_NOTHING, SELECT_READ);
-    cr_assert_eq(channel_interest(facade), SELECT_NOTHING);
+    channel_suspend(facade);
     client_send_text(client, "not yet\n");
     client_expect_silence(client, 30);
-    channel_modify_interest(facade, SELECT_READ, SELECT_NOTHING);
+    channel_resume(facade);
     client_expect_text(client, "not yet\n");
     channel_close(facade);
     client_expect_end(client);
@@ -170,13 +181,13 @@ Test(stage5_chain, facade_of_an_element_that_is_kept)
     channel_retain(facade);
     cr_assert_eq(recorder_send(&recorder, "is anybody there\n"), OUTPUT_BROKEN);
     channel_close(facade);
-    channel_modify_interest(facade, SELECT_NOTHING, SELECT_READ);
+    channel_suspend(facade);
     framework_stop(&framework);
     restore_stderr();
     recorder_expect_whole_life(&recorder); /* gives one of the two back */
     struct endpoint peer = {.length = 1};
     channel_peer(facade, &peer);
-    cr_assert_eq(peer.length, 0);
+    cr_assert_eq(peer.address.ss_family, AF_INET, "the peer is forgotten");
     channel_release(facade);
 }
 
@@ -229,14 +240,15 @@ Test(stage5_chain, handler_is_switched_behind_the_elements)
     framework_stop(&framework);
     const char *text = restore_stderr();
     cr_assert_eq(count_of(text, "--> \"to the second\\n\" (14 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, " has gone\n"), 2, "%s", text);
+    cr_assert_eq(count_of(text, " has gone: the client has closed\n"), 2, "%s", text);
     cr_assert_eq(atomic_load(&recorder.messages), 2);
     cr_assert_eq(atomic_load(&second.messages), 1);
     cr_assert_eq(atomic_load(&second.calls[LIFE_STOPPED]), 1);
     channel_release(recorder_facade(&recorder));
 }
 
-/* No memory for the connection: the application hears `unused` through all of the elements. */
+/* The connection has ended too early: the application hears `unused` through all of the elements.
+ */
 static atomic_int told_unused;
 
 static void note_unused(struct input_handler *self)
@@ -250,8 +262,33 @@ Test(stage5_chain, unused_reaches_the_application)
     struct input_handler_verbs verbs = {.unused = note_unused};
     struct input_handler *chain = open_with("--workers 0", 1000000);
     recorder.handler.verbs = &verbs;
-    chain->verbs->unused(chain); /* as dispatcher_register_channel() does without memory */
+    chain->verbs->unused(chain); /* as for one that ends before its PROXY header */
     cr_assert_eq(atomic_load(&told_unused), 1);
     framework_stop(&framework);
     restore_stderr();
+}
+
+/* ---- behind a proxy ---- */
+
+/* The chain begins when the header has come: log and throttle know the client, not the proxy. */
+Test(stage5_chain, behind_a_proxy_the_elements_know_the_client)
+{
+    static const char start[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
+    static const char addresses[] = "\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
+    struct server_process server =
+        server_start("--proxy-protocol 127.0.0.1 --log-traffic --suspicious 203.0.113.0/24 "
+                     "--throttle 1");
+    int client = client_connect(&server);
+    client_send(client, start, sizeof start - 1);
+    client_send(client, addresses, sizeof addresses - 1);
+    client_send_text(client, "0123456789\n");
+    client_await_reply(client);
+    char errors[4096];
+    server_errors(&server, errors, sizeof errors);
+    cr_assert_not_null(strstr(errors, "203.0.113.7:4711 has come"), "%s", errors);
+    cr_assert_not_null(strstr(errors, "203.0.113.7:4711 --> \"0123456789"), "%s", errors);
+    client_expect_text(client, "0");
+    client_expect_silence(client, 200); /* a byte a second: it is throttled */
+    client_close(client);
+    server_stop(&server);
 }

@@ -146,8 +146,8 @@ Test(stage5_dispatchers, bad_numbers_are_told)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char start[256];
         struct program_result result = program_run("%s", bad[i]);
-        snprintf(start, sizeof start, "%s: %.*s: not ", server_name(), (int)strcspn(bad[i], " "),
-                 bad[i]);
+        snprintf(start, sizeof start, "%s: %.*s: expected ", server_name(),
+                 (int)strcspn(bad[i], " "), bad[i]);
         cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0,
                   "`%s`: expected exit status 2 and `%s...`, got %d and `%s`", bad[i], start,
                   result.exit_status, result.err);

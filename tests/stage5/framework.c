@@ -3,7 +3,7 @@
  */
 #include "framework.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -13,174 +13,54 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The recorder counts life-cycle calls by numbers of its own. */
-_Static_assert((int)LIFE_STARTING == (int)RECORDER_STARTING &&
-                   (int)LIFE_STOPPED == (int)RECORDER_STOPPED,
-               "the stage numbers the calls of a life in another way");
-
-enum {
-    WORDS_MAX = 40,
-    SLEEP_STATE_ASLEEP = 1, /* in selector.c */
-};
+#define STAGE_NAME "stage5-multireactor"
 
 struct chosen {
     const struct selector_provider *provider;
-    uint64_t dispatchers;
-    bool guard_stands;
+    size_t dispatchers;
+    size_t helpers;
+    bool guard_works;
 };
 
-static void parse(struct framework *framework, struct chosen *chosen, char *text)
+static void stage_options(struct framework *framework, struct options *options,
+                          struct chosen *chosen)
 {
-    struct options options;
-    char program[] = "stage5-multireactor";
-    char *argv[WORDS_MAX] = {program};
-    int argc = 1;
-    char *rest = NULL;
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        cr_assert_lt(argc, WORDS_MAX);
-        argv[argc++] = word;
-    }
-    options_init(&options, program, "");
-    server_options(&options, &framework->server.settings, "0");
-    options_add(&options, selector_provider_option(&chosen->provider));
-    options_add(&options, dispatcher_pool_option(&chosen->dispatchers));
-    options_set_standard(&options, "--dispatchers", "1");
-    executor_options_or_none(&options, &framework->choice);
-    options_add(&options, selector_guard_option(&chosen->guard_stands));
-    cr_assert_eq(options_parse(&options, argc, argv), OPTIONS_SERVE);
+    options_add(options, dispatcher_pool_option(&chosen->dispatchers));
+    options_set_default(options, "--dispatchers", "1");
+    executor_options_or_none(options, &framework->choice);
 }
 
-static void open_all(struct framework *framework, const struct selector_provider *wanted,
-                     const char *options, va_list arguments)
+static int stage_open(struct framework *framework, const struct chosen *chosen,
+                      struct executor *executor)
 {
-    char text[1024];
-    struct chosen chosen;
-    vsnprintf(text, sizeof text, options, arguments);
-    memset(framework, 0, sizeof *framework);
-    parse(framework, &chosen, text);
-    cr_assert_eq(server_open(&framework->server, "stage5-multireactor"), 0);
-    struct executor_settings settings = executor_settings(&framework->choice);
-    executor_open(&framework->executor, &settings);
-    admission_init(&framework->admission);
-    cr_assert_eq(dispatcher_pool_open(&framework->pool, chosen.dispatchers, &framework->server,
-                                      settings.most > 0 ? &framework->executor : NULL,
-                                      &framework->admission, wanted ? wanted : chosen.provider,
-                                      chosen.guard_stands),
-                 0);
-    const struct sockaddr_storage *address = &framework->server.listener.endpoint.address;
-    framework->process = (struct server_process){
-        .pid = getpid(),
-        .family = AF_INET,
-        .port = ntohs(((const struct sockaddr_in *)address)->sin_port),
-    };
+    return dispatcher_pool_open(&framework->pool, chosen->dispatchers, &framework->server, executor,
+                                &framework->admission, chosen->provider, chosen->guard_works);
 }
 
-void framework_open(struct framework *framework, const char *options, ...)
+static int stage_start(struct framework *framework)
 {
-    va_list arguments;
-    va_start(arguments, options);
-    open_all(framework, NULL, options, arguments);
-    va_end(arguments);
+    return dispatcher_pool_start(&framework->pool);
 }
 
-void framework_open_on(struct framework *framework, const struct selector_provider *provider,
-                       const char *options, ...)
+static struct dispatcher *stage_next(struct framework *framework)
 {
-    va_list arguments;
-    va_start(arguments, options);
-    open_all(framework, provider, options, arguments);
-    va_end(arguments);
+    return dispatcher_pool_next(&framework->pool);
 }
 
-void framework_run(struct framework *framework)
+static void stage_join(struct framework *framework)
 {
-    cr_assert_eq(dispatcher_pool_start(&framework->pool), 0);
+    dispatcher_pool_stop(&framework->pool);
 }
 
-/* ---- connections ---- */
-
-int framework_accept_at(const char *where, struct framework *framework, int *fd)
+static void stage_close(struct framework *framework)
 {
-    struct listener *listener = &framework->server.listener;
-    int client = client_connect_at(where, &framework->process, framework->buffers);
-    cr_assert(test_await(listener->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
-    cr_assert_eq(listener_accept(listener, SOCK_NONBLOCK, &framework->server.log, fd),
-                 ACCEPT_CONNECTION, "%s: accept", where);
-    return client;
+    dispatcher_pool_close(&framework->pool);
 }
 
-bool framework_register(struct framework *framework, int fd, struct input_handler *handler)
+struct dispatcher *framework_dispatchers(struct framework *framework, size_t *count)
 {
-    struct dispatcher *dispatcher = dispatcher_pool_next(&framework->pool);
-    admission_enter(&framework->admission);
-    bool registered = dispatcher_register_channel(dispatcher, fd, false, handler);
-    if (!registered) {
-        admission_leave(&framework->admission);
-    }
-    return registered;
-}
-
-int framework_connect_at(const char *where, struct framework *framework,
-                         struct input_handler *handler)
-{
-    int fd;
-    int client = framework_accept_at(where, framework, &fd);
-    cr_assert(framework_register(framework, fd, handler), "%s: cannot register", where);
-    return client;
-}
-
-/* ---- waiting ---- */
-
-/** Whether no worker has anything to do but those that are held, and no change waits. */
-static bool nothing_under_way(struct framework *framework, size_t held)
-{
-    struct executor_stats stats = executor_stats(&framework->executor);
-    for (size_t i = 0; i < framework->pool.count; i++) {
-        if (!status_change_queue_is_empty(&framework->pool.dispatchers[i].changes)) {
-            return false;
-        }
-    }
-    return stats.threads - stats.idle == held && (stats.idle == 0 || stats.waiting == 0);
-}
-
-static bool all_asleep(struct framework *framework)
-{
-    for (size_t i = 0; i < framework->pool.count; i++) {
-        struct selector *selector = &framework->pool.dispatchers[i].selector;
-        if (atomic_load_explicit(&selector->sleep, memory_order_relaxed) != SLEEP_STATE_ASLEEP) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/*
- * Nothing under way, the dispatchers asleep, and still nothing under way: then they have not begun
- * anything in between, and nobody else does.
- */
-void framework_await_asleep_at(const char *where, struct framework *framework, size_t held)
-{
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    bool quiet = false;
-    while (!quiet && test_left_ms(end) > 0) {
-        quiet = nothing_under_way(framework, held) && all_asleep(framework) &&
-                nothing_under_way(framework, held) && all_asleep(framework);
-        if (!quiet) {
-            test_pause_ms(1);
-        }
-    }
-    cr_assert(quiet, "%s: the dispatchers do not go to sleep", where);
-}
-
-void framework_await_waiting_at(const char *where, struct framework *framework, size_t count)
-{
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (executor_stats(&framework->executor).waiting != count && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
-    cr_assert_eq(executor_stats(&framework->executor).waiting, count,
-                 "%s: waited for %zu tasks in the queue; there are %zu", where, count,
-                 executor_stats(&framework->executor).waiting);
+    *count = framework->pool.count;
+    return framework->pool.dispatchers;
 }
 
 uint64_t framework_count(const struct framework *framework, enum counter counter)
@@ -192,54 +72,4 @@ uint64_t framework_count(const struct framework *framework, enum counter counter
     return sum;
 }
 
-void framework_await_count_at(const char *where, const struct framework *framework,
-                              enum counter counter, uint64_t count)
-{
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (framework_count(framework, counter) < count && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
-    cr_assert_eq(framework_count(framework, counter), count,
-                 "%s: waited %d ms for counter %d to be %d; it is %d", where, test_deadline_ms(),
-                 (int)counter, (int)count, (int)framework_count(framework, counter));
-}
-
-/* ---- the end ---- */
-
-void framework_stop(struct framework *framework)
-{
-    for (size_t i = 0; i < framework->pool.count; i++) {
-        dispatcher_stop(&framework->pool.dispatchers[i]);
-    }
-    framework_end(framework);
-}
-
-void framework_end(struct framework *framework)
-{
-    int64_t end = clock_ms() + test_deadline_ms();
-    for (size_t i = 0; i < framework->pool.running; i++) {
-        struct dispatcher *dispatcher = &framework->pool.dispatchers[i];
-        cr_assert(dispatcher_await(dispatcher, end),
-                  "dispatcher %zu does not end; %zu are registered", i + 1,
-                  atomic_load(&dispatcher->registered));
-    }
-    dispatcher_pool_stop(&framework->pool); /* joins the threads */
-    for (size_t i = 0; i < framework->pool.count; i++) {
-        struct dispatcher *dispatcher = &framework->pool.dispatchers[i];
-        cr_assert_eq(atomic_load(&dispatcher->registered), 0);
-        cr_assert_null(dispatcher->adapters, "an adapter is still in the list");
-        const struct timer *timer = timer_heap_first(&dispatcher->timers);
-        cr_assert(!timer || timer == &dispatcher->cut_off_timer, "a timer is still set");
-    }
-    executor_shutdown(&framework->executor, false);
-    cr_assert(executor_await(&framework->executor, INT64_MAX / 2));
-    uint64_t accepted = framework_count(framework, COUNTER_ACCEPTED);
-    uint64_t closed = framework_count(framework, COUNTER_CLOSED);
-    dispatcher_pool_close(&framework->pool);
-    cr_assert(admission_has_place(&framework->admission, 1), "somebody still has a place");
-    admission_destroy(&framework->admission);
-    executor_close(&framework->executor);
-    server_close(&framework->server);
-    cr_assert_eq(closed, accepted, "%d connections were accepted and %d closed", (int)accepted,
-                 (int)closed);
-}
+#include "inside/framework_parts.h"

@@ -4,6 +4,7 @@
  */
 #include "support/client.h"
 #include "support/deadline.h"
+#include "support/probe.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -183,7 +184,7 @@ Test(stage5_outside, log_traffic_shows_what_passes_and_changes_nothing)
     await_shown(&server, " --> \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
     await_shown(&server, " <-- \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
     await_shown(&server, " --> \"\\r\\n\" (2 bytes)\n");
-    await_shown(&server, " has gone\n");
+    await_shown(&server, " has gone: the client has closed\n");
     server_stop(&server);
 }
 
@@ -203,4 +204,83 @@ Test(stage5_outside, chat_behind_a_chain)
     client_close(users[1].fd);
     server_await_counter(&server, "closed", 2);
     server_stop(&server);
+}
+
+/*
+ * Without the guard the acceptor waits for the selector's lock as soon as a client comes, and
+ * cannot look at signals. The signal itself ends the dispatcher's sleep, so the first one is
+ * enough.
+ */
+Test(stage5_outside, sigterm_is_heard_without_the_guard_too)
+{
+    if (probe_sanitized())
+        cr_skip_test("ThreadSanitizer keeps signals back from a thread that waits for a lock");
+    if (probe_thread_sanitized())
+        cr_skip_test("ThreadSanitizer keeps the signal from an acceptor that waits for a lock");
+    struct server_process server = server_start(
+        "--guard none --idle-timeout 0 --request-timeout 0 --drain-timeout 2 --dispatchers 3");
+    int client = client_connect(&server);
+    client_expect_silence(client, 100); /* so the acceptor has the time to come to that lock */
+    server_stop(&server);
+    client_close(client);
+}
+
+/* ---- one who talks ---- */
+
+/* How long one has to wait for the answer to /help, asked when somebody's lines begin to come; s.
+ */
+static double ask_while_talking(int asks, int talks, const char *lines, size_t length)
+{
+    static char seen[1 << 16];
+    size_t count = 0;
+    client_send(talks, lines, length);
+    client_await_reply(asks);
+    double begin = test_now();
+    client_send_text(asks, "/help\n");
+    for (double end = deadline(); !memmem(seen, count, "/quit  /help\n", 13); count++) {
+        size_t got;
+        cr_assert_lt(count, sizeof seen);
+        cr_assert_eq(client_try_receive(asks, seen + count, 1, end, &got), CLIENT_GOT);
+    }
+    double took = test_now() - begin;
+    size_t rest;
+    while (client_try_receive(asks, seen, sizeof seen, test_now() + 0.05, &rest) == CLIENT_GOT) {
+    }
+    return took;
+}
+
+/*
+ * A run takes up to 64 lines. If each of them cost a write for each user, one who has sent many
+ * lines would keep his dispatcher for 64 times the users in writes.
+ */
+Test(stage5_outside, one_who_talks_does_not_keep_his_dispatcher)
+{
+    enum { LISTENERS = 500, ROUNDS = 3, SAID = 64 };
+    static int listeners[LISTENERS];
+    struct server_process server = server_start("--app chat --dispatchers 1 --idle-timeout 0");
+    for (int i = 0; i < LISTENERS; i++) {
+        listeners[i] = client_connect(&server);
+    }
+    struct user asks, talks;
+    join_as(&talks, &server, 1);
+    join_as(&asks, &server, 2);
+    size_t length;
+    char *lines = lines_numbered("talk", SAID, &length);
+    double one = 0, many = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        one += ask_while_talking(asks.fd, talks.fd, lines, length / SAID);
+        many += ask_while_talking(asks.fd, talks.fd, lines, length);
+    }
+    free(lines);
+    for (int i = 0; i < LISTENERS; i++) {
+        client_close(listeners[i]);
+    }
+    client_close(asks.fd);
+    client_close(talks.fd);
+    server_stop(&server);
+    int factor = probe_sanitized() ? 40 : 8; /* a sanitizer costs more than the writes */
+    cr_assert_lt(many, one * factor + 0.01 * ROUNDS,
+                 "an answer came %.1f ms after somebody said one line, and %.1f ms after %d "
+                 "lines, with %d users",
+                 one / ROUNDS * 1000, many / ROUNDS * 1000, SAID, LISTENERS);
 }

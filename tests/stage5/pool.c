@@ -319,7 +319,7 @@ Test(stage5_pool, idle_connections_with_timers_cost_no_cpu)
 
 /* ---- erratum 20 ---- */
 
-/* One byte in each idle period: the idle timeout is put off for ever, the other limits are not. */
+/* One byte in each idle period: the idle timeout is put off forever, the other limits are not. */
 static void one_byte_per_period(const char *limit, double seconds)
 {
     struct server_process server = server_start("--idle-timeout 0.4 %s", limit);
@@ -382,19 +382,21 @@ Test(stage5_pool, help_tells_the_defaults)
 Test(stage5_pool, bad_usage_is_told)
 {
     static const char *const bad[][2] = {
-        {"--dispatchers 0", "--dispatchers: not a number from 1 to 1000: 0\n"},
-        {"--dispatchers 1001", "--dispatchers: not a number from 1 to 1000: 1001\n"},
-        {"--dispatchers x", "--dispatchers: not a number from 1 to 1000: x\n"},
+        {"--dispatchers 0", "--dispatchers: expected a number from 1 to 1000, got '0'\n"},
+        {"--dispatchers 1001", "--dispatchers: expected a number from 1 to 1000, got '1001'\n"},
+        {"--dispatchers x", "--dispatchers: expected a number from 1 to 1000, got 'x'\n"},
         {"--dispatchers", "--dispatchers: needs a value: N\n"},
-        {"--workers -1", "--workers: not a number from 0 to 10000: -1\n"},
-        {"--suspicious x", "--suspicious: not a network, such as 10.0.0.0/8, or none: x\n"},
-        {"--suspicious 10.0.0.0/33",
-         "--suspicious: not a network, such as 10.0.0.0/8, or none: 10.0.0.0/33\n"},
-        {"--suspicious=", "--suspicious: not a network, such as 10.0.0.0/8, or none: \n"},
-        {"--throttle 0", "--throttle: not a number from 1 to 10000000000: 0\n"},
-        {"--throttle fast", "--throttle: not a number from 1 to 10000000000: fast\n"},
+        {"--workers -1", "--workers: expected a number from 0 to 10000, got '-1'\n"},
+        {"--suspicious x",
+         "--suspicious: expected networks, such as 10.0.0.0/8,2001:db8::/32, or none, got 'x'\n"},
+        {"--suspicious 10.0.0.0/33", "--suspicious: expected networks, such as "
+                                     "10.0.0.0/8,2001:db8::/32, or none, got '10.0.0.0/33'\n"},
+        {"--suspicious=",
+         "--suspicious: expected networks, such as 10.0.0.0/8,2001:db8::/32, or none, got ''\n"},
+        {"--throttle 0", "--throttle: expected a number from 1 to 10000000000, got '0'\n"},
+        {"--throttle fast", "--throttle: expected a number from 1 to 10000000000, got 'fast'\n"},
         {"--log-traffic=yes", "--log-traffic: takes no value\n"},
-        {"--guard maybe", "--guard: not one of lock, none: maybe\n"},
+        {"--guard maybe", "--guard: expected one of lock, none, got 'maybe'\n"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char expected[256];

@@ -58,13 +58,12 @@ static void end(int client)
 
 static void set_reading(struct recorder *handler, bool on)
 {
-    channel_modify_interest(recorder_facade(handler), on ? SELECT_READ : SELECT_NOTHING,
-                            on ? SELECT_NOTHING : SELECT_READ);
+    (on ? channel_resume : channel_suspend)(recorder_facade(handler));
 }
 
 static void enqueue(struct recorder *handler, char *text, size_t length)
 {
-    channel_enqueue(recorder_facade(handler), (struct message){(unsigned char *)text, length});
+    channel_enqueue(recorder_facade(handler), piece_bytes(text, length));
 }
 
 static uint64_t wakeups(void)
@@ -115,26 +114,6 @@ Test(stage5_runs, erratum_16_a_busy_connection_has_one_worker)
     cr_assert_eq(atomic_load(&recorder.messages), LINES + 1);
 }
 
-/* Erratum 8: somebody's change between a run's end and its `done` does not start another run. */
-Test(stage5_runs, erratum_08_no_second_run_before_done)
-{
-    int client = begin("--workers 2", "");
-    test_point_hold(RUN_ENDED);
-    long runs = test_point_count(RUN_BEGINS);
-    client_send_text(client, "one\n");
-    test_point_await_held(RUN_ENDED, 1);
-    client_expect_text(client, "one\n");
-    framework_await_asleep_but(&framework, 1);
-    set_reading(&recorder, false);
-    set_reading(&recorder, true);
-    client_send_text(client, "two\n");
-    client_await_delivered(client);
-    test_point_expect_no_more(RUN_BEGINS, runs + 1, 50);
-    test_point_release(RUN_ENDED);
-    client_expect_text(client, "two\n");
-    end(client);
-}
-
 /* The dispatcher may see an adapter as soon as it is in the queue: it is dead by then, or not. */
 BOTH_WAYS(erratum_07_dead_before_it_can_be_seen)
 {
@@ -154,27 +133,6 @@ BOTH_WAYS(erratum_07_dead_before_it_can_be_seen)
     recorder_expect_whole_life(&recorder);
     cr_assert_eq(atomic_load(&recorder.messages), 2);
     client_close(client);
-}
-
-/* What comes after the message that switches is the next handler's, in the same run already. */
-BOTH_WAYS(handlers_may_be_switched)
-{
-    int client = begin(workers, "");
-    recorder_init(&other);
-    recorder.other = &other;
-    client_send_text(client, "one\nswitch\ntwo\nthree\n");
-    client_expect_text(client, "one\ntwo\nthree\n");
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_order(&recorder);
-    recorder_expect_order(&other);
-    cr_assert_eq(atomic_load(&recorder.messages), 3);
-    cr_assert_eq(atomic_load(&other.messages), 2);
-    cr_assert_eq(atomic_load(&recorder.calls[LIFE_END_OF_INPUT]), 0);
-    for (int life = LIFE_END_OF_INPUT; life <= LIFE_STOPPED; life++) {
-        cr_assert_eq(atomic_load(&other.calls[life]), 1);
-    }
-    channel_release(recorder_facade(&recorder));
 }
 
 /* ---- nothing is lost ---- */

@@ -178,7 +178,7 @@ Test(stage5_timers, lifetime_while_a_worker_runs)
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "under way\n");
     test_point_await_held(RUN_BEGINS, 1);
-    framework_await_count(&framework, COUNTER_TIMED_OUT, 1);
+    test_pause_ms(650);
     test_point_release(RUN_BEGINS);
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
@@ -236,7 +236,7 @@ Test(stage5_timers, progress_of_what_another_thread_has_enqueued)
     int client = begin();
     client_echo(client, "hello\n");
     framework_await_asleep(&framework);
-    channel_enqueue(recorder_facade(&recorder), (struct message){data, sizeof data});
+    channel_enqueue(recorder_facade(&recorder), piece_bytes(data, sizeof data));
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);
@@ -350,7 +350,7 @@ Test(stage5_timers, many_times_that_pass_at_once)
 
 /* ---- no memory for a timer ---- */
 
-enum { ROOM = 16 }; /* of a timer heap before it has to grow */
+enum { ROOM = 15 }; /* of a timer heap, beside the dispatcher's own, before it has to grow */
 
 /* Costs that connection, and no other; the next one finds memory again. */
 Test(stage5_timers, no_memory_for_a_timer_costs_that_connection_only)
@@ -374,27 +374,6 @@ Test(stage5_timers, no_memory_for_a_timer_costs_that_connection_only)
     framework_await_closed(&framework, 2);
     recorder_expect_whole_life(&recorder);
     close_idle(ROOM);
-}
-
-/* A server that cannot wait for its drain timeout does not wait at all, least of all for ever. */
-Test(stage5_timers, no_memory_for_the_cut_off_timer)
-{
-    framework_start(&framework, SMALL_SOCKETS "--workers 0 --drain-timeout 300");
-    framework.buffers =
-        (struct client_buffers){.receive = SMALL_BUFFER, .segment = CLIENT_ETHERNET_SEGMENT};
-    connect_idle(ROOM);
-    client_send_text(idle_clients[0], "big 2097152\n"); /* never read: it would not end */
-    client_await_reply(idle_clients[0]);
-    recorder_await(&idle[0], messages, 2);
-    framework_await_asleep(&framework);
-    failing_reallocations_elsewhere(1);
-    dispatcher_stop(framework_dispatcher(&framework));
-    framework_end(&framework);
-    cr_assert_eq(failing_reallocations_left(), 0, "nothing failed");
-    for (int i = 0; i < ROOM; i++) {
-        recorder_expect_whole_life(&idle[i]);
-        client_close(idle_clients[i]);
-    }
 }
 
 /* The drain timeout is exact, too, and is the same for every dispatcher. */

@@ -107,6 +107,21 @@ static int connect_outcome(int fd)
     return error;
 }
 
+/**
+ * Says whose connection it is, if the servers of all tests expect that (SERVER_OPTIONS): a client
+ * of 203.0.113.SOURCE.
+ */
+static void say_whose(int fd, int source)
+{
+    unsigned char header[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" /* 12 bytes follow */
+                             "\xcb\0\x71\0\x7f\0\0\x01\x12\x67\0\x50";
+    const char *always = getenv("SERVER_OPTIONS");
+    if (always && strstr(always, "--proxy-protocol")) {
+        header[16 + 3] = (unsigned char)(source > 0 ? source : 1);
+        send(fd, header, sizeof header - 1, MSG_NOSIGNAL);
+    }
+}
+
 int client_try_connect(const struct server_process *server, struct client_buffers buffers)
 {
     struct sockaddr_storage address;
@@ -129,6 +144,7 @@ int client_try_connect(const struct server_process *server, struct client_buffer
         errno = error;
         return -1;
     }
+    say_whose(fd, buffers.source);
     return fd;
 }
 

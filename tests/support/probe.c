@@ -11,6 +11,15 @@
 #include <string.h>
 #include <time.h>
 
+bool probe_thread_sanitized(void)
+{
+#if defined(PROBE_THREAD_SANITIZER)
+    return true;
+#else
+    return false;
+#endif
+}
+
 bool probe_sanitized(void)
 {
 #if defined(PROBE_THREAD_SANITIZER) || defined(PROBE_ADDRESS_SANITIZER)

@@ -29,6 +29,10 @@
  * space. */
 bool probe_sanitized(void);
 
+/** True if the servers carry ThreadSanitizer, which runs a signal's handler only when its thread
+ * comes out of the call it waits in. */
+bool probe_thread_sanitized(void);
+
 /** Threads that the program made itself: all, less the one ThreadSanitizer adds. */
 long probe_own_threads(pid_t pid);
 

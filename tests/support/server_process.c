@@ -215,6 +215,43 @@ static bool launch(struct server_process *server, struct server_limits limits, c
     return read_ready_line(server) && parse_ready_line(server);
 }
 
+/** Clients go through a relay, if there is a program for that (RELAY). It ends with the server. */
+static void put_relay_before(struct server_process *server)
+{
+    char program[1024];
+    char to[64];
+    bool six = server->family == AF_INET6;
+    if (!getenv("RELAY")) {
+        return;
+    }
+    snprintf(program, sizeof program, "%s", getenv("RELAY"));
+    snprintf(to, sizeof to, six ? "[::1]:%d" : "127.0.0.1:%d", server->port);
+    char *argv[] = {program,
+                    "--port",
+                    "0",
+                    "--bind",
+                    six ? "::1" : "127.0.0.1",
+                    "--app",
+                    "relay",
+                    "--to",
+                    to,
+                    "--idle-timeout",
+                    "0",
+                    "--request-timeout",
+                    "0",
+                    NULL};
+    int pipe_ends[2];
+    cr_assert_eq(pipe2(pipe_ends, O_CLOEXEC), 0, "pipe: %s", strerror(errno));
+    struct server_process relay = {.out = pipe_ends[0], .err = memory_file("relay-stderr")};
+    relay.pid = spawn(argv, pipe_ends[1], relay.err, (struct server_limits){0});
+    close(pipe_ends[1]);
+    cr_assert(read_ready_line(&relay) && parse_ready_line(&relay), "the relay does not serve");
+    close(relay.out);
+    close(relay.err);
+    server->relay = relay.pid;
+    server->port = relay.port;
+}
+
 struct server_process server_start_at(const char *where, struct server_limits limits,
                                       const char *options, ...)
 {
@@ -231,6 +268,7 @@ struct server_process server_start_at(const char *where, struct server_limits li
                        "`%s: echo on 127.0.0.1:7002`; got \"%s\"; its standard error: %s",
                        where, shown, test_deadline_ms(), server_name(), server.ready_line, errors);
     }
+    put_relay_before(&server);
     return server;
 }
 
@@ -298,6 +336,10 @@ int server_await_end(struct server_process *server, double end)
 
 void server_forget(struct server_process *server)
 {
+    if (server->relay > 0) {
+        kill(server->relay, SIGKILL);
+        waitpid(server->relay, NULL, 0);
+    }
     waitpid(server->pid, NULL, 0);
     close(server->out);
     close(server->err);
@@ -449,4 +491,11 @@ struct program_result program_run(const char *options, ...)
     file_text(out, 0, result.out, sizeof result.out);
     server_forget(&process);
     return result;
+}
+
+bool server_has_option(const char *name)
+{
+    char command[512];
+    snprintf(command, sizeof command, "%s --help | grep -q -e ' %s '", server_program(), name);
+    return system(command) == 0;
 }

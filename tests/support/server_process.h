@@ -12,6 +12,8 @@
  * in a Criterion .fini cannot fail a test). It asserts exit status 0, so that what a sanitizer
  * finds at exit comes to light. A test that fails on the way leaves nothing behind: the child dies
  * with its parent.
+ * - If RELAY is set, it is a program of stage 4 or 5, which stands as a relay between the clients
+ * and each server that is started.
  * - What the server writes to standard error goes to a memory file: it never blocks the server, and
  * it is shown when the server does not start or does not stop as it should.
  * - Main thread of the test only: these functions assert.
@@ -36,6 +38,7 @@ struct server_process {
     int family;           /**< AF_INET or AF_INET6 */
     int port;             /**< where it listens, from the ready line */
     char ready_line[256]; /**< first line of standard output, without its LF */
+    pid_t relay;          /**< what clients connect to instead (RELAY); 0: nothing */
 };
 
 /** Limits for the program; 0 leaves one as it is. */
@@ -62,6 +65,9 @@ const char *server_name(void);
 
 /** Starts the program and waits for its ready line. Asserts that it comes. */
 #define server_start(...) server_start_at(HERE, (struct server_limits){0}, __VA_ARGS__)
+
+/** Whether the server has an option: its --help lists it. */
+bool server_has_option(const char *name);
 
 /** The same with resource limits: server_start_limited((struct server_limits){...}, options, ...).
  */

@@ -4,9 +4,9 @@
 #define TEST_POINTS
 #include "test_points.h"
 
-#include "common/clock.h"
-#include "common/lock.h"
-#include "common/test_point.h"
+#include "common/base/clock.h"
+#include "common/base/lock.h"
+#include "common/base/test_point.h"
 #include "deadline.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /*
- * Holding threads at named points of the code (common/test_point.h), so that a test forces a
+ * Holding threads at named points of the code (common/base/test_point.h), so that a test forces a
  * schedule instead of hoping for it. Only the suites of stages are linked with code that has
  * points.
  *

@@ -14,7 +14,7 @@ for name in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || browser=$(command -v $name || true)
 done
 if [ -z "$browser" ]; then
-    echo 'skipped: no Chromium (Debian: chromium)'
+    echo 'skipped: page: chromium is not installed'
     echo '0 passed, 0 failed, 1 skipped'
     exit 0
 fi

@@ -1,0 +1,185 @@
+#include "common/apps/chat/news.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <stdio.h>
+
+enum {
+    LINE_SIZE = 128,
+};
+
+static void post_arrives(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD;
+static void post_is_dropped(struct channel_post *post) NO_LOCK_HELD;
+static void timer_fires(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD;
+
+void news_init(struct news *news, struct group *users)
+{
+    *news = (struct news){.users = users, .budget = NEWS_SAVED, .counted = clock_ms()};
+    mutex_init(&news->lock);
+}
+
+void news_destroy(struct news *news)
+{
+    mutex_destroy(&news->lock);
+}
+
+/* ---- The budget ---------------------------------------------------------------------------- */
+
+/* The budget grows with time, up to what it saves. */
+static void count_budget(struct news *news) REQUIRES(&news->lock)
+{
+    int64_t now = clock_ms();
+    int64_t grown = news->budget + (now - news->counted) * NEWS_RATE / 1000;
+    news->budget = grown < NEWS_SAVED ? grown : NEWS_SAVED;
+    news->counted = now;
+}
+
+/* How long until something may be told; ms. */
+static int64_t time_to_wait(struct news *news) REQUIRES(&news->lock)
+{
+    count_budget(news);
+    return news->budget > 0 ? 0 : -news->budget * 1000 / NEWS_RATE + 1;
+}
+
+/* ---- Telling ------------------------------------------------------------------------------- */
+
+static const char *people(size_t count)
+{
+    return count == 1 ? "person" : "people";
+}
+
+/* One line about all of them. */
+static size_t compose(const struct news_count *count, char line[LINE_SIZE])
+{
+    int length;
+    if (count->came + count->left == 1)
+        length = snprintf(line, LINE_SIZE, "* %s %s\n", count->name,
+                          count->came == 1 ? "is here" : "has left");
+    else if (count->left == 0)
+        length = snprintf(line, LINE_SIZE, "* %zu people came\n", count->came);
+    else if (count->came == 0)
+        length = snprintf(line, LINE_SIZE, "* %zu people left\n", count->left);
+    else
+        length = snprintf(line, LINE_SIZE, "* %zu %s came and %zu left\n", count->came,
+                          people(count->came), count->left);
+    return (size_t)length;
+}
+
+/* Who comes does not read about himself; but one of many is told how many they are. */
+static void tell(struct news *news, const struct news_count *count) NO_LOCK_HELD
+{
+    char line[LINE_SIZE];
+    bool is_one = count->came + count->left == 1;
+    if (count->came + count->left == 0)
+        return; /* somebody else was allowed to tell it */
+    size_t length = compose(count, line);
+    group_send(news->users, is_one ? count->member : NULL, piece_bytes(line, length));
+}
+
+/* Takes what is untold, and pays for a line about it. */
+static struct news_count take_untold(struct news *news, size_t users) REQUIRES(&news->lock)
+{
+    struct news_count untold = news->untold;
+    news->untold = (struct news_count){0};
+    news->budget -= (int64_t)users;
+    return untold;
+}
+
+/* ---- The clerk ----------------------------------------------------------------------------- */
+
+/* Finds a clerk: of those that are there the one that came first, who may well stay longest. */
+static void find_clerk(struct news *news) NO_LOCK_HELD
+{
+    struct channel_facade *facade = group_first(news->users);
+    if (facade == NULL) {
+        mutex_lock(&news->lock);
+        news->has_clerk = false;
+        mutex_unlock(&news->lock);
+        return;
+    }
+    news->post = (struct channel_post){.run = post_arrives, .dropped = post_is_dropped};
+    channel_post(facade, &news->post);
+    channel_release(facade);
+}
+
+/* In the clerk's own context. */
+static void post_arrives(struct channel_post *post, struct channel_facade *facade)
+{
+    struct news *news = container_of(post, struct news, post);
+    mutex_lock(&news->lock);
+    news->clerk = facade;
+    int64_t wait = time_to_wait(news);
+    mutex_unlock(&news->lock);
+    news->timer = (struct channel_timer){.fired = timer_fires};
+    channel_set_timer(facade, &news->timer, wait);
+}
+
+static void post_is_dropped(struct channel_post *post)
+{
+    find_clerk(container_of(post, struct news, post));
+}
+
+static void timer_fires(struct channel_timer *timer, struct channel_facade *facade)
+{
+    struct news *news = container_of(timer, struct news, timer);
+    size_t users = group_count(news->users);
+    (void)facade;
+    mutex_lock(&news->lock);
+    struct news_count untold = take_untold(news, users);
+    news->has_clerk = false;
+    news->clerk = NULL;
+    mutex_unlock(&news->lock);
+    tell(news, &untold);
+}
+
+/* ---- What happens -------------------------------------------------------------------------- */
+
+static void add(struct news_count *untold, const struct news_count *event)
+{
+    untold->came += event->came;
+    untold->left += event->left;
+    snprintf(untold->name, sizeof(untold->name), "%s", event->name);
+    untold->member = event->member;
+}
+
+/* Tells it now, with what else is untold, or sees to it that somebody will. */
+static void happen(struct news *news, const struct news_count *event) NO_LOCK_HELD
+{
+    struct news_count told = {0};
+    size_t users = group_count(news->users);
+    mutex_lock(&news->lock);
+    add(&news->untold, event);
+    bool now = time_to_wait(news) == 0;
+    bool needs_clerk = !now && !news->has_clerk;
+    if (now)
+        told = take_untold(news, users);
+    else
+        news->has_clerk = true;
+    mutex_unlock(&news->lock);
+    if (now)
+        tell(news, &told);
+    else if (needs_clerk)
+        find_clerk(news);
+}
+
+void news_came(struct news *news, const char *name, const struct group_member *member)
+{
+    struct news_count event = {.came = 1, .member = member};
+    snprintf(event.name, sizeof(event.name), "%s", name);
+    happen(news, &event);
+}
+
+/* The connection of the clerk has forgotten the timer before this is called. */
+void news_left(struct news *news, const char *name, const struct channel_facade *facade)
+{
+    struct news_count event = {.left = 1};
+    snprintf(event.name, sizeof(event.name), "%s", name);
+    mutex_lock(&news->lock);
+    if (news->clerk == facade) {
+        news->clerk = NULL;
+        news->has_clerk = false;
+    }
+    mutex_unlock(&news->lock);
+    happen(news, &event);
+}

@@ -1,0 +1,64 @@
+/*
+ * The news of a chat: who comes, and who leaves.
+ *
+ * As long as these are few, all users read a line about each of them, at once. But if a thousand
+ * come in the same moment, after a restart say, that would be half a million lines, which nobody
+ * reads and the server would send for a minute. So there is a budget: so many lines a second, each
+ * counted for every user that it is sent to. What comes when it is used up is counted, and told in
+ * one line for all, `* 950 people came`, as soon as the budget allows that. /who tells the names.
+ *
+ * Interface:
+ * - Any thread. No lock is held while something is sent.
+ * - What is only counted needs somebody to tell it later. That is a timer in the connection of one
+ *   of the users, the clerk; a post (channel_post()) sets it there. If the clerk ends first,
+ *   another one is found, and if there is none, nobody is left to read it either.
+ */
+#ifndef CHAT_NEWS_H
+#define CHAT_NEWS_H
+
+#include "common/apps/group.h"
+
+enum {
+    /** Lines that the budget grows by in a second: four for each of a thousand users. */
+    NEWS_RATE = 4096,
+
+    /** Lines that it saves up at most. */
+    NEWS_SAVED = 16384,
+
+    /** The longest name. */
+    NEWS_NAME_SIZE = 32,
+};
+
+/** A number of people, for one line. */
+struct news_count {
+    size_t came;
+    size_t left;
+    char name[NEWS_NAME_SIZE];         /* of the only one */
+    const struct group_member *member; /* the only one, who is not told; only compared */
+};
+
+struct news {
+    struct group *users;
+    struct mutex lock;
+    int64_t budget
+        GUARDED_BY(&lock); /* lines; less than none: a line has cost more than was left */
+    int64_t counted GUARDED_BY(&lock); /* when the budget was last counted; ms of clock_ms() */
+    struct news_count untold GUARDED_BY(&lock);
+    bool has_clerk GUARDED_BY(&lock);                     /* somebody is going to tell it */
+    const struct channel_facade *clerk GUARDED_BY(&lock); /* whose timer is set; only compared */
+    struct channel_post post;                             /* on its way to the clerk */
+    struct channel_timer timer;                           /* the clerk's */
+};
+
+void news_init(struct news *news, struct group *users);
+
+void news_destroy(struct news *news);
+
+/** A user has joined the group, who reads about others and not about himself. */
+void news_came(struct news *news, const char *name, const struct group_member *member) NO_LOCK_HELD;
+
+/** A user has left the group, and its connection is stopping. */
+void news_left(struct news *news, const char *name,
+               const struct channel_facade *facade) NO_LOCK_HELD;
+
+#endif

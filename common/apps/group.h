@@ -1,0 +1,63 @@
+/*
+ * A group: connections that are sent the same things, such as all users of a chat.
+ *
+ * Interface:
+ * - All calls are safe from any thread, and none waits for a peer. A handler joins in `started` or
+ *   later, and leaves in `stopping` or `stopped` at the latest.
+ * - The group keeps a reference to each member's facade. A member may end while somebody sends to
+ *   the group: its facade then takes the message and drops it.
+ * - group_send() takes the group's lock for 64 members at a time, and never calls a facade's
+ *   enqueue under it. It needs no memory, so it cannot fail.
+ * - What one thread sends reaches every member in that order. Of two threads that send at the same
+ *   time either may come first, and not everywhere the same one.
+ */
+#ifndef COMMON_GROUP_H
+#define COMMON_GROUP_H
+
+#include "common/base/list.h"
+#include "common/base/lock.h"
+#include "common/server/channel_facade.h"
+
+struct group {
+    struct mutex lock;
+    struct list_link members GUARDED_BY(&lock); /* the newest first */
+    size_t count GUARDED_BY(&lock);
+};
+
+/** Part of whatever the application keeps of a connection. Starts as all zero: in no group. */
+struct group_member {
+    struct list_link link;
+    struct channel_facade *facade; /* with a reference; NULL: no member */
+};
+
+void group_init(struct group *group);
+
+/** Every member has to have left. */
+void group_destroy(struct group *group);
+
+/** From now on the member is sent what the group is sent. It must be in no group yet. */
+void group_join(struct group *group, struct group_member *member, struct channel_facade *facade);
+
+/**
+ * A send that begins after this returns leaves the member out; one that is under way may still give
+ * it its message. Nothing happens if it is in no group.
+ */
+void group_leave(struct group *group, struct group_member *member);
+
+/**
+ * The facade of the member that joined first, with a reference, which is the caller's to give back.
+ * NULL: there is no member.
+ */
+struct channel_facade *group_first(struct group *group);
+
+/** How many members there are at this moment. */
+size_t group_count(struct group *group);
+
+/**
+ * Sends a piece to all members but one (NULL: to all). Whoever is a member from the beginning of
+ * the call to its end gets it exactly once; whoever joins meanwhile does not get it. Of a shared
+ * message the members' queues hold references, and the caller keeps its own.
+ */
+void group_send(struct group *group, const struct group_member *except, struct piece piece);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * An element of a handler chain: what stands between an application and its channel, and looks to
+ * each of them like the other (Roth: frameworks "support handler chains").
+ *
+ *   framework  <-- channel_facade --  element  <-- channel_facade --  application's handler
+ *              --  input_handler -->           --  input_handler -->
+ *
+ * This one passes everything on. Others begin with it and replace the few verbs that they are made
+ * for: log_element.h looks at what passes, throttle_element.h has a word with the channel when the
+ * connection begins. One that changes the bytes, as TLS does, would have an input queue of its own
+ * behind `input`, fill it in `next_message`, and encrypt in `enqueue`; docs/stage5.md says what
+ * else.
+ *
+ * Interface:
+ * - Elements can be stacked in any number. The application's optional verbs that the framework asks
+ *   for, continue_output, drained, timed_out and idle, an element passes on only if the handler
+ *   behind it has them, so that a server behaves the same with an element and without. An element
+ *   that replaces continue_output keeps it in any case.
+ * - Threads and locks are those of the two interfaces: an element adds none. Its facade may be
+ *   kept, and called by any thread, as long as a reference is held.
+ * - One element serves one connection. It is part of the connection's memory, in front of the
+ *   handler behind it, so a reference to its facade is one to the connection.
+ */
+#ifndef COMMON_HANDLER_ELEMENT_H
+#define COMMON_HANDLER_ELEMENT_H
+
+#include "common/server/input_handler.h"
+
+#include <stdalign.h>
+#include <stddef.h>
+
+struct handler_element;
+
+/** How to begin one of the same kind, for a connection that the application opens. */
+struct handler_element_kind {
+    size_t size;
+
+    /** In memory that is all zero, in front of inner. */
+    void (*begin)(struct handler_element *element, const struct handler_element *model,
+                  struct input_handler *inner);
+};
+
+struct handler_element {
+    struct input_handler handler; /* what the channel's side holds */
+    struct channel_facade facade; /* what the application's side holds */
+    struct input_handler *inner;  /* towards the application */
+    struct channel_facade *outer; /* towards the socket; from `starting` on */
+    const struct input_handler_verbs *all_verbs;
+    struct input_handler_verbs verbs; /* those of them that the inner handler has a use for */
+    const struct handler_element_kind *kind; /* how to make another; NULL: not possible */
+};
+
+/** Verbs that pass everything on, to begin with. */
+extern const struct input_handler_verbs handler_element_verbs;
+extern const struct channel_facade_verbs handler_element_facade_verbs;
+
+/**
+ * Begins an element in front of inner. It is the beginning of a struct that is all zero. Both sets
+ * of verbs must live as long as it does.
+ */
+void handler_element_init(struct handler_element *element, const struct input_handler_verbs *verbs,
+                          const struct channel_facade_verbs *facade_verbs,
+                          struct input_handler *inner);
+
+/** The bytes of an element that the handler behind it can follow, in one block of memory. */
+static inline size_t handler_element_room(size_t size)
+{
+    size_t unit = alignof(max_align_t);
+    return (size + unit - 1) / unit * unit;
+}
+
+/** Whose facade that is. */
+struct handler_element *handler_element_of(struct channel_facade *facade);
+
+#endif

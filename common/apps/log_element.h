@@ -1,0 +1,33 @@
+/*
+ * A chain element that shows what passes: every message that comes in and everything that goes out,
+ * a line for each on standard error, printable, with the client's address.
+ *
+ * It shows all of it, passwords too: a tool for looking, not a log to keep.
+ */
+#ifndef COMMON_LOG_ELEMENT_H
+#define COMMON_LOG_ELEMENT_H
+
+#include "common/apps/handler_element.h"
+#include "common/base/log.h"
+#include "common/base/options.h"
+
+struct log_element_factory {
+    struct input_handler_factory factory;
+    struct input_handler_factory *inner;
+    struct input_handler_verbs verbs;
+    struct channel_facade_verbs facade_verbs;
+    const struct log *log;
+};
+
+/**
+ * Makes elements in front of what inner makes. Has to outlive all of them; it needs no end. The log
+ * takes lines of their level, info, from then on: so this comes before other threads use it.
+ */
+struct input_handler_factory *log_element_over(struct log_element_factory *factory,
+                                               struct input_handler_factory *inner,
+                                               struct log *log);
+
+/** The option --log-traffic, which sets *wanted. */
+struct option log_element_option(bool *wanted);
+
+#endif

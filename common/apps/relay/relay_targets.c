@@ -1,0 +1,131 @@
+#include "common/apps/relay/relay_targets.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- What the user types -------------------------------------------------------------------- */
+
+/* The length of the target that the text begins with: up to a comma or the end. */
+static size_t length_of(const char *text)
+{
+    return strcspn(text, ",");
+}
+
+/* The colon between host and port; the host may be an IPv6 address in brackets. NULL: none. */
+static const char *colon_of(const char *text, size_t length)
+{
+    const char *colon = memrchr(text, ':', length);
+    bool has_host = colon != NULL && colon > text;
+    bool is_bare_ipv6 = has_host && *text != '[' && memchr(text, ':', length) != colon;
+    return has_host && !is_bare_ipv6 ? colon : NULL;
+}
+
+static bool is_target(const char *text, size_t length)
+{
+    char port[8] = "";
+    size_t number;
+    const struct option option = {.target = &number, .min = 1, .max = 65535};
+    const char *colon = colon_of(text, length);
+    if (colon == NULL || length >= RELAY_TARGET_NAME_SIZE)
+        return false;
+    size_t digits = (size_t)(text + length - colon) - 1;
+    if (digits >= sizeof(port))
+        return false;
+    memcpy(port, colon + 1, digits);
+    return option_parse_number(&option, port);
+}
+
+bool relay_targets_parse(const struct option *option, const char *text)
+{
+    const char **target = option->target;
+    size_t count = 0;
+    *target = NULL;
+    if (strcmp(text, "none") == 0)
+        return true;
+    for (const char *next = text;; next += length_of(next) + 1) {
+        if (++count > RELAY_TARGETS_MAX || !is_target(next, length_of(next)))
+            return false;
+        if (next[length_of(next)] == '\0')
+            break;
+    }
+    *target = text;
+    return true;
+}
+
+/* ---- What it stands for --------------------------------------------------------------------- */
+
+/* The first address of a name. 0, or an error of getaddrinfo(3). */
+static int look_up(struct relay_target *target)
+{
+    char host[RELAY_TARGET_NAME_SIZE];
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    const char *colon = strrchr(target->name, ':');
+    bool in_brackets = target->name[0] == '[';
+    size_t length = (size_t)(colon - target->name) - (in_brackets ? 2 : 0);
+    memcpy(host, target->name + (in_brackets ? 1 : 0), length);
+    host[length] = '\0';
+    int error = getaddrinfo(host, colon + 1, &wanted, &found);
+    if (error != 0)
+        return error;
+    memcpy(&target->address.address, found->ai_addr, found->ai_addrlen);
+    target->address.length = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+bool relay_targets_open(struct relay_targets *targets, const char *text, const char *program)
+{
+    targets->count = 0;
+    if (text == NULL) {
+        fprintf(stderr, "%s: relay needs --to: the servers to connect to\n", program);
+        return false;
+    }
+    while (*text != '\0') {
+        struct relay_target *target = &targets->all[targets->count++];
+        size_t length = length_of(text);
+        memcpy(target->name, text, length);
+        target->name[length] = '\0';
+        int error = look_up(target);
+        if (error != 0) {
+            fprintf(stderr, "%s: --to: cannot find %s: %s\n", program, target->name,
+                    gai_strerror(error));
+            return false;
+        }
+        text += length + (text[length] == ',' ? 1 : 0);
+    }
+    mutex_init(&targets->lock);
+    memset(targets->connections, 0, sizeof(targets->connections));
+    return true;
+}
+
+void relay_targets_close(struct relay_targets *targets)
+{
+    mutex_destroy(&targets->lock);
+}
+
+/* ---- Fewest connections first --------------------------------------------------------------- */
+
+size_t relay_targets_choose(struct relay_targets *targets, uint32_t tried)
+{
+    size_t best = RELAY_NO_TARGET;
+    mutex_lock(&targets->lock);
+    for (size_t i = 0; i < targets->count; i++) {
+        bool was_tried = (tried >> i & 1) != 0;
+        if (!was_tried &&
+            (best == RELAY_NO_TARGET || targets->connections[i] < targets->connections[best]))
+            best = i;
+    }
+    if (best != RELAY_NO_TARGET)
+        targets->connections[best]++;
+    mutex_unlock(&targets->lock);
+    return best;
+}
+
+void relay_targets_give_back(struct relay_targets *targets, size_t target)
+{
+    mutex_lock(&targets->lock);
+    targets->connections[target]--;
+    mutex_unlock(&targets->lock);
+}

@@ -1,0 +1,132 @@
+/*
+ * What a connection has received and nobody has handled yet (Hitchens, "Basic Queue Interfaces").
+ *
+ * TCP is a stream: a read returns a piece of a message, or several and a half. The input queue
+ * collects the pieces and gives them back as messages. It is a chain of segments: bytes come in
+ * behind the last one by one readv(2) at a time, and leave at the first. Hitchens' own queue was
+ * one fixed buffer of 1024 bytes, and a longer line stopped his server forever (erratum 1); this
+ * one grows to a limit, and says so when the limit is reached.
+ *
+ * Interface:
+ * - One thread at a time, without a lock: a connection's input has one reader.
+ * - A message handed out is a view into the queue. It is good until the next call on the queue,
+ *   whatever call that is (only the const ones excepted).
+ * - A message in one segment is handed out where it lies; one that crosses a border is copied into
+ *   one segment, as large as it takes, first. Nobody outside can tell.
+ * - An empty queue holds no memory, once its last message was given up (input_queue_retire()).
+ */
+#ifndef COMMON_INPUT_QUEUE_H
+#define COMMON_INPUT_QUEUE_H
+
+#include "common/bytes/buffer_factory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/** Bytes that lie together in memory and belong to somebody else. */
+struct message {
+    const unsigned char *data;
+    size_t length;
+};
+
+struct input_queue {
+    struct buffer_factory *factory;
+    struct segment *last;       /* which knows the first one: a ring; NULL: none */
+    struct segment *unsearched; /* if searched > 0: where the search goes on */
+    uint32_t length;            /* bytes in the queue */
+    uint32_t limit;             /* bytes it may hold; never changes */
+    uint32_t searched;          /* bytes from the front that are known not to be searched_for */
+    uint8_t searched_for;       /* the byte of the last search */
+    uint8_t fresh_segments;     /* how much new room the next fill offers */
+    bool secret;                /* what leaves the queue is wiped */
+};
+
+enum {
+    /** The new room that a fill offers to a connection that sends a lot: 16 KiB. */
+    INPUT_QUEUE_MAX_FRESH = 4,
+};
+
+/** An empty queue that holds at most limit bytes. The factory has to outlive it. */
+void input_queue_init(struct input_queue *queue, struct buffer_factory *factory, uint32_t limit);
+
+/** Gives all memory back. The queue is empty and may be used again. */
+void input_queue_clear(struct input_queue *queue);
+
+/**
+ * Reads what the socket has, by one socket_receive() into the room of the last segment and new
+ * segments. Returns the bytes read; 0 at end of stream; -1 with errno on error, among them EAGAIN
+ * (nothing to read now), ENOMEM (no segment to be had), ENOBUFS (the queue is at its limit). An
+ * error leaves the queue as it was.
+ */
+ssize_t input_queue_fill(struct input_queue *queue, int fd);
+
+/**
+ * Puts a copy of bytes behind those that are there. False if the limit or memory does not allow all
+ * of them; the queue is unchanged then.
+ */
+bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, size_t length);
+
+/**
+ * Finds the first wanted byte; *index is its distance from the front. A search goes on where the
+ * last one for the same byte gave up, so a long line costs one pass, however many pieces it comes
+ * in.
+ */
+bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index);
+
+/**
+ * Finds the first wanted byte that is at a distance of at least `from`. For who looks for one after
+ * the other, and remembers how far that came.
+ */
+bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
+                            size_t *index);
+
+/**
+ * As input_queue_dequeue(), but the bytes stay in the queue: for who has to read the beginning of a
+ * message to know where it ends.
+ */
+bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message);
+
+/**
+ * Takes count bytes, which must be there, from the front and hands them out as one message.
+ * False if they had to be joined and there is no memory; the queue is unchanged then.
+ */
+bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message);
+
+/** How many bytes lie together at the front, which can be taken without being joined. */
+size_t input_queue_together(struct input_queue *queue);
+
+/** Drops count bytes, which must be there, from the front. */
+void input_queue_discard(struct input_queue *queue, size_t count);
+
+/** The byte at a distance from the front, which must be there. */
+unsigned char input_queue_at(const struct input_queue *queue, size_t index);
+
+/**
+ * Whether what comes may be secret, a password say. If so, every byte that leaves the queue is
+ * overwritten as soon as its message has been used, and all of them by input_queue_clear(): memory
+ * that goes back to the factory or to the heap keeps its contents, and the next owner may show them
+ * to somebody. For the caller to say before the bytes are taken out. A queue without secrets pays
+ * one branch for each message.
+ */
+void input_queue_set_secret(struct input_queue *queue, bool secret);
+
+/**
+ * The message handed out last has been used: gives back the memory that only it still needed. True
+ * if the queue is empty; it holds no memory then. (Each call that fills the queue or takes the next
+ * message out does that, too.)
+ */
+bool input_queue_retire(struct input_queue *queue);
+
+/** Bytes in the queue. */
+static inline size_t input_queue_length(const struct input_queue *queue)
+{
+    return queue->length;
+}
+
+static inline bool input_queue_is_empty(const struct input_queue *queue)
+{
+    return queue->length == 0;
+}
+
+#endif

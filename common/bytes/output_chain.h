@@ -1,0 +1,218 @@
+/*
+ * What a connection has been told to send and its socket has not taken yet.
+ *
+ * A non-blocking socket takes what fits and no more; the rest has to wait somewhere, and must not
+ * wait in a handler (Hitchens: "Don't spin in a handler waiting for output to drain. Perhaps it
+ * never will"). It waits in a chain of segments, drained by one writev(2) at a time. An empty chain
+ * tries the socket first, because it nearly always takes a reply at once (Lea: "normally also do
+ * first write now"; erratum 10).
+ *
+ * A peer that does not read must cost bounded memory only (erratum 5), so what waits is measured
+ * against three limits. Above the high mark the chain is choked: stop reading that client until it
+ * falls below the low mark. Above the cap it takes nothing more: let that client go.
+ *
+ * Interface:
+ * - One thread at a time, without a lock. Where other connections' handlers may enqueue, the
+ *   connection has a lock for it (connection.h).
+ * - The chain does not own the socket, and must not be used after it was closed.
+ * - It does not know a selector: whoever gets OUTPUT_WAITING or OUTPUT_CHOKED sees to it that
+ *   output_chain_drain() is called when the socket can be written again.
+ * - Bytes that were accepted are written in order or, once the chain is broken, dropped.
+ * - A reference to a shared message counts towards the cap with its link, too, because the cap is
+ *   what a client that does not read may cost.
+ * - A range of a file waits like anything else and counts with all its bytes, though they take no
+ *   memory: a client that is sent a big file is choked until most of it has left.
+ */
+#ifndef COMMON_OUTPUT_CHAIN_H
+#define COMMON_OUTPUT_CHAIN_H
+
+#include "common/bytes/buffer_factory.h"
+#include "common/bytes/input_queue.h"
+#include "common/bytes/pace.h"
+#include "common/bytes/shared_file.h"
+#include "common/bytes/shared_message.h"
+
+#include <stdatomic.h>
+
+/** What all connections of a server share. Bytes; low_mark <= high_mark <= cap. */
+struct output_settings {
+    struct buffer_factory *buffers;
+    size_t high_mark;
+    size_t low_mark;
+    size_t cap;
+};
+
+/** What a call leaves behind, from best to worst. */
+enum output_result {
+    OUTPUT_FLOWING, /* nothing waits, or only for an uncork: nothing to do */
+    OUTPUT_WAITING, /* some bytes wait: drain when the socket can be written */
+    OUTPUT_CHOKED,  /* as waiting, and too many: stop reading this client */
+    OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, let the client go */
+    OUTPUT_BROKEN,  /* the peer, memory or a file is gone: what waited is dropped, see errno */
+};
+
+/** How bytes that are to be sent wait if the socket does not take them at once. */
+enum piece_kind {
+    PIECE_COPY,   /* the chain copies them, so they may change after the call */
+    PIECE_SHARED, /* the chain takes a reference to the message, if that is worth it */
+    PIECE_FILE,   /* the chain takes a reference to the file, and sends from it */
+};
+
+/** Something to send, for output_chain_enqueue(). It is good as long as what it points to is. */
+struct piece {
+    enum piece_kind kind;
+    union {
+        struct message copy;
+        struct shared_message *shared;
+        struct {
+            struct shared_file *file;
+            uint64_t offset;
+            uint64_t length;
+        } range;
+    };
+};
+
+enum {
+    /** The most that one writev() is asked to take of what waits. */
+    OUTPUT_BATCH = 65536,
+
+    /** A shared message below this is copied: a reference and its share of the heap cost as much.
+     */
+    OUTPUT_COPIED = 256,
+
+    /** The most of a file that one call sends: a fast download must not hold its thread. */
+    OUTPUT_FILE_BATCH = 1 << 20,
+};
+
+struct output_chain {
+    const struct output_settings *settings;
+    struct segment *last; /* which knows the first one: a ring; NULL: nothing waits */
+    struct pace *pace;    /* NULL: no rate was set */
+    uint64_t length;      /* bytes that wait; those of files can be more than a size_t counts */
+    uint32_t holder;      /* holds back what waits, although the socket would take it; 0: nobody */
+    uint32_t sent;        /* bytes the socket has taken and nobody has counted yet */
+    uint32_t calls;       /* system calls that were made for it, and that nobody has counted yet */
+    uint32_t references;  /* to shared messages */
+    int fd;
+    atomic_bool corked;  /* set by the runner, without the lock that others enqueue under */
+    atomic_bool drained; /* it was choked and is not any more; nobody has asked since */
+    atomic_uchar state;  /* enum output_result, as it was left; read by any thread */
+    bool no_memory;      /* memory was what broke it */
+};
+
+/** An empty chain in front of fd. The settings, and what they name, have to outlive it. */
+void output_chain_init(struct output_chain *chain, const struct output_settings *settings, int fd);
+
+/** A copy of a message. */
+static inline struct piece piece_copy(struct message message)
+{
+    return (struct piece){.kind = PIECE_COPY, .copy = message};
+}
+
+/** A copy of bytes that lie anywhere. */
+static inline struct piece piece_bytes(const void *bytes, size_t length)
+{
+    return (struct piece){.kind = PIECE_COPY, .copy = {bytes, length}};
+}
+
+/** A message that many chains send. The caller keeps its own reference. */
+static inline struct piece piece_shared(struct shared_message *message)
+{
+    return (struct piece){.kind = PIECE_SHARED, .shared = message};
+}
+
+/**
+ * A range of a file. The file may grow or change while the range waits; if it ends before the range
+ * does, the chain breaks, because the peer was promised bytes that do not exist.
+ */
+static inline struct piece piece_file(struct shared_file *file, uint64_t offset, uint64_t length)
+{
+    return (struct piece){.kind = PIECE_FILE, .range = {file, offset, length}};
+}
+
+/** Accepts a piece, after trying the socket if nothing waits. */
+enum output_result output_chain_enqueue(struct output_chain *chain, struct piece piece);
+
+/**
+ * Writes what waits, as far as the socket takes it. With a long file that may be less than it would
+ * take; what is left is OUTPUT_WAITING or OUTPUT_CHOKED, as always.
+ */
+enum output_result output_chain_drain(struct output_chain *chain);
+
+/**
+ * Holds output back until output_chain_uncork(): the replies to a batch of messages then leave by
+ * one system call instead of one each. Without the lock that other threads may enqueue under: one
+ * that does not see it yet writes its message at once, as it would have done before.
+ */
+void output_chain_cork(struct output_chain *chain);
+
+/** Ends the cork before anything was held back: what is enqueued from now on is tried at once. */
+void output_chain_lift_cork(struct output_chain *chain);
+
+/** Ends the cork and drains. */
+enum output_result output_chain_uncork(struct output_chain *chain);
+
+/**
+ * From now on holds back what is enqueued, unless earlier output waits for the socket anyway. True:
+ * the holder has to call output_chain_release(), even if somebody else holds or releases before. A
+ * holder is a number that nobody else holds by, and not 0. When the chain comes to OUTPUT_BATCH or
+ * the high mark, it drains by itself.
+ */
+bool output_chain_hold(struct output_chain *chain, uint32_t holder);
+
+/**
+ * Drains what somebody holds back, unless the chain is corked: then the uncork does, and the result
+ * tells how much waits for it.
+ */
+enum output_result output_chain_release(struct output_chain *chain);
+
+/**
+ * Writes what waits although it is held back, as far as the socket takes it without waiting, even
+ * one that blocks, and up to the first range of a file.
+ */
+enum output_result output_chain_flush(struct output_chain *chain);
+
+/** Whether it was choked, and is not any more. Any thread, lock or not. */
+static inline bool output_chain_has_drained(const struct output_chain *chain)
+{
+    return atomic_load_explicit(&chain->drained, memory_order_relaxed);
+}
+
+/** The same, once: until it was choked again. */
+static inline bool output_chain_take_drained(struct output_chain *chain)
+{
+    return output_chain_has_drained(chain) &&
+           atomic_exchange_explicit(&chain->drained, false, memory_order_relaxed);
+}
+
+/** Drops what waits; whatever is enqueued from now on is OUTPUT_BROKEN. */
+void output_chain_close(struct output_chain *chain);
+
+/** What the chain looks like: flowing, waiting, choked or broken. Any thread, lock or not. */
+static inline enum output_result output_chain_look(const struct output_chain *chain)
+{
+    return (enum output_result)atomic_load_explicit(&chain->state, memory_order_relaxed);
+}
+
+/** Bytes that wait. */
+uint64_t output_chain_length(const struct output_chain *chain);
+
+/**
+ * From now on no more bytes per second are written; 0: as many as the socket takes. False without
+ * memory, or once the chain is broken.
+ */
+bool output_chain_set_rate(struct output_chain *chain, uint64_t bytes_per_second);
+
+/**
+ * The moment, in milliseconds of clock_ms(), at which to drain what the rate holds back; 0: the
+ * rate holds nothing back now. While it does, it is no use to wait for the socket.
+ */
+int64_t output_chain_due(const struct output_chain *chain);
+
+/** Bytes the socket has taken since this was last asked. */
+uint64_t output_chain_newly_sent(struct output_chain *chain);
+
+/** System calls that have offered bytes to the socket since this was last asked. */
+uint32_t output_chain_new_calls(struct output_chain *chain);
+
+#endif

@@ -1,0 +1,134 @@
+#include "common/events/deadlines.h"
+
+static const char *const names[] = {
+    [DEADLINE_NONE] = "none",
+    [DEADLINE_IDLE] = "idle timeout",
+    [DEADLINE_REQUEST] = "request timeout",
+    [DEADLINE_LIFETIME] = "lifetime",
+    [DEADLINE_PROGRESS] = "progress timeout",
+};
+
+/* A moment as it is kept; never 0, for which it may be a millisecond late. */
+static uint32_t stamp(int64_t moment)
+{
+    uint32_t kept = (uint32_t)moment;
+    return kept != 0 ? kept : 1;
+}
+
+/* The moment that was kept, which is near to now. */
+static int64_t moment_of(uint32_t kept, int64_t now)
+{
+    return now + (int32_t)(kept - (uint32_t)now);
+}
+
+void deadlines_start(struct deadlines *deadlines, int64_t now)
+{
+    *deadlines = (struct deadlines){.born = stamp(now), .active = stamp(now)};
+}
+
+void deadlines_received(struct deadlines *deadlines, int64_t now)
+{
+    deadlines->active = stamp(now);
+}
+
+void deadlines_message(struct deadlines *deadlines)
+{
+    deadlines->request = 0;
+}
+
+/* A partial message that was there before is still the same one: its time runs on. */
+void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial)
+{
+    if (!partial)
+        deadlines->request = 0;
+    else if (deadlines->request == 0)
+        deadlines->request = stamp(now);
+}
+
+void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent)
+{
+    deadlines->active = stamp(now);
+    uint32_t room = UINT32_MAX - deadlines->owed;
+    deadlines->owed += sent < room ? (uint32_t)sent : room;
+}
+
+void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)
+{
+    if (!waits)
+        deadlines->progress = 0;
+    else if (deadlines->progress == 0)
+        deadlines_restart_progress(deadlines, now);
+}
+
+/* If all is acknowledged now, nobody knows since when: then `active` stays what it was. */
+void deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged)
+{
+    bool known = deadlines->owed > unacknowledged;
+    uint32_t taken = known ? deadlines->owed - unacknowledged : 0;
+    deadlines->owed = unacknowledged;
+    if (taken > 0 && unacknowledged > 0)
+        deadlines->active = stamp(now);
+    if (deadlines->progress == 0)
+        return;
+    if (taken >= DEADLINES_QUANTUM - deadlines->taken)
+        deadlines_restart_progress(deadlines, now);
+    else
+        deadlines->taken += taken; /* the period runs on */
+}
+
+void deadlines_restart_progress(struct deadlines *deadlines, int64_t now)
+{
+    deadlines->progress = stamp(now);
+    deadlines->taken = 0;
+}
+
+/* The moment at which a limit is passed; INT64_MAX if it is off or its time does not run. */
+static int64_t end_of(uint32_t since, int64_t limit, int64_t now)
+{
+    return since == 0 || limit == 0 ? INT64_MAX : moment_of(since, now) + limit;
+}
+
+enum deadline deadlines_passed(const struct deadlines *deadlines,
+                               const struct deadline_limits *limits, int64_t now)
+{
+    if (now >= end_of(deadlines->born, limits->lifetime, now))
+        return DEADLINE_LIFETIME;
+    if (now >= end_of(deadlines->request, limits->request, now))
+        return DEADLINE_REQUEST;
+    if (now >= end_of(deadlines->progress, limits->progress, now))
+        return DEADLINE_PROGRESS;
+    if (now >= end_of(deadlines->active, limits->idle, now))
+        return DEADLINE_IDLE;
+    return DEADLINE_NONE;
+}
+
+/* Each run asks for this, so it is one loop. */
+int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits,
+                       int64_t now)
+{
+    const uint32_t since[] = {deadlines->born, deadlines->request, deadlines->progress,
+                              deadlines->active};
+    const int64_t limit[] = {limits->lifetime, limits->request, limits->progress, limits->idle};
+    int64_t next = INT64_MAX;
+    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++) {
+        int64_t end = now + (int32_t)(since[i] - (uint32_t)now) + limit[i];
+        if (since[i] != 0 && limit[i] != 0 && end < next)
+            next = end;
+    }
+    return next;
+}
+
+int64_t deadlines_born(const struct deadlines *deadlines, int64_t now)
+{
+    return moment_of(deadlines->born, now);
+}
+
+int64_t deadlines_active(const struct deadlines *deadlines, int64_t now)
+{
+    return moment_of(deadlines->active, now);
+}
+
+const char *deadline_name(enum deadline deadline)
+{
+    return names[deadline];
+}

@@ -1,0 +1,197 @@
+#include "common/events/selector.h"
+
+#include "common/base/trace.h"
+#include "common/events/selector_provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Where the selecting thread is, so that a wakeup knows whether it has to be written.
+ *
+ *   AWAKE  --select--> ASLEEP --return--> AWAKE
+ *   AWAKE  --wakeup--> CALLED             no system call: the next select will not sleep
+ *   ASLEEP --wakeup--> CALLED             one system call: the sleep ends
+ *   CALLED --wakeup--> CALLED             nothing: somebody has called already
+ *   CALLED --return--> AWAKE
+ *
+ * All of it happens in one atomic variable, so a wakeup either comes before the step to ASLEEP,
+ * which then fails, or after it, and then it is written: none is lost between.
+ */
+enum selector_sleep { AWAKE, ASLEEP, CALLED };
+
+int selector_open(struct selector *selector, const struct selector_provider *provider)
+{
+    memset(selector, 0, sizeof(*selector));
+    selector->provider = provider;
+    selector->provider_state = provider->open();
+    if (selector->provider_state == NULL)
+        return -1;
+    atomic_init(&selector->sleep, AWAKE);
+    mutex_init(&selector->lock);
+    return 0;
+}
+
+void selector_close(struct selector *selector)
+{
+    mutex_lock(&selector->lock);
+    assert(selector->key_count == 0);
+    mutex_unlock(&selector->lock);
+    mutex_destroy(&selector->lock);
+    selector->provider->close(selector->provider_state);
+}
+
+/* Makes the kernel's view of a key what `watch` says. */
+static int watch(struct selector *selector, struct selection_key *key, unsigned watch)
+    REQUIRES(&selector->lock)
+{
+    if (watch == key->watched)
+        return 0;
+    if (selector->provider->watch(selector->provider_state, key, watch) != 0)
+        return -1;
+    key->watched = (uint8_t)watch;
+    return 0;
+}
+
+int selector_register(struct selector *selector, struct selection_key *key, int fd,
+                      unsigned interest, void *attachment)
+{
+    mutex_lock(&selector->lock);
+    *key = (struct selection_key){
+        .selector = selector, .attachment = attachment, .fd = fd, .interest = (uint8_t)interest};
+    int result = watch(selector, key, interest);
+    if (result == 0)
+        selector->key_count++;
+    else
+        key->selector = NULL;
+    if (result == 0)
+        trace_event(TRACE_REGISTER, fd, (int64_t)interest);
+    mutex_unlock(&selector->lock);
+    return result;
+}
+
+/* The event that the key was selected for is not to be delivered any more. */
+static void deselect(struct selector *selector, struct selection_key *key) REQUIRES(&selector->lock)
+{
+    if (key->selected != 0)
+        atomic_store_explicit(&selector->selected[key->selected - 1], NULL, memory_order_relaxed);
+    key->selected = 0;
+}
+
+void selector_cancel(struct selection_key *key)
+{
+    struct selector *selector = key->selector;
+    if (selector == NULL)
+        return;
+    mutex_lock(&selector->lock);
+    watch(selector, key, SELECT_NOTHING);
+    selector->key_count--;
+    deselect(selector, key);
+    key->selector = NULL;
+    mutex_unlock(&selector->lock);
+}
+
+/* Whether the kernel would not report all that the interest asks for. */
+static bool has_to_grow(const struct selection_key *key, unsigned interest)
+{
+    bool ends = (key->watched & SELECT_ONCE) != 0 && (interest & SELECT_ONCE) == 0;
+    return (interest & ~(unsigned)key->watched) != 0 || (ends && interest != SELECT_NOTHING);
+}
+
+int selector_interest(struct selection_key *key, unsigned interest)
+{
+    struct selector *selector = key->selector;
+    int result = 0;
+    if (interest == SELECT_ONCE)
+        interest = SELECT_NOTHING;
+    mutex_lock(&selector->lock);
+    trace_event(TRACE_INTEREST, key->fd, (int64_t)interest);
+    key->interest = (uint8_t)interest;
+    if (has_to_grow(key, interest))
+        result = watch(selector, key, interest);
+    if (result != 0)
+        key->interest = SELECT_NOTHING;
+    key->ready &= key->interest;
+    if (key->ready == 0)
+        deselect(selector, key);
+    mutex_unlock(&selector->lock);
+    return result;
+}
+
+/* The keys of the last round are selected no more. */
+static void clear_selected(struct selector *selector) REQUIRES(&selector->lock)
+{
+    for (size_t i = 0; i < selector->selected_count; i++) {
+        struct selection_key *key =
+            atomic_load_explicit(&selector->selected[i], memory_order_relaxed);
+        if (key != NULL)
+            key->selected = 0;
+    }
+    selector->selected_count = 0;
+}
+
+/*
+ * Selects the key of an event that its owner wants. An event that nobody wants any more is the
+ * moment to tell the kernel what the interest has become.
+ */
+static void select_key(struct selector *selector, const struct ready_event *event)
+    REQUIRES(&selector->lock)
+{
+    struct selection_key *key = event->key;
+    key->ready = (uint8_t)(event->ready & key->interest);
+    if (key->ready == 0) {
+        watch(selector, key, key->interest);
+        return;
+    }
+    if (key->interest & SELECT_ONCE)
+        key->interest = SELECT_NOTHING;
+    atomic_store_explicit(&selector->selected[selector->selected_count++], key,
+                          memory_order_relaxed);
+    key->selected = (uint32_t)selector->selected_count;
+}
+
+/* Sleeps, unless somebody has called since the last select. Events found, or -1. */
+static int wait_for_events(struct selector *selector, struct ready_event *events, int timeout_ms)
+    REQUIRES(&selector->lock)
+{
+    int awake = AWAKE;
+    if (timeout_ms != 0 && !atomic_compare_exchange_strong(&selector->sleep, &awake, ASLEEP))
+        timeout_ms = 0;
+    int count =
+        selector->provider->wait(selector->provider_state, events, SELECTOR_BATCH, timeout_ms);
+    atomic_exchange(&selector->sleep, AWAKE);
+    return count;
+}
+
+size_t selector_select(struct selector *selector, int timeout_ms)
+{
+    struct ready_event events[SELECTOR_BATCH];
+    mutex_lock(&selector->lock);
+    trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, trace_id(selector));
+    clear_selected(selector);
+    int count = wait_for_events(selector, events, timeout_ms);
+    for (int i = 0; i < count; i++)
+        select_key(selector, &events[i]);
+    size_t selected = selector->selected_count;
+    trace_event(TRACE_SELECTED, TRACE_NO_CONNECTION, (int64_t)selected);
+    mutex_unlock(&selector->lock);
+    return selected;
+}
+
+struct selection_key *selector_selected(struct selector *selector, size_t i)
+{
+    assert(i < selector->selected_count);
+    return atomic_load_explicit(&selector->selected[i], memory_order_relaxed);
+}
+
+void selector_wakeup(struct selector *selector)
+{
+    atomic_fetch_add_explicit(&selector->wakeups_asked, 1, memory_order_relaxed);
+    bool asleep = atomic_exchange(&selector->sleep, CALLED) == ASLEEP;
+    trace_event(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION,
+                trace_id(selector));
+    if (!asleep)
+        return;
+    atomic_fetch_add_explicit(&selector->wakeups_written, 1, memory_order_relaxed);
+    selector->provider->wakeup(selector->provider_state);
+}

@@ -1,0 +1,122 @@
+/*
+ * Readiness selection with the words and the temper of java.nio (Hitchens, "Let's Quickly Review";
+ * Lea, "API walk-through: Selector, SelectionKey").
+ *
+ * A selector watches file descriptors. Each is registered with a key, which says what its owner is
+ * interested in, and, after selector_select(), what it is ready for. Where the readiness comes from
+ * is the provider's business: epoll(7), poll(2) (selector_provider.h).
+ *
+ * The selector is cranky on purpose, as Java's is: selector_select() holds the selector's lock
+ * while it sleeps, and register, cancel and interest from another thread wait for that lock until
+ * the sleep ends. selector_wakeup() alone may be called by anyone at any time. Stages 3 and 4
+ * need a guard for exactly this reason.
+ *
+ * Interface:
+ * - One thread selects, and it alone looks at the selected keys and at what they are ready for.
+ * - A key lives in its owner, stays where it is while registered, and is free for any use as soon
+ *   as selector_cancel() has returned. The selector owns neither keys nor descriptors: cancel
+ *   first, close afterwards.
+ * - An event of a cancelled key is never delivered, even if it was selected already, and even if a
+ *   new connection has got the same descriptor number since (erratum 11, case 24).
+ *   Neither is one that nobody is interested in any more when its turn comes: a handler that was
+ *   given to a worker earlier in the same round is not run again by its own event.
+ * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
+ *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
+ *   that the next read or write finds out.
+ * - A change of interest costs a system call only where the kernel's view has to grow. Interest
+ *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
+ *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no
+ *   such event comes in between. Where one surely does, SELECT_ONCE costs one call instead of two:
+ *   the kernel forgets the interest when it reports the event.
+ */
+#ifndef COMMON_SELECTOR_H
+#define COMMON_SELECTOR_H
+
+#include "common/base/lock.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/** What a key can be interested in and ready for, and for how long. Bits. */
+enum selection {
+    SELECT_NOTHING = 0,
+    SELECT_READ = 1,  /* a read will not block: data, a new connection, end of stream or an error */
+    SELECT_WRITE = 2, /* a write will not block: room in the send buffer, or an error */
+    SELECT_ONCE = 4,  /* with others: the interest ends when the key is selected */
+};
+
+struct selector;
+struct selector_provider;
+
+/** Handle: one descriptor registered with one selector. */
+struct selection_key {
+    struct selector *selector; /* NULL while not registered */
+    void *attachment;          /* its owner's; the selector does not look at it */
+    int fd;
+    uint32_t index;    /* the provider's: its place in a set of the provider's own */
+    uint32_t selected; /* place among the selected keys, plus one; 0: not selected */
+    uint8_t interest;  /* what the owner wants to hear of */
+    uint8_t watched;   /* what the kernel has been told to watch */
+    uint8_t ready;     /* what the last select found, as far as it is still wanted */
+};
+
+enum {
+    /** Events that one select can return. More wait for the next one. */
+    SELECTOR_BATCH = 256,
+};
+
+struct selector {
+    const struct selector_provider *provider;
+    void *provider_state;
+    atomic_int sleep;                      /* enum selector_sleep, in selector.c */
+    atomic_uint_least64_t wakeups_asked;   /* calls of selector_wakeup() */
+    atomic_uint_least64_t wakeups_written; /* those of them that cost a system call */
+    struct mutex lock;                     /* held through select: the crankiness */
+    size_t key_count GUARDED_BY(&lock);    /* registered */
+    size_t selected_count;                 /* the selecting thread's */
+    /* Filled by the selecting thread, read by it without the lock, because no order with other
+     * fields matters; any thread that holds the lock may take a key out. */
+    _Atomic(struct selection_key *) selected[SELECTOR_BATCH];
+};
+
+/** Opens a selector on top of a provider. 0, or -1 with errno; nothing is held then. */
+int selector_open(struct selector *selector, const struct selector_provider *provider);
+
+/** Closes it. Every key must have been cancelled. */
+void selector_close(struct selector *selector);
+
+/**
+ * Registers fd with the key, which is the caller's and not registered. Any thread; waits while
+ * another thread selects. 0, or -1 with errno; on error nothing is registered. Without interest it
+ * cannot fail.
+ */
+int selector_register(struct selector *selector, struct selection_key *key, int fd,
+                      unsigned interest, void *attachment);
+
+/** Ends a registration; a key that is not registered is left alone. Any thread; waits likewise. */
+void selector_cancel(struct selection_key *key);
+
+/**
+ * Sets what the key is interested in. Any thread; waits likewise. 0, or -1 with errno if the kernel
+ * has no memory for it; the key is then interested in nothing.
+ */
+int selector_interest(struct selection_key *key, unsigned interest);
+
+/**
+ * Sleeps until a key is ready, a wakeup, or timeout_ms (-1: no limit; 0: does not sleep at all).
+ * Returns how many keys are selected, perhaps none. One thread only.
+ */
+size_t selector_select(struct selector *selector, int timeout_ms);
+
+/** The i-th selected key, or NULL if it was cancelled or lost interest since. The selecting thread
+ * only. */
+struct selection_key *selector_selected(struct selector *selector, size_t i);
+
+/**
+ * Makes the select that sleeps now, or else the next one, return at once. Any thread, any time;
+ * never waits. However many ask before the selecting thread is back, at most one system call
+ * is made, and none if that thread is awake.
+ */
+void selector_wakeup(struct selector *selector);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * The system's own readiness selection, behind one set of verbs (java.nio's SelectorProvider; Lea's
+ * "use explicit SPI provider").
+ *
+ * selector.c keeps the keys, the lock and the coalescing of wakeups; a provider only talks to the
+ * kernel. All verbs but wakeup are called with the selector's lock held.
+ */
+#ifndef COMMON_SELECTOR_PROVIDER_H
+#define COMMON_SELECTOR_PROVIDER_H
+
+#include "common/base/options.h"
+#include "common/events/selector.h"
+
+/** One descriptor that the kernel found ready. */
+struct ready_event {
+    struct selection_key *key;
+    unsigned ready; /* SELECT_READ, SELECT_WRITE; both bits for an error or a hang-up */
+};
+
+struct selector_provider {
+    const char *name; /* for --selector */
+
+    /** The provider's state for one selector; NULL with errno. */
+    void *(*open)(void);
+    void (*close)(void *state);
+
+    /**
+     * Tells the kernel to watch the key's descriptor for the events in `watch` instead of those in
+     * key->watched; SELECT_NOTHING takes it out of the kernel's sight. key->index is the provider's
+     * from the first event to that. 0, or -1 with errno, and the kernel's view is unchanged.
+     */
+    int (*watch)(void *state, struct selection_key *key, unsigned watch);
+
+    /**
+     * Waits for events, timeout_ms at most (-1: no limit). Swallows wakeups. How many events
+     * it found; -1 with errno. If the kernel has let go of a key with SELECT_ONCE, key->watched is
+     * SELECT_ONCE and nothing else from then on.
+     */
+    int (*wait)(void *state, struct ready_event *events, size_t capacity, int timeout_ms);
+
+    /** Makes the wait of now, or else the next one, return. Any thread, without the lock. */
+    void (*wakeup)(void *state);
+};
+
+/** The providers of this platform, best first, ended by NULL. */
+extern const struct selector_provider *const selector_providers[];
+
+/** Their names, for people: "one of epoll, poll". */
+extern const char selector_provider_names[];
+
+/** The option --selector, which sets *provider. */
+struct option selector_provider_option(const struct selector_provider **provider);
+
+extern const struct selector_provider selector_epoll;
+extern const struct selector_provider selector_poll;
+
+#endif

@@ -1,0 +1,385 @@
+/*
+ * A connection as its handler sees it (Hitchens, "A Handler's View of the World"): queues to take
+ * from and to put into, and a few words to the framework. What implements it is the framework's
+ * affair, or that of an element put between (stage 5).
+ *
+ * Interface: each call says who may make it; "the handler's own calls" are those of its verbs, and
+ * of its posts, timers and tasks, of which no two come at a time. What holds for all:
+ *
+ *   any thread          enqueue, suspend, resume, close, finish, post, set_write_rate, peer,
+ *                       end_reason, retain, release: also the handler of another connection, with a
+ *                       reference
+ *   handler's own       input, flush, set_handler, set_timer, cancel_timer, begin, connect
+ *
+ * - In stages 1 to 3 there are no other threads: only the connection's own handler calls anything.
+ *   An application that needs more says so (enum stage_offer in application.h).
+ * - None waits for the peer or for another thread's work. But a call that enqueues can send at
+ *   once, and sending a file reads the disk, which may take its time.
+ * - None fails for want of memory but enqueue and set_write_rate, which end the connection then,
+ *   and connect, which returns ENOMEM.
+ * - Where a call's comment names no cost, it is that of a short lock, and of a wakeup if the
+ *   connection rests: one write(2), and none if the dispatcher is awake.
+ * - A facade is good during its own handler's calls. A handler that gives it to others, as a list
+ *   of users does, keeps a reference for them; then it is good until the reference is given back.
+ * - After `stopped` such a facade takes no output (OUTPUT_BROKEN), drops what is posted at once,
+ *   still tells the peer and the reason, and ignores everything else.
+ */
+#ifndef COMMON_CHANNEL_FACADE_H
+#define COMMON_CHANNEL_FACADE_H
+
+#include "common/base/lock.h"
+#include "common/bytes/input_queue.h"
+#include "common/bytes/output_chain.h"
+#include "common/events/timer_tree.h"
+#include "common/server/end_reason.h"
+#include "common/server/sockets.h"
+#include "common/workers/future_task.h"
+
+struct channel_facade;
+struct input_handler;
+struct input_handler_factory;
+
+/** A call that is to be made in a connection's own context: see channel_post(). All zero but: */
+struct channel_post {
+    /** The call. It comes like one of the handler's, and may use the facade like one. */
+    void (*run)(struct channel_post *self, struct channel_facade *facade);
+    /** Called once instead if the connection ends first. The facade must not be used any more. */
+    void (*dropped)(struct channel_post *self);
+    struct channel_facade *facade; /* what it was posted to */
+    struct channel_post *next;     /* the connection's while it waits there */
+};
+
+/** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
+struct channel_timer {
+    /** The call. It comes like one of the handler's. All else is zero before it is set first. */
+    void (*fired)(struct channel_timer *self, struct channel_facade *facade);
+    struct channel_facade *facade; /* where it was set */
+    struct tree_timer place;       /* the connection's while it is set */
+};
+
+/** What becomes of a connection's messages while a task of it is under way. */
+enum channel_meanwhile {
+    CHANNEL_WAITS,   /* none is handled before the result is in */
+    CHANNEL_GOES_ON, /* they are handled, until CHANNEL_TASKS_MAX tasks are under way */
+};
+
+enum {
+    /** More tasks than this do not begin before one is back: no further message is handled. */
+    CHANNEL_TASKS_MAX = 8,
+};
+
+/** Work that takes its time, and its result: channel_begin(). All zero but the three functions. */
+struct channel_task {
+    /**
+     * The work. It comes in another thread, beside the handler's calls, so it touches nothing but
+     * what it brings along, and no facade. It may block.
+     */
+    void (*run)(struct channel_task *self);
+    /** The result is in: comes like one of the handler's calls. It may free the task. */
+    void (*completed)(struct channel_task *self, struct channel_facade *facade);
+    /**
+     * Called once instead of completed if the connection ends first: after `stopped`, by any
+     * thread. The work may have been done or not. The facade must not be used any more.
+     */
+    void (*dropped)(struct channel_task *self);
+
+    /* The framework's, until completed or dropped is called. */
+    struct future_task future;
+    struct channel_post result;     /* brings it back to the connection */
+    struct channel_facade *facade;  /* of the handler that began it */
+    struct channel_facade *channel; /* of the connection */
+    struct channel_task *next;      /* of the connection's, the one begun after it */
+    uint8_t meanwhile;              /* enum channel_meanwhile */
+    bool is_back;                   /* the result has arrived; it may wait for an older one */
+};
+
+struct channel_facade_verbs {
+    struct input_queue *(*input)(struct channel_facade *facade);
+    enum output_result (*enqueue)(struct channel_facade *facade, struct piece piece);
+    enum output_result (*flush)(struct channel_facade *facade);
+    void (*set_handler)(struct channel_facade *facade, struct input_handler *handler);
+    void (*suspend)(struct channel_facade *facade);
+    void (*resume)(struct channel_facade *facade);
+    void (*close)(struct channel_facade *facade);
+    void (*finish)(struct channel_facade *facade);
+    int (*connect)(struct channel_facade *facade, const struct endpoint *to,
+                   struct input_handler_factory *factory);
+    void (*post)(struct channel_facade *facade, struct channel_post *post);
+    void (*set_timer)(struct channel_facade *facade, struct channel_timer *timer,
+                      int64_t milliseconds);
+    void (*cancel_timer)(struct channel_facade *facade, struct channel_timer *timer);
+    void (*begin)(struct channel_facade *facade, struct channel_task *task,
+                  enum channel_meanwhile meanwhile);
+    bool (*set_write_rate)(struct channel_facade *facade, uint64_t bytes_per_second);
+    void (*peer)(struct channel_facade *facade, struct endpoint *endpoint);
+    enum end_reason (*end_reason)(struct channel_facade *facade);
+    void (*retain)(struct channel_facade *facade);
+    void (*release)(struct channel_facade *facade);
+};
+
+struct channel_facade {
+    const struct channel_facade_verbs *verbs;
+};
+
+/**
+ * What has been received. The handler's own calls only. It costs nothing; using the queue may move
+ * or drop the bytes of the message that was handed out last. In `stopped` it is still there.
+ */
+static inline struct input_queue *channel_input(struct channel_facade *facade)
+{
+    return facade->verbs->input(facade);
+}
+
+/**
+ * Sends a piece (output_chain.h: a copy of bytes, a shared message or a range of a file) as soon as
+ * the peer takes it. Any thread. While the connection's own handler runs, output is held back and
+ * leaves together at the end of the run, unless there is nothing that it could leave with
+ * (one_piece in input_handler.h). So is output that a handler sends to other connections, but only
+ * while more of its own messages wait: with the last of them all leaves at once (burst.h). A range
+ * of a file counts as waiting output until it has left, so with a long one the handler's next
+ * message has to wait.
+ *
+ * It costs a copy of the bytes, or a reference to a shared message, and the system call with which
+ * they leave, unless they are held back. A connection that has more than the cap waiting is
+ * disconnected; the result says so, and need not be looked at. After the end: OUTPUT_BROKEN.
+ */
+static inline enum output_result channel_enqueue(struct channel_facade *facade, struct piece piece)
+{
+    return facade->verbs->enqueue(facade, piece);
+}
+
+/**
+ * Sends what is held back, in the middle of a call: before work that takes its time, so that a
+ * client need not wait for answers that are there already, nor others for what this run has sent
+ * them (burst.h). It sends as much as the socket takes at once and never waits; the rest, and a
+ * range of a file, leaves at the end of the run as always.
+ * The handler's own calls only. It costs the system call that the end of the run would make, so
+ * flush before something slow, and not after each answer. After the end: OUTPUT_BROKEN.
+ */
+static inline enum output_result channel_flush(struct channel_facade *facade)
+{
+    return facade->verbs->flush(facade);
+}
+
+/**
+ * From the next call on, another handler serves the connection: it gets the messages that follow
+ * and the rest of the life cycle, without a `starting` of its own. The old one is not called again.
+ * It has to live as long as the connection; in the same struct it does. The handler's own calls
+ * only. It costs nothing. In `stopped` it comes too late and does nothing.
+ */
+static inline void channel_set_handler(struct channel_facade *facade, struct input_handler *handler)
+{
+    facade->verbs->set_handler(facade, handler);
+}
+
+/**
+ * Suspends input: from the end of this call of the handler on, nothing is read from the peer and no
+ * message is handed over, until channel_resume(). Output still leaves, timers fire, and a lost
+ * connection ends. When the server stops, what has arrived is handed over all the same. Any thread;
+ * a change while the handler runs takes effect when that call returns. After the end: nothing.
+ */
+static inline void channel_suspend(struct channel_facade *facade)
+{
+    facade->verbs->suspend(facade);
+}
+
+/**
+ * Ends channel_suspend(). Messages that had been read before are handed over without an event. Any
+ * thread. If input is not suspended, and after the end: nothing.
+ */
+static inline void channel_resume(struct channel_facade *facade)
+{
+    facade->verbs->resume(facade);
+}
+
+/**
+ * Reads no more, sends what is queued, then closes: end_of_input and stopping come in the handler's
+ * own context, soon. Any thread. After the end: nothing.
+ */
+static inline void channel_close(struct channel_facade *facade)
+{
+    facade->verbs->close(facade);
+}
+
+/**
+ * Ends the output: when what is queued has left, the peer sees the end of the stream, and nothing
+ * more may be enqueued. Input goes on; the connection is over when both have ended. Any thread.
+ * After the end: nothing.
+ */
+static inline void channel_finish(struct channel_facade *facade)
+{
+    facade->verbs->finish(facade);
+}
+
+/**
+ * Connects to an address, without waiting, and has a handler of the factory's serve that
+ * connection, behind the same elements as this one. The handler is made before this returns. Its
+ * life begins like any other, with `starting`, when the connection has come about; if it does not,
+ * the handler hears `not_connected` and nothing else. The server's --connect-timeout bounds the
+ * wait. 0, or an errno: no descriptor, no memory, no way to that address; then there is no handler.
+ *
+ * The handler's own calls only, before `stopped`, and only where the stage offers it
+ * (OFFERS_CONNECTIONS). Costs a few system calls; a connection needs a descriptor.
+ */
+static inline int channel_connect(struct channel_facade *facade, const struct endpoint *to,
+                                  struct input_handler_factory *factory) NO_LOCK_HELD
+{
+    return facade->verbs->connect(facade, to, factory);
+}
+
+/**
+ * Has post->run called in the connection's own context: between two calls of its handler, never
+ * beside one, after `started` and before `stopping`. So what only the handler touches needs no lock
+ * even if another thread, a timer say, has news for it. Posts of one thread run in their order.
+ *
+ * The post is the caller's memory, and stays where it is until one of its two functions is called,
+ * which may free it or post it again. It allocates nothing and cannot fail. If the connection ends
+ * first, post->dropped is called after `stopped`: by the thread that ends the connection, or, if it
+ * has ended already, by this one before channel_post() returns. So do not hold a lock here.
+ *
+ * It costs two atomic steps and the wakeup that output costs. Posts run even while output is choked
+ * or input is suspended. In stages 1 to 3 only the connection's own handler may call this: its post
+ * runs when the call that it is in has returned.
+ */
+static inline void channel_post(struct channel_facade *facade,
+                                struct channel_post *post) NO_LOCK_HELD
+{
+    post->facade = facade;
+    facade->verbs->post(facade, post);
+}
+
+/**
+ * Has timer->fired called in the connection's own context that many milliseconds from now, once;
+ * later if the connection is running then, never earlier. A timer that is set already is moved.
+ * Timers fire even while input is suspended or output waits. The handler's own calls only, with
+ * those of posts and timers: another thread posts.
+ *
+ * The timer is the caller's memory, 48 bytes, and stays where it is while it is set. Setting it
+ * needs no other memory and cannot fail. No thread waits for it, and nobody wakes up before it is
+ * due. Once `stopping` is called no timer fires: those that are set are forgotten, and setting one
+ * does nothing.
+ */
+static inline void channel_set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                                     int64_t milliseconds)
+{
+    timer->facade = facade;
+    facade->verbs->set_timer(facade, timer, milliseconds);
+}
+
+/**
+ * A timer that is set does not fire any more, unless it is set again; one that is not set is left
+ * alone. The handler's own calls only. After the end: nothing, because no timer is set then.
+ */
+static inline void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    facade->verbs->cancel_timer(facade, timer);
+}
+
+/**
+ * Begins a task: task->run is called in a helper's thread (--helpers), and when it has returned,
+ * task->completed in the connection's own context, like a post. In between nobody waits: the thread
+ * that serves the connection goes on to others. Results come back in the order of the begins, also
+ * when a later task is done sooner. With CHANNEL_WAITS no further message is handled, nor any
+ * deadline but the lifetime's looked at, before the result is in; with CHANNEL_GOES_ON messages go
+ * on. Where there are no helpers, in stages 1 to 3 and with --helpers 0, task->run is called before
+ * this returns, and the rest is the same. So an application that begins tasks knows no stage.
+ *
+ * The handler's own calls only. The task is the caller's memory, and stays where it is until
+ * `completed` or `dropped` is called. Nothing is allocated, and nothing can fail: if there is no
+ * helper and none can be started, the calling thread does the work.
+ *
+ * A client that has ended its stream, or a server that stops, waits for the results, to the drain
+ * timeout. If the connection ends sooner, a task that no helper has taken yet never runs, and each
+ * is dropped.
+ */
+static inline void channel_begin(struct channel_facade *facade, struct channel_task *task,
+                                 enum channel_meanwhile meanwhile) NO_LOCK_HELD
+{
+    task->facade = facade;
+    facade->verbs->begin(facade, task, meanwhile);
+}
+
+/* As the framework makes the calls. */
+
+static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
+{
+    timer->fired(timer, timer->facade);
+}
+
+static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
+{
+    task->run(task);
+}
+
+static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
+{
+    task->completed(task, task->facade);
+}
+
+static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
+{
+    task->dropped(task);
+}
+
+static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
+{
+    post->run(post, post->facade);
+}
+
+static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
+{
+    post->dropped(post);
+}
+
+/**
+ * How fast output leaves at most; 0: as fast as the peer takes it. What is held back counts
+ * against the limits like any other output, and a close waits for it (Roth, "write transfer rate").
+ * Any thread. It costs some memory, once for a connection, and a timer while output is held back.
+ * False: the stage does not offer it (only stage 5 does), the connection has ended, or there is no
+ * memory, which ends it.
+ */
+static inline bool channel_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
+{
+    return facade->verbs->set_write_rate != NULL &&
+           facade->verbs->set_write_rate(facade, bytes_per_second);
+}
+
+/**
+ * Who is at the other end. Known from `starting` on, and kept until the last reference is given
+ * back; so it costs no system call. All zero if the peer was gone before anybody could ask the
+ * system. Any thread.
+ */
+static inline void channel_peer(struct channel_facade *facade, struct endpoint *endpoint)
+{
+    facade->verbs->peer(facade, endpoint);
+}
+
+/**
+ * Why the connection ends: from `stopping` on, and for as long as there is a reference. END_NONE
+ * before it begins to end. Any thread; an atomic read.
+ */
+static inline enum end_reason channel_end_reason(struct channel_facade *facade)
+{
+    return facade->verbs->end_reason(facade);
+}
+
+/**
+ * Takes a reference: the facade and its handler's memory stay until it is given back, and the
+ * connection ends when it ends all the same. Any thread that may use the facade already. An atomic
+ * step; in stages 1 to 3, where nobody else gets to know the facade, nothing.
+ */
+static inline void channel_retain(struct channel_facade *facade)
+{
+    facade->verbs->retain(facade);
+}
+
+/**
+ * Gives a reference back. The caller must not use the facade any more, nor the handler's memory:
+ * the last one frees both. Any thread, also after the end. Hold no lock that is in that memory.
+ */
+static inline void channel_release(struct channel_facade *facade)
+{
+    facade->verbs->release(facade);
+}
+
+#endif

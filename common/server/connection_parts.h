@@ -1,0 +1,100 @@
+/*
+ * What the files of the connection (connection.c, connection_output.c, connection_times.c,
+ * connection_posts.c, connection_tasks.c) tell each other. Nobody else includes this. All of it is
+ * the runner's.
+ */
+#ifndef COMMON_CONNECTION_PARTS_H
+#define COMMON_CONNECTION_PARTS_H
+
+#include "common/server/connection.h"
+
+/** The facade's verbs of a connection that is not shared: connection_facade.c. */
+extern const struct channel_facade_verbs connection_facade_verbs;
+
+/** The connection is a proxy's: its first bytes are a header, whose time begins. */
+void connection_expect_header(struct connection *connection);
+
+/** Drops what has come of a header if the rest is not going to: the connection ends. */
+void connection_forget_header(struct connection *connection);
+
+/** Reads what has come of the header, and not a byte of what follows it. */
+void connection_read_header(struct connection *connection);
+
+/**
+ * The same with bytes that came from elsewhere, none being the end of the stream; how many of them
+ * belong to the header.
+ */
+size_t connection_give_header(struct connection *connection, const unsigned char *bytes,
+                              size_t length);
+
+/** Whether the handler does not know of the connection yet. */
+static inline bool connection_is_coming(const struct connection *connection)
+{
+    return connection->phase > CONNECTION_ENDED;
+}
+
+/**
+ * While it connects: looks whether it has, or will not. Then it is open, or the handler has heard
+ * that it never will be.
+ */
+void connection_finish_connecting(struct connection *connection, unsigned asked) NO_LOCK_HELD;
+
+/** Until when it may take to connect; INT64_MAX: as long as the system tries. */
+int64_t connection_connect_until(const struct connection *connection, int64_t now);
+
+/** No memory is left for what the connection needs: it ends, and the log says so. */
+void connection_out_of_memory(struct connection *connection);
+
+/** Sends what was held back and what waited, and counts it. */
+enum output_result connection_send_output(struct connection *connection, int64_t now);
+
+/** Between runs others' output may have come and gone: counts it, and how long it is held back. */
+void connection_count_output(struct connection *connection, enum output_result output, int64_t now);
+
+/** Drops what waits. Nobody reaches the socket any more through the output. */
+void connection_close_output(struct connection *connection);
+
+/** When the rate lets go what it holds back; 0: it holds nothing back. */
+int64_t connection_output_due(const struct connection *connection);
+
+/** Makes those that wait now; what they post comes later. */
+void connection_run_posts(struct connection *connection) NO_LOCK_HELD;
+
+/** Begins a task of the handler's, and has its result posted. */
+void connection_begin(struct connection *connection, struct channel_task *task,
+                      enum channel_meanwhile meanwhile) NO_LOCK_HELD;
+
+/** Whether the tasks that are under way let no message be handled. */
+bool connection_tasks_hold_messages(const struct connection *connection);
+
+/** Whether no message may be handled before a task is back. Nearly always there is no task. */
+static inline bool connection_waits_for_task(const struct connection *connection)
+{
+    return connection->begun != NULL && connection_tasks_hold_messages(connection);
+}
+
+/** After `stopped`: the tasks that are under way are not to come back. */
+void connection_give_up_tasks(struct connection *connection) NO_LOCK_HELD;
+
+/** After `stopped`: takes no more, and drops those that wait. */
+void connection_close_posts(struct connection *connection) NO_LOCK_HELD;
+
+/** Fires the application's timers that are due. */
+void connection_fire_timers(struct connection *connection) NO_LOCK_HELD;
+
+/** It goes on no more, for that reason. */
+void connection_fail(struct connection *connection, enum end_reason reason);
+
+/** Once `stopping` was called: none fires any more. */
+void connection_forget_timers(struct connection *connection);
+
+/**
+ * A connection that never rests is never looked at between runs, so each run looks at its age,
+ * unless it ends anyway.
+ */
+void connection_look_at_age(struct connection *connection, int64_t now);
+
+/** Output begins to wait, or none waits any more: the time that it has to leave begins, or ends. */
+void connection_output_waits(struct connection *connection, int64_t now, bool waits);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * The timers of the application, which fire in the connection's runs. When the first one is due is
+ * part of connection_deadline(), like the connection's own times: so there is no thread for them,
+ * and nobody wakes up before one is due. From the end on none fires.
+ */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/server/connection_parts.h"
+
+enum {
+    TIMERS_PER_RUN = 64, /* then the messages, and the other connections, get their turn */
+};
+
+/* One that sets itself again for at once must not keep the run from its messages. */
+void connection_fire_timers(struct connection *connection)
+{
+    int64_t now = clock_ms();
+    struct tree_timer *due;
+    int left = TIMERS_PER_RUN;
+    while (left-- > 0 && (due = timer_tree_take_due(&connection->timers, now)) != NULL) {
+        struct channel_timer *timer = container_of(due, struct channel_timer, place);
+        channel_timer_fire(timer);
+    }
+    connection->timer_due = timer_tree_moment(&connection->timers) <= now;
+}
+
+void connection_forget_timers(struct connection *connection)
+{
+    connection->timers = (struct timer_tree){0};
+    connection->timer_due = false;
+}
+
+/* Once `stopping` was called there is nothing to fire in. */
+void connection_facade_set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                                 int64_t milliseconds)
+{
+    struct connection *connection = container_of(facade, struct connection, facade);
+    int64_t now = clock_ms();
+    int64_t wait = milliseconds > 0 ? milliseconds : 0;
+    if (connection->life < LIFE_STOPPING)
+        timer_tree_set(&connection->timers, &timer->place,
+                       wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);
+}
+
+void connection_facade_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    struct connection *connection = container_of(facade, struct connection, facade);
+    if (connection->life < LIFE_STOPPING)
+        timer_tree_cancel(&connection->timers, &timer->place);
+}

@@ -1,0 +1,144 @@
+/*
+ * A connection's times: what each may take, and what becomes of a connection that takes longer.
+ */
+#include "common/base/clock.h"
+#include "common/base/trace.h"
+#include "common/server/connection_parts.h"
+
+static const struct deadline_limits *limits_of(const struct connection *connection)
+{
+    return &connection_server(connection)->settings.deadlines;
+}
+
+/* Asks the system how much of what was sent the peer has acknowledged by now. */
+static void look_at_peer(struct connection *connection, int64_t now)
+{
+    deadlines_acknowledged(&connection->deadlines, now,
+                           socket_unacknowledged(connection->output.fd));
+}
+
+/* What was acknowledged before the time begins does not count; only a limit is worth the call. */
+void connection_output_waits(struct connection *connection, int64_t now, bool waits)
+{
+    struct deadlines *deadlines = &connection->deadlines;
+    if (waits && limits_of(connection)->progress != 0)
+        look_at_peer(connection, now);
+    deadlines_output(deadlines, now, waits);
+}
+
+/* Whether the handler has something to say about it, and the client may still read that. */
+static bool may_say(const struct connection *connection, enum deadline passed)
+{
+    if (connection_is_coming(connection))
+        return false; /* the handler does not know of it */
+    if (passed == DEADLINE_IDLE)
+        return input_handler_hears_idle(connection->handler) &&
+               connection->phase == CONNECTION_OPEN &&
+               output_chain_look(&connection->output) == OUTPUT_FLOWING;
+    return passed == DEADLINE_REQUEST && input_handler_times_out(connection->handler);
+}
+
+/* The handler gets the last word if it has one; the connection ends at once if not. */
+static void time_out(struct connection *connection, enum deadline passed)
+{
+    static const enum end_reason reasons[] = {[DEADLINE_IDLE] = END_IDLE,
+                                              [DEADLINE_REQUEST] = END_REQUEST,
+                                              [DEADLINE_LIFETIME] = END_LIFETIME,
+                                              [DEADLINE_PROGRESS] = END_PROGRESS};
+    struct server *server = connection_server(connection);
+    connection_end_because(connection, reasons[passed]);
+    counters_add(connection->counters, COUNTER_TIMED_OUT, 1);
+    trace_event(TRACE_TIMER, connection->output.fd, passed);
+    log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
+    if (may_say(connection, passed)) {
+        connection->late = (uint8_t)passed;
+        deadlines_message(&connection->deadlines); /* the time of a request is not running now */
+    } else {
+        connection_ask(connection, ASK_END, 0);
+    }
+}
+
+void connection_look_at_age(struct connection *connection, int64_t now)
+{
+    int64_t lifetime = limits_of(connection)->lifetime;
+    if (lifetime != 0 && now >= deadlines_born(&connection->deadlines, now) + lifetime &&
+        !connection->broken && (atomic_load(&connection->asked) & ASK_END) == 0)
+        time_out(connection, DEADLINE_LIFETIME);
+}
+
+void connection_will_block(struct connection *connection)
+{
+    if (output_chain_length(&connection->output) > 0 &&
+        !deadlines_output_waits(&connection->deadlines))
+        connection_output_waits(connection, clock_ms(), true);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When the first of the application's timers is due. */
+static int64_t application_moment(const struct connection *connection)
+{
+    return connection->phase == CONNECTION_OPEN ? timer_tree_moment(&connection->timers)
+                                                : INT64_MAX;
+}
+
+int64_t connection_deadline(const struct connection *connection, int64_t now)
+{
+    if (connection->phase == CONNECTION_LINGERING)
+        return deadlines_active(&connection->deadlines, now) + SERVER_LINGER_MS;
+    if (connection->phase == CONNECTION_CONNECTING)
+        return connection_connect_until(connection, now);
+    int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
+    next = earlier(next, application_moment(connection));
+    return earlier(next, connection->held_back ? connection_output_due(connection) : INT64_MAX);
+}
+
+/*
+ * A peer that reads is neither idle nor in the way, even if the system holds so much for it that we
+ * have had nothing to send for a while. And if there is room to write, or a task of its is under
+ * way, the delay is our own.
+ */
+static enum deadline passed_deadline(struct connection *connection, int64_t now)
+{
+    struct deadlines *deadlines = &connection->deadlines;
+    enum deadline passed = deadlines_passed(deadlines, limits_of(connection), now);
+    if (passed == DEADLINE_PROGRESS || passed == DEADLINE_IDLE) {
+        look_at_peer(connection, now);
+        passed = deadlines_passed(deadlines, limits_of(connection), now);
+    }
+    if (passed == DEADLINE_IDLE && connection->begun != NULL) {
+        deadlines_received(deadlines, now);
+        passed = deadlines_passed(deadlines, limits_of(connection), now);
+    }
+    if (passed == DEADLINE_PROGRESS && socket_is_writable(connection->output.fd)) {
+        deadlines_restart_progress(deadlines, now);
+        passed = deadlines_passed(deadlines, limits_of(connection), now);
+    }
+    return passed;
+}
+
+bool connection_expire(struct connection *connection, int64_t now)
+{
+    if (connection->phase == CONNECTION_LINGERING) {
+        bool is_over = now >= connection_deadline(connection, now);
+        if (is_over)
+            connection_ask(connection, ASK_END, 0);
+        return is_over; /* even if the end was asked for before: its time does not come again */
+    }
+    if (connection->phase == CONNECTION_CONNECTING) {
+        bool is_late = now >= connection_deadline(connection, now);
+        connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
+        return is_late;
+    }
+    bool was_held_back = connection->held_back;
+    connection_count_output(connection, output_chain_look(&connection->output), now);
+    enum deadline passed = passed_deadline(connection, now);
+    if (passed != DEADLINE_NONE)
+        time_out(connection, passed);
+    connection->timer_due = application_moment(connection) <= now;
+    return passed != DEADLINE_NONE || connection->timer_due ||
+           (was_held_back && !connection->held_back);
+}

@@ -1,0 +1,379 @@
+/*
+ * What an application author writes (Hitchens, "A Handler's View of the World"): what a message is,
+ * and what to do with one. All else is the framework's.
+ *
+ * One handler serves one connection. Its calls come in this order, in which * is any number of
+ * times, ? is once or not at all, and | is one or the other:
+ *
+ *   life     unused | not_connected | starting started turn* end
+ *   turn     is_urgent? timer* drained? call* ( last | message* )
+ *   message  continue_output* next_message ( handle_input | refuse_input )? call*
+ *   call     the `run` of a post | the `completed` of a task
+ *   timer    the `fired` of a timer
+ *   last     timed_out | idle                             no message comes after it
+ *   end      end_of_input stopping stopped dropped*       of posts and tasks that came too late
+ *
+ * So each life-cycle call comes exactly once, even if the connection ends before there was a
+ * message, and continue_output comes before next_message, even before the very first one. `unused`
+ * comes instead of all others if the connection ends before anybody knows whose it is
+ * (--proxy-protocol); `not_connected` does if channel_connect() could not connect.
+ *
+ * Interface:
+ * - The calls for one connection never overlap, and each sees what those before it did; but they
+ *   may come in different threads. starting comes in the thread that accepts, before any other
+ *   thread knows of the connection; behind a proxy, and for channel_connect(), where handlers run.
+ *   The others come where handlers run: in the connection's thread (stage 1), in the reactor (2),
+ *   in the reactor or a worker (3), in a worker (4, 5), or in the dispatcher (5 without workers).
+ *   All come in the thread that accepts if the connection cannot be registered.
+ * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
+ *   idle may, as far as the stage's other clients can wait for them; a task's `run` always may.
+ *   Not so is_urgent, next_message, continue_output, refuse_input, `dropped`, and the life cycle,
+ *   because these may come in the reactor's or the dispatcher's thread, which serves all
+ *   connections: if the workers are saturated, stages 4 and 5 refuse a message there. In stage 2,
+ *   under caller-runs, if no worker can be started, or without workers, every call comes in that
+ *   thread.
+ * - Output is held back during a turn and leaves at its end by one system call, whoever enqueues
+ *   it: what another connection's handler sends to this one leaves then, too. So a handler that
+ *   blocks keeps back what its client has been answered already, and what others have told it. Call
+ *   channel_flush() before something slow, or begin a task (channel_begin()) instead of blocking.
+ * - A message lies in the input queue. It is good until the call that it was given to returns, and
+ *   until the next use of the queue; what is needed longer is copied.
+ * - No lock is held during a call; `make lint` proves it. The framework calls an application
+ *   through the functions at the end of this header, and the compiler refuses them to a caller that
+ *   holds a lock.
+ * - A handler sees no socket, no key and no selector.
+ */
+#ifndef COMMON_INPUT_HANDLER_H
+#define COMMON_INPUT_HANDLER_H
+
+#include "common/base/lock.h"
+#include "common/bytes/line_framing.h"
+#include "common/server/channel_facade.h"
+
+#include <stdalign.h>
+#include <stddef.h>
+
+struct input_handler;
+
+struct input_handler_verbs {
+    /**
+     * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
+     * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already told
+     * the client what it had to tell, and nothing more is read from it. FRAMING_NO_MEMORY: the
+     * connection ends. It is not called while output is choked, input is suspended or a task holds
+     * messages (CHANNEL_WAITS).
+     */
+    enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
+                                        struct message *message);
+
+    /**
+     * Whether the message that comes next goes first: before those of other connections that wait
+     * for a worker. It looks at the beginning of the facade's input queue and takes nothing; all of
+     * the message need not be there. It is asked where a priority queue is used (--queue priority),
+     * before a worker is looked for, in the reactor's or the dispatcher's thread, so it must not
+     * block. NULL: no message is urgent. Every eighth message that a worker takes is another one's
+     * all the same, so nobody starves.
+     */
+    bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
+
+    /** Does what the message asks for. False ends this connection at once, and no other. */
+    bool (*handle_input)(struct input_handler *self, struct message message,
+                         struct channel_facade *facade);
+
+    /**
+     * Whether handle_input enqueues one piece at most. The answer to a message that came alone is
+     * then sent from where the piece lies, and not copied to leave with others.
+     */
+    bool one_piece;
+
+    /**
+     * Instead of handle_input, when no worker takes the message, or it has waited too long for one.
+     * What the message asks for is not done. NULL: it goes unanswered.
+     */
+    void (*refuse_input)(struct input_handler *self, struct message message,
+                         struct channel_facade *facade);
+
+    /**
+     * Puts the next piece of a long answer into the output queue and returns true, or returns false
+     * if no answer goes on. It is called before each next_message, until it returns false, and only
+     * while the output is not choked: so an answer of any size needs no more memory than the high
+     * mark and a piece. NULL: answers are never that long.
+     */
+    bool (*continue_output)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * Output that was choked (OUTPUT_CHOKED: above the high mark) has fallen below the low mark: an
+     * application that has stopped sending may go on. Once for each time it was choked, or for
+     * several together, and before the next message. NULL: nobody waits for it, and it costs no
+     * run.
+     */
+    void (*drained)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * A message was begun, and its end did not come within the request timeout. The last chance to
+     * say so: nothing more is read, and the connection is closed when the output has left. NULL:
+     * it ends at once.
+     */
+    void (*timed_out)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * Nothing was received and nothing sent within the idle timeout, and all output has left. The
+     * last chance to tell the client why it is disconnected, as with timed_out. NULL: the
+     * connection is closed without a word, as HTTP and POP3 expect it.
+     */
+    void (*idle)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * There is no memory for the connection, or it ended before it was known whose it is: the
+     * handler is not going to be used, and hears nothing else. NULL: there is nothing to do then.
+     * The thread that accepts, or, with --proxy-protocol, whichever runs handlers.
+     */
+    void (*unused)(struct input_handler *self);
+
+    /**
+     * For a handler of channel_connect(): there is no connection after all, and it hears nothing
+     * else. The error is an errno: ECONNREFUSED and others of connect(2); ETIMEDOUT, also after
+     * --connect-timeout; ECANCELED if the server stops. NULL: there is nothing to do then.
+     */
+    void (*not_connected)(struct input_handler *self, int error);
+
+    /**
+     * The two directions are independent of each other, as a relay needs it. Input is handled while
+     * output is choked. The peer's end of stream is not the end of the connection: after
+     * `end_of_input` it stays open for output, until channel_finish() or channel_close(). And one
+     * that was opened by channel_connect() goes on when the server stops, because it serves another
+     * one that stops; what is left is cut off at the drain timeout.
+     */
+    bool duplex;
+
+    /* The life cycle; NULL: there is nothing to do then. */
+
+    /** There is a connection; output may be queued already. */
+    void (*starting)(struct input_handler *self, struct channel_facade *facade);
+
+    /** It is registered: from now on others may be told of the facade. */
+    void (*started)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * No message comes any more: the peer has sent its last one, the application has closed, or the
+     * connection is lost (channel_end_reason()). What is queued will still be sent, if it can be.
+     */
+    void (*end_of_input)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * It is going to be closed. The last chance to queue output. From here on no timer fires. Who
+     * has told others of the facade tells them now that it goes.
+     */
+    void (*stopping)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * It is over: the handler is not called again, and the facade takes nothing. What was posted or
+     * begun and not called is dropped next. The handler's memory stays until the last reference to
+     * the facade is given back.
+     */
+    void (*stopped)(struct input_handler *self, struct channel_facade *facade);
+};
+
+/**
+ * Nobody holds this, so the compiler lets nobody look at a handler's verbs but the functions below,
+ * which are exempt. That makes them the only way into an application.
+ */
+struct CAPABILITY("role") application_door {
+    int unused;
+};
+extern struct application_door application_door;
+
+/** An application's handler begins with this. */
+struct input_handler {
+    const struct input_handler_verbs *verbs PT_GUARDED_BY(application_door);
+};
+
+/** Makes the handlers: the framework asks for one for each connection. */
+struct input_handler_factory {
+    /**
+     * The bytes that a handler needs. They come with the connection, in one block of memory, and go
+     * with the last reference to its facade: so an application need not allocate or free anything,
+     * and what it keeps for a connection is there for as long as somebody may use the facade. 0: it
+     * has handlers of its own, or one for all.
+     */
+    size_t handler_size;
+
+    /**
+     * Begins a handler in that memory, which is all zero and aligned for any type. NULL if it lacks
+     * something: the connection is turned away. The acceptor's thread.
+     */
+    struct input_handler *(*create)(struct input_handler_factory *self, void *memory);
+};
+
+/* ---- The calls, as the framework makes them ------------------------------------------------- */
+
+static inline struct input_handler *input_handler_create(
+    struct input_handler_factory *factory, void *memory) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    return factory->create(factory, memory);
+}
+
+static inline enum framing_result input_handler_next_message(
+    struct input_handler *handler, struct channel_facade *facade,
+    struct message *message) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->next_message(handler, facade, message);
+}
+
+static inline bool input_handler_handle_input(struct input_handler *handler, struct message message,
+                                              struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->handle_input(handler, message, facade);
+}
+
+/** Whether it answers with one piece at most. */
+static inline bool input_handler_answers_in_one_piece(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->one_piece;
+}
+
+static inline void input_handler_refuse_input(struct input_handler *handler, struct message message,
+                                              struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->refuse_input != NULL)
+        handler->verbs->refuse_input(handler, message, facade);
+}
+
+/** Whether some of its messages go first. */
+static inline bool input_handler_has_urgent(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->is_urgent != NULL;
+}
+
+static inline bool input_handler_is_urgent(struct input_handler *handler,
+                                           struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->is_urgent != NULL && handler->verbs->is_urgent(handler, facade);
+}
+
+/** Whether its answers can be longer than one call. */
+static inline bool input_handler_continues_output(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->continue_output != NULL;
+}
+
+static inline bool input_handler_continue_output(struct input_handler *handler,
+                                                 struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->continue_output != NULL &&
+           handler->verbs->continue_output(handler, facade);
+}
+
+/** Whether it wants to hear that output is not choked any more. */
+static inline bool input_handler_hears_drained(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->drained != NULL;
+}
+
+static inline void input_handler_drained(struct input_handler *handler,
+                                         struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->drained != NULL)
+        handler->verbs->drained(handler, facade);
+}
+
+/** Whether it has something to say to a client whose message is late. */
+static inline bool input_handler_times_out(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->timed_out != NULL;
+}
+
+static inline void input_handler_timed_out(struct input_handler *handler,
+                                           struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->timed_out != NULL)
+        handler->verbs->timed_out(handler, facade);
+}
+
+/** Whether it has something to say to a client that was idle for too long. */
+static inline bool input_handler_hears_idle(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->idle != NULL;
+}
+
+static inline void input_handler_idle(struct input_handler *handler, struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->idle != NULL)
+        handler->verbs->idle(handler, facade);
+}
+
+static inline void input_handler_unused(struct input_handler *handler)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->unused != NULL)
+        handler->verbs->unused(handler);
+}
+
+static inline void input_handler_not_connected(struct input_handler *handler,
+                                               int error) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->not_connected != NULL)
+        handler->verbs->not_connected(handler, error);
+}
+
+/** Whether its two directions are independent of each other. */
+static inline bool input_handler_is_duplex(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->duplex;
+}
+
+static inline void input_handler_starting(struct input_handler *handler,
+                                          struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->starting != NULL)
+        handler->verbs->starting(handler, facade);
+}
+
+static inline void input_handler_started(struct input_handler *handler,
+                                         struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->started != NULL)
+        handler->verbs->started(handler, facade);
+}
+
+static inline void input_handler_end_of_input(struct input_handler *handler,
+                                              struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->end_of_input != NULL)
+        handler->verbs->end_of_input(handler, facade);
+}
+
+static inline void input_handler_stopping(struct input_handler *handler,
+                                          struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->stopping != NULL)
+        handler->verbs->stopping(handler, facade);
+}
+
+static inline void input_handler_stopped(struct input_handler *handler,
+                                         struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    if (handler->verbs->stopped != NULL)
+        handler->verbs->stopped(handler, facade);
+}
+
+#endif

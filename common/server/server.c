@@ -1,0 +1,180 @@
+#include "common/server/server.h"
+
+#include "common/base/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    POOLED_SEGMENTS = 256, /* at most a megabyte that is kept for reuse */
+};
+
+static const char too_long[] = "ERR line too long\n";
+static const char busy[] = "ERR server busy\n";
+
+const struct message server_too_long_text = {(const unsigned char *)too_long, sizeof(too_long) - 1};
+const struct message server_busy_text = {(const unsigned char *)busy, sizeof(busy) - 1};
+
+/* As many descriptors as we may have; the limit that is in force then. */
+static uint64_t raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 256;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
+}
+
+static int cannot(const struct server *server, const char *what)
+{
+    fprintf(stderr, "%s: cannot %s: %s\n", server->name, what, strerror(errno));
+    return -1;
+}
+
+static struct endpoint with_port(const struct endpoint *bind, size_t port)
+{
+    struct endpoint endpoint = *bind;
+    if (endpoint.address.ss_family == AF_INET)
+        ((struct sockaddr_in *)&endpoint.address)->sin_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in6 *)&endpoint.address)->sin6_port = htons((uint16_t)port);
+    return endpoint;
+}
+
+static int open_listener(const struct server *server, struct listener *listener, size_t port)
+{
+    struct endpoint endpoint = with_port(&server->settings.bind, port);
+    if (listener_open(listener, &endpoint, (int)server->settings.send_buffer) == 0) {
+        listener->turn_away = server->settings.turn_away; /* the application may change the text */
+        if (server->settings.proxies.count > 0)
+            listener->proxies = &server->settings.proxies;
+        return 0;
+    }
+    char place[ENDPOINT_TEXT_SIZE];
+    char what[sizeof(place) + 16];
+    int error = errno;
+    endpoint_format(&endpoint, place);
+    snprintf(what, sizeof(what), "listen on %s", place);
+    errno = error;
+    return cannot(server, what);
+}
+
+/* Each mark is at least the one below it, whatever the user gave. */
+static void init_output_settings(struct server *server)
+{
+    const struct server_settings *settings = &server->settings;
+    struct output_settings *output = &server->output_settings;
+    *output = (struct output_settings){.buffers = &server->buffers,
+                                       .low_mark = settings->output_low_mark,
+                                       .high_mark = settings->output_high_mark,
+                                       .cap = settings->output_cap};
+    if (output->high_mark < output->low_mark)
+        output->high_mark = output->low_mark;
+    if (output->cap < output->high_mark)
+        output->cap = output->high_mark;
+}
+
+static void init_parts(struct server *server)
+{
+    const struct server_settings *settings = &server->settings;
+    server->log = (struct log){.program = server->name, .level = settings->log_level};
+    server->memory_limit = server->proxy_limit = (struct log_limit){0};
+    memset(&server->counters, 0, sizeof(server->counters));
+    server->helpers = NULL;
+    init_output_settings(server);
+    buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
+    segment_cache_open(&server->cache, &server->buffers, SEGMENT_CACHE_LIMIT);
+    service_init(&server->service);
+    server->service.work_us = settings->work_us;
+    server->service.block_ms = settings->block_ms;
+    server->service.cost_every = settings->cost_every;
+    server->service.cost_for = settings->cost_for;
+}
+
+static void destroy_parts(struct server *server)
+{
+    service_destroy(&server->service);
+    segment_cache_close(&server->cache);
+    buffer_factory_destroy(&server->buffers);
+}
+
+int server_open(struct server *server, const char *name)
+{
+    server->name = name;
+    raise_descriptor_limit();
+    if (open_listener(server, &server->listener, server->settings.port) != 0)
+        return -1;
+    if (signals_open(&server->signals) != 0) {
+        cannot(server, "catch signals");
+        listener_close(&server->listener);
+        return -1;
+    }
+    if (trace_open(server->settings.trace) != 0) {
+        cannot(server, "write a trace");
+        signals_close(&server->signals);
+        listener_close(&server->listener);
+        return -1;
+    }
+    init_parts(server);
+    return 0;
+}
+
+/*
+ * The lowest free descriptor tells how many are in use. One more stays free for the client that is
+ * turned away. A connection needs as many as the application says, or else clients that only sit
+ * there would leave none for the files of those that ask for one.
+ */
+static size_t connections_that_fit(unsigned descriptors_each)
+{
+    uint64_t limit = raise_descriptor_limit();
+    int lowest_free = dup(STDERR_FILENO);
+    if (lowest_free < 0)
+        return 1;
+    close(lowest_free);
+    uint64_t used = (uint64_t)lowest_free + 1;
+    uint64_t fit = limit > used ? (limit - used) / descriptors_each : 0;
+    if (fit == 0)
+        return 1;
+    return fit < SERVER_MAX_CONNECTIONS ? (size_t)fit : SERVER_MAX_CONNECTIONS;
+}
+
+void server_announce(struct server *server, const char *service)
+{
+    if (server->settings.max_connections == 0)
+        server->settings.max_connections =
+            connections_that_fit(server->settings.connection_descriptors);
+    char place[ENDPOINT_TEXT_SIZE];
+    endpoint_format(&server->listener.endpoint, place);
+    printf("%s: %s on %s\n", server->name, service, place);
+    fflush(stdout);
+}
+
+void server_no_memory(struct server *server, struct counters *counters)
+{
+    int error = errno;
+    counters_add(counters, COUNTER_NO_MEMORY, 1);
+    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN, "closed a client: no memory");
+    errno = error;
+}
+
+void server_use_helpers(struct server *server, struct executor *helpers)
+{
+    server->helpers = helpers;
+}
+
+void server_close(struct server *server)
+{
+    if (server->settings.stats)
+        counters_print(&server->counters, server->name);
+    listener_close(&server->listener);
+    signals_close(&server->signals);
+    destroy_parts(server);
+    if (trace_close(server->name) != 0)
+        cannot(server, "write the trace");
+}

@@ -1,0 +1,81 @@
+/*
+ * What every stage's server has, whatever its threads do: settings, a listener, signals, a log,
+ * counters, buffers, and the service itself.
+ *
+ * Interface:
+ * - main() owns the one struct server; it outlives every thread and every connection.
+ * - The listener and the signals belong to the thread that accepts; the rest is safe from any.
+ */
+#ifndef COMMON_SERVER_H
+#define COMMON_SERVER_H
+
+#include "common/base/counters.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "common/bytes/buffer_factory.h"
+#include "common/bytes/output_chain.h"
+#include "common/server/server_options.h"
+#include "common/server/service.h"
+#include "common/server/sockets.h"
+#include "common/workers/executor.h"
+
+struct server {
+    const char *name;
+    struct server_settings settings;
+    struct listener listener;
+    struct signals signals;
+    struct log log;
+    struct log_limit memory_limit;
+    struct log_limit proxy_limit;
+    struct counters counters;
+    struct buffer_factory buffers;
+    struct segment_cache cache; /* of the thread that opened the server */
+    struct output_settings output_settings;
+    struct service service;
+    struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
+};
+
+enum {
+    /** How long a client that was told of its error may take to read it; ms. */
+    SERVER_LINGER_MS = 2000,
+
+    /** After the system ran out of something, accept again this much later; ms. */
+    SERVER_BACK_OFF_MS = 100,
+};
+
+/** What a client whose line is too long is told before the close. */
+extern const struct message server_too_long_text;
+
+/** What a client is told when no worker takes its message. */
+extern const struct message server_busy_text;
+
+/**
+ * Makes the server listen, as its settings say. 0; or -1, and the reason stands on standard error.
+ */
+int server_open(struct server *server, const char *name);
+
+/**
+ * Tells on standard output what is served where. Called once, when all that the server needs is
+ * open: it also finds out how many connections the descriptor limit leaves room for.
+ */
+void server_announce(struct server *server, const char *service);
+
+/**
+ * A connection ends because there is no memory for what has come: counts it there, and tells of it
+ * in the log, not for every client. Any thread; errno stays.
+ */
+void server_no_memory(struct server *server, struct counters *counters);
+
+/**
+ * Has the tasks of handlers run by helpers, which outlive every connection. Before the first one;
+ * without it the thread that begins a task runs it.
+ */
+void server_use_helpers(struct server *server, struct executor *helpers);
+
+/**
+ * Prints the counters and writes the trace if that was asked for, and frees all. No other thread
+ * runs any more.
+ */
+void server_close(struct server *server);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * The options that every stage's server has, and the settings that the command line becomes.
+ *
+ * Interface:
+ * - main() adds the options, then options_parse() fills the settings in.
+ * - Settings do not change after server_open(), unless an application changes them when it is
+ *   opened.
+ */
+#ifndef COMMON_SERVER_OPTIONS_H
+#define COMMON_SERVER_OPTIONS_H
+
+#include "common/base/log.h"
+#include "common/base/options.h"
+#include "common/events/deadlines.h"
+#include "common/server/network.h"
+#include "common/server/sockets.h"
+
+enum {
+    /** What --max-connections may be. */
+    SERVER_MAX_CONNECTIONS = 1 << 30,
+};
+
+/** What happens to a client past --max-connections. */
+enum overload {
+    OVERLOAD_REJECT,   /* it is told so and closed */
+    OVERLOAD_WAIT,     /* it is not accepted before another one has gone */
+    OVERLOAD_REDIRECT, /* it is told where else to go and closed */
+};
+
+struct server_settings {
+    struct endpoint bind; /* without the port */
+    size_t port;
+    size_t max_line;
+    size_t max_connections;
+    unsigned connection_descriptors; /* that one may need at a time, files included */
+    enum overload overload;
+    char turn_away[512]; /* what a client is told that there is no place for; in an HTTP answer, too
+                          */
+    struct deadline_limits deadlines;
+    int64_t drain_timeout;   /* ms */
+    int64_t connect_timeout; /* ms; 0: as long as the system tries */
+    size_t output_high_mark;
+    size_t output_low_mark;
+    size_t output_cap;
+    size_t send_buffer;
+    struct network_list proxies; /* none: clients connect themselves */
+    size_t work_us;
+    size_t block_ms;
+    size_t cost_every;
+    const char *cost_for; /* what a message that pays has in it; NULL: any does */
+    enum log_level log_level;
+    bool stats;
+    const char *trace; /* the file to write a trace to; NULL: none */
+};
+
+/** Adds the options that all stages have. port is the stage's default. */
+void server_options(struct options *options, struct server_settings *settings, const char *port);
+
+/** Adds --connect-timeout, for servers whose applications may connect to others. */
+void server_connect_option(struct options *options, struct server_settings *settings);
+
+#endif

@@ -1,0 +1,342 @@
+#include "common/server/sockets.h"
+
+#include "common/base/trace.h"
+#include "common/server/network.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const char busy_text[] = "ERR server busy\n";
+
+enum {
+    ACCEPT_TRIES = 16, /* for peers that give up before they are accepted; then it is no accident */
+};
+
+bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    struct sockaddr_in *ipv4 = (struct sockaddr_in *)&endpoint->address;
+    if (inet_pton(AF_INET, address, &ipv4->sin_addr) == 1) {
+        ipv4->sin_family = AF_INET;
+        ipv4->sin_port = htons((uint16_t)port);
+        endpoint->length = sizeof(*ipv4);
+        return true;
+    }
+    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&endpoint->address;
+    if (inet_pton(AF_INET6, address, &ipv6->sin6_addr) == 1) {
+        ipv6->sin6_family = AF_INET6;
+        ipv6->sin6_port = htons((uint16_t)port);
+        endpoint->length = sizeof(*ipv6);
+        return true;
+    }
+    return false;
+}
+
+void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE])
+{
+    char address[INET6_ADDRSTRLEN] = "?";
+    if (endpoint->address.ss_family == AF_INET) {
+        const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->address;
+        inet_ntop(AF_INET, &ipv4->sin_addr, address, sizeof(address));
+        snprintf(text, ENDPOINT_TEXT_SIZE, "%s:%u", address, (unsigned)ntohs(ipv4->sin_port));
+    } else {
+        const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->address;
+        inet_ntop(AF_INET6, &ipv6->sin6_addr, address, sizeof(address));
+        snprintf(text, ENDPOINT_TEXT_SIZE, "[%s]:%u", address, (unsigned)ntohs(ipv6->sin6_port));
+    }
+}
+
+void endpoint_of_peer(struct endpoint *endpoint, int fd)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    endpoint->length = sizeof(endpoint->address);
+    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0)
+        memset(endpoint, 0, sizeof(*endpoint));
+}
+
+struct short_endpoint endpoint_shorten(const struct endpoint *endpoint)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&endpoint->address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&endpoint->address;
+    sa_family_t family = endpoint->address.ss_family;
+    if (family == AF_INET && endpoint->length == sizeof(*v4))
+        return (struct short_endpoint){
+            .address.v4 = v4->sin_addr, .port = v4->sin_port, .family = family};
+    if (family == AF_INET6 && endpoint->length == sizeof(*v6))
+        return (struct short_endpoint){.address.v6 = v6->sin6_addr,
+                                       .scope = v6->sin6_scope_id,
+                                       .port = v6->sin6_port,
+                                       .family = family};
+    return (struct short_endpoint){.family = AF_UNSPEC};
+}
+
+void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&endpoint->address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&endpoint->address;
+    memset(endpoint, 0, sizeof(*endpoint));
+    if (from->family == AF_INET) {
+        *v4 = (struct sockaddr_in){
+            .sin_family = AF_INET, .sin_addr = from->address.v4, .sin_port = from->port};
+        endpoint->length = sizeof(*v4);
+    } else if (from->family == AF_INET6) {
+        *v6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
+                                    .sin6_addr = from->address.v6,
+                                    .sin6_scope_id = from->scope,
+                                    .sin6_port = from->port};
+        endpoint->length = sizeof(*v6);
+    }
+}
+
+/* Connections inherit all but the first of these. */
+static int set_options(int fd, int send_buffer)
+{
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+        return -1;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
+        return -1;
+    if (send_buffer == 0)
+        return 0;
+    return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
+}
+
+static int open_reserve(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int start_listening(struct listener *listener, const struct endpoint *endpoint,
+                           int send_buffer)
+{
+    if (set_options(listener->fd, send_buffer) != 0)
+        return -1;
+    if (bind(listener->fd, (const struct sockaddr *)&endpoint->address, endpoint->length) != 0)
+        return -1;
+    if (listen(listener->fd, SOMAXCONN) != 0)
+        return -1;
+    listener->endpoint.length = sizeof(listener->endpoint.address);
+    if (getsockname(listener->fd, (struct sockaddr *)&listener->endpoint.address,
+                    &listener->endpoint.length) != 0)
+        return -1;
+    listener->reserve = open_reserve();
+    return listener->reserve < 0 ? -1 : 0;
+}
+
+int listener_open(struct listener *listener, const struct endpoint *endpoint, int send_buffer)
+{
+    *listener = (struct listener){.reserve = -1, .turn_away = busy_text};
+    listener->fd =
+        socket(endpoint->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (listener->fd < 0)
+        return -1;
+    if (start_listening(listener, endpoint, send_buffer) != 0) {
+        int error = errno;
+        listener_close(listener);
+        errno = error;
+        return -1;
+    }
+    return 0;
+}
+
+void listener_close(struct listener *listener)
+{
+    if (listener->fd >= 0)
+        close(listener->fd);
+    if (listener->reserve >= 0)
+        close(listener->reserve);
+    listener->fd = listener->reserve = -1;
+}
+
+/*
+ * Accepts, and asks who it is only if that matters. A peer that has reset its connection since
+ * still has its address here, and nowhere else.
+ */
+static int accept_next(struct listener *listener, int flags, struct endpoint *peer)
+{
+    if (listener->proxies == NULL)
+        return accept4(listener->fd, NULL, NULL, flags | SOCK_CLOEXEC);
+    peer->length = sizeof(peer->address);
+    return accept4(listener->fd, (struct sockaddr *)&peer->address, &peer->length,
+                   flags | SOCK_CLOEXEC);
+}
+
+/* Whether it may connect. Only a proxy of ours can say whose connection it is. */
+static bool is_welcome(const struct listener *listener, const struct endpoint *peer)
+{
+    return listener->proxies == NULL || network_list_contains(listener->proxies, peer);
+}
+
+/* Gives the reserve up for as long as it takes to answer one peer. */
+static enum accept_result shed(struct listener *listener)
+{
+    if (listener->reserve < 0)
+        listener->reserve = open_reserve();
+    if (listener->reserve < 0)
+        return ACCEPT_EXHAUSTED;
+    close(listener->reserve);
+    struct endpoint peer;
+    int fd = accept_next(listener, SOCK_NONBLOCK, &peer);
+    bool nobody = fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (fd >= 0) {
+        trace_accepted(fd);
+        socket_turn_away(fd, is_welcome(listener, &peer) ? listener->turn_away : "");
+    }
+    listener->reserve = open_reserve();
+    if (nobody) /* EMFILE comes before a look at who waits */
+        return ACCEPT_NOTHING;
+    return fd >= 0 ? ACCEPT_SHED : ACCEPT_EXHAUSTED;
+}
+
+/* Not a byte is answered: what would be said, a client could not tell from its server's answer. */
+static enum accept_result refuse(struct listener *listener, const struct log *log, int fd,
+                                 const struct endpoint *peer)
+{
+    char place[ENDPOINT_TEXT_SIZE];
+    endpoint_format(peer, place);
+    log_limited(log, &listener->limit, LOG_LEVEL_WARN,
+                "closed a connection of %s, which --proxy-protocol does not name", place);
+    socket_turn_away(fd, "");
+    return ACCEPT_SHED;
+}
+
+/* The peer is gone already, or the network was for a moment: the next one may be fine. But a filter
+ * of the system's may refuse the same peer forever (EPERM), so somebody has to count. */
+static bool is_transient(int error)
+{
+    switch (error) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EPERM: return true;
+    default: return false;
+    }
+}
+
+enum accept_result listener_accept(struct listener *listener, int flags, const struct log *log,
+                                   int *fd)
+{
+    int tries = ACCEPT_TRIES;
+    struct endpoint peer;
+    do
+        *fd = accept_next(listener, flags, &peer);
+    while (*fd < 0 && is_transient(errno) && --tries > 0);
+    if (*fd >= 0) {
+        trace_accepted(*fd);
+        return is_welcome(listener, &peer) ? ACCEPT_CONNECTION : refuse(listener, log, *fd, &peer);
+    }
+    int error = errno; /* the log may change it */
+    if (error == EAGAIN || error == EWOULDBLOCK)
+        return ACCEPT_NOTHING;
+    log_limited(log, &listener->limit, LOG_LEVEL_WARN, "cannot accept: %s", strerror(error));
+    return error == EMFILE || error == ENFILE ? shed(listener) : ACCEPT_EXHAUSTED;
+}
+
+/* What accepted sockets inherit from their listener. */
+static int set_connecting_options(int fd, int send_buffer)
+{
+    const int on = 1;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
+        return -1;
+    if (send_buffer == 0)
+        return 0;
+    return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
+}
+
+/* EINPROGRESS is no error: the other side has to answer first. Neither is EINTR, after which it
+ * goes on, too. */
+static bool begins_to_connect(int fd, const struct endpoint *to)
+{
+    return connect(fd, (const struct sockaddr *)&to->address, to->length) == 0 ||
+           errno == EINPROGRESS || errno == EINTR;
+}
+
+int socket_connect(const struct endpoint *to, int send_buffer)
+{
+    int fd = socket(to->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    trace_accepted(fd);
+    if (set_connecting_options(fd, send_buffer) == 0 && begins_to_connect(fd, to))
+        return fd;
+    int error = errno;
+    socket_abandon(fd);
+    errno = error;
+    return -1;
+}
+
+void socket_abandon(int fd)
+{
+    trace_event(TRACE_CLOSE, fd, 0);
+    close(fd);
+}
+
+/*
+ * SO_ERROR alone does not tell: it is 0 while the system still tries, too. And it tells an error
+ * once only. A poll(2) that fails tells nothing, and whoever waits is told again.
+ */
+bool socket_has_connected(int fd, int *error)
+{
+    struct pollfd writing = {.fd = fd, .events = POLLOUT};
+    socklen_t size = sizeof(*error);
+    if (poll(&writing, 1, 0) != 1)
+        return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &size) != 0)
+        *error = errno;
+    return true;
+}
+
+void socket_turn_away(int fd, const char *text)
+{
+    send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    socket_discard(fd); /* unread bytes would turn the close into a reset, and the text be lost */
+    trace_event(TRACE_CLOSE, fd, 0);
+    close(fd);
+}
+
+bool socket_is_writable(int fd)
+{
+    struct pollfd writing = {.fd = fd, .events = POLLOUT};
+    return poll(&writing, 1, 0) != 0;
+}
+
+uint32_t socket_unacknowledged(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, TIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint32_t)bytes : 0;
+}
+
+bool socket_drop(int fd)
+{
+    char dropped[16384];
+    ssize_t got = recv(fd, dropped, sizeof(dropped), 0);
+    if (got > 0)
+        explicit_bzero(dropped, (size_t)got);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+bool socket_discard(int fd)
+{
+    char dropped[4096];
+    for (int i = 0; i < 16; i++) {
+        ssize_t got = recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+        if (got > 0)
+            explicit_bzero(dropped, (size_t)got);
+        if (got == 0)
+            return false;
+        if (got < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    }
+    return true;
+}

@@ -1,0 +1,134 @@
+/*
+ * The sockets of a server: an address to listen on, connections to accept, and what to do when the
+ * system has no descriptor left.
+ *
+ * Interface:
+ * - A listener belongs to one thread: its reserve descriptor has one owner.
+ * - An accepted descriptor belongs to the caller, who closes it.
+ * - Every descriptor is close-on-exec. Options that a connection inherits (no delay, the size of
+ *   the send buffer) are set once, on the listener.
+ */
+#ifndef COMMON_SOCKETS_H
+#define COMMON_SOCKETS_H
+
+#include "common/base/log.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum {
+    /** `[` an IPv6 address `]:` a port, with the closing zero. */
+    ENDPOINT_TEXT_SIZE = INET6_ADDRSTRLEN + 8,
+};
+
+/** An IPv4 or IPv6 address with a port. */
+struct endpoint {
+    struct sockaddr_storage address;
+    socklen_t length;
+};
+
+/** The same in 24 bytes instead of 136, for whoever keeps one for each connection. */
+struct short_endpoint {
+    union {
+        struct in_addr v4;
+        struct in6_addr v6;
+    } address;
+    uint32_t scope; /* of an IPv6 address */
+    in_port_t port;
+    sa_family_t family; /* AF_UNSPEC: it is not known */
+};
+
+/** One form from the other. An address of a kind that does not fit is not known. */
+struct short_endpoint endpoint_shorten(const struct endpoint *endpoint);
+void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from);
+
+/** From a numeric address and a port; false if it is neither IPv4 nor IPv6. */
+bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port);
+
+/** `127.0.0.1:7002` or `[::1]:7002`. */
+void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
+
+/** Who is at the other end of a connected socket; all zero if that is not known any more. */
+void endpoint_of_peer(struct endpoint *endpoint, int fd);
+
+struct network_list;
+
+struct listener {
+    int fd;                   /* non-blocking: an accept never waits */
+    int reserve;              /* open for nothing but to be given up when no other is left, or -1 */
+    struct endpoint endpoint; /* where it really listens: port 0 has become a number */
+    struct log_limit limit;
+
+    /** What a client is told that there is no descriptor for; lives as long as the listener. */
+    const char *turn_away;
+
+    /** Who may connect: all others are closed at once. NULL: anybody. Lives as long, too. */
+    const struct network_list *proxies;
+};
+
+/** What became of an attempt to accept. */
+enum accept_result {
+    ACCEPT_CONNECTION, /* there is a new connection */
+    ACCEPT_NOTHING,    /* nobody is waiting */
+    ACCEPT_SHED,       /* somebody was, and was turned away: no descriptor, or no proxy of ours */
+    ACCEPT_EXHAUSTED,  /* somebody is, and cannot even be turned away: try again later */
+};
+
+/**
+ * Listens. send_buffer is the size of every connection's send buffer in bytes; 0 leaves it to the
+ * system. 0, or -1 with errno; nothing is held then. Its turn_away is "ERR server busy" until the
+ * caller sets another.
+ */
+int listener_open(struct listener *listener, const struct endpoint *endpoint, int send_buffer);
+
+/** Stops listening: who connects from now on is refused. May be called twice. */
+void listener_close(struct listener *listener);
+
+/**
+ * Accepts the next connection, with SOCK_NONBLOCK or 0 as flags. Peers that gave up before they
+ * were accepted (ECONNABORTED) are passed over, a few at a time: an error that looks like that
+ * but stays is ACCEPT_EXHAUSTED. Without a free descriptor the reserve is given up,
+ * so that the peer gets an answer and a close instead of a silent wait; it is an error that the
+ * listener stays readable for, and a loop that only noted it would spin (erratum 6, case 19).
+ */
+enum accept_result listener_accept(struct listener *listener, int flags, const struct log *log,
+                                   int *fd);
+
+/**
+ * Begins to connect, without waiting: a non-blocking socket with the options of an accepted one, or
+ * -1 with errno. It can be written when that has come to an end, good or bad.
+ */
+int socket_connect(const struct endpoint *to, int send_buffer);
+
+/** Closes one that nobody serves after all. */
+void socket_abandon(int fd);
+
+/** Whether that has come to an end; *error is 0 then, or an errno: why there is no connection. */
+bool socket_has_connected(int fd, int *error);
+
+/** Sends a short text if the socket takes it, and closes. The text arrives before the close. */
+void socket_turn_away(int fd, const char *text);
+
+/** Whether a write would be taken at this moment, or fail. */
+bool socket_is_writable(int fd);
+
+/**
+ * How many of the bytes that the socket took the peer has not acknowledged yet; 0 where the system
+ * does not say.
+ */
+uint32_t socket_unacknowledged(int fd);
+
+/**
+ * Reads and drops once; waits if the socket does. False once nothing more can come. What was read
+ * is overwritten, because it may have been a password.
+ */
+bool socket_drop(int fd);
+
+/** As socket_drop(), what has arrived, without waiting. */
+bool socket_discard(int fd);
+
+#endif

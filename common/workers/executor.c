@@ -1,0 +1,356 @@
+#include "common/workers/executor.h"
+
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+#include "common/base/trace.h"
+
+/* A clock is looked at only if somebody asked for it. Differences of 32 bits hold for 49 days. */
+static uint32_t now_if_limited(const struct executor *executor)
+{
+    return executor->settings.max_wait > 0 ? (uint32_t)clock_ms() : 0;
+}
+
+/* A blocked submitter may try again. */
+static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->submitters > 0)
+        condition_signal(&executor->room);
+}
+
+/* Waits for a task. False if none came and the thread is not needed any more. */
+static bool wait_for_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    int64_t until = clock_ms() + executor->settings.keep_alive;
+    bool in_time = true;
+    executor->stats.idle++;
+    signal_room(executor); /* a direct queue takes a task only if a worker waits */
+    while (executor->queue.length == 0 && !executor->closing) {
+        bool spare = executor->stats.threads > executor->settings.core;
+        if (spare && !in_time)
+            break;
+        if (spare)
+            in_time = condition_wait_until(&executor->work, &executor->lock, until);
+        else
+            condition_wait(&executor->work, &executor->lock);
+    }
+    executor->stats.idle--;
+    return executor->queue.length > 0;
+}
+
+/* The task whose turn it is, as soon as there is one; NULL when the thread should end. */
+static struct task *next_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->queue.length == 0 && !wait_for_task(executor))
+        return NULL;
+    struct task *task = task_queue_take(&executor->queue);
+    signal_room(executor);
+    return task;
+}
+
+/* A thread that was started for a task takes one that waits for such a thread; any of them will do.
+ */
+static struct task *first_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    struct task *task = task_list_remove_first(&executor->first_tasks);
+    return task != NULL ? task : next_task(executor);
+}
+
+static void look_at_wait(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    uint32_t waited = now_if_limited(executor) - task->since;
+    task->late = executor->settings.max_wait > 0 && waited > executor->settings.max_wait;
+    executor->stats.late += task->late;
+}
+
+/* The task's owner may be gone when it has run. */
+static void run_task(struct task *task) NO_LOCK_HELD
+{
+    trace_event(TRACE_TASK, task->fd, trace_id(task));
+    task_run(task);
+    trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
+}
+
+static void *worker(void *argument)
+{
+    struct executor *executor = argument;
+    struct segment_cache cache;
+    thread_holds_no_lock_yet();
+    thread_set_name(executor->settings.name != NULL ? executor->settings.name : "worker");
+    segment_cache_open(&cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
+    mutex_lock(&executor->lock);
+    struct task *task = first_task(executor);
+    while (task != NULL) {
+        look_at_wait(executor, task);
+        mutex_unlock(&executor->lock);
+        run_task(task);
+        mutex_lock(&executor->lock);
+        executor->stats.completed++;
+        task = next_task(executor);
+    }
+    segment_cache_close(&cache); /* before anybody can know that this thread has ended */
+    executor->stats.threads--;
+    if (executor->stats.threads == 0) {
+        condition_broadcast(&executor->gone);
+        condition_broadcast(&executor->room); /* who is blocked has nobody left to wait for */
+    }
+    mutex_unlock(&executor->lock);
+    return NULL;
+}
+
+/* A new thread, if there are fewer than `limit`; false if there is none. */
+static bool start_thread(struct executor *executor, size_t limit) REQUIRES(&executor->lock)
+{
+    struct executor_stats *stats = &executor->stats;
+    if (stats->threads >= limit || thread_start(NULL, worker, executor) != 0)
+        return false;
+    stats->threads++;
+    if (stats->max_threads < stats->threads)
+        stats->max_threads = stats->threads;
+    return true;
+}
+
+/* A new thread for the task. */
+static bool start_thread_for(struct executor *executor, struct task *task, size_t limit)
+    REQUIRES(&executor->lock)
+{
+    if (!start_thread(executor, limit))
+        return false;
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
+    return true;
+}
+
+void executor_open(struct executor *executor, const struct executor_settings *settings)
+{
+    assert(settings->max >= settings->core);
+    *executor = (struct executor){.settings = *settings};
+    mutex_init(&executor->lock);
+    condition_init(&executor->work);
+    condition_init(&executor->room);
+    condition_init(&executor->gone);
+    mutex_lock(&executor->lock);
+    task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
+    while (settings->warm && start_thread(executor, settings->core))
+        continue;
+    mutex_unlock(&executor->lock);
+}
+
+/* Workers that sleep while tasks wait for one. */
+static size_t workers_to_wake(struct executor *executor) REQUIRES(&executor->lock)
+{
+    size_t waiting = executor->queue.length;
+    return waiting < executor->stats.idle ? waiting : executor->stats.idle;
+}
+
+static void wake_workers(struct executor *executor, size_t count)
+{
+    while (count-- > 0)
+        condition_signal(&executor->work);
+}
+
+/* One task more waits. While somebody holds, workers are woken later, for all of them. */
+static void wake_for_task(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (atomic_load(&executor->holders) == 0 && executor->stats.idle > 0)
+        condition_signal(&executor->work);
+}
+
+static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    if (!task_queue_offer(&executor->queue, task, executor->stats.idle))
+        return false;
+    wake_for_task(executor);
+    return true;
+}
+
+/* Finds a thread or a place in the queue for the task; with no thread at all, a place is no use. */
+static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    const struct executor_settings *settings = &executor->settings;
+    if (start_thread_for(executor, task, settings->core > 0 ? settings->core : 1))
+        return true;
+    if (executor->stats.threads == 0)
+        return false;
+    return offer(executor, task) || start_thread_for(executor, task, settings->max);
+}
+
+static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    if (executor->closing)
+        return false;
+    if (place(executor, task))
+        return true;
+    wake_workers(executor, workers_to_wake(executor)); /* a policy may wait for them */
+    if (executor->stats.threads == 0)
+        return saturation_abort.saturated(executor, task); /* nobody would ever run it */
+    return executor->settings.policy->saturated(executor, task);
+}
+
+bool executor_submit(struct executor *executor, struct task *task)
+{
+    task->late = false;
+    task->since = now_if_limited(executor);
+    mutex_lock(&executor->lock);
+    bool accepted = accept_task(executor, task);
+    mutex_unlock(&executor->lock);
+    return accepted;
+}
+
+void executor_hold(struct executor *executor)
+{
+    atomic_fetch_add(&executor->holders, 1);
+}
+
+/* The lock is free before anybody is woken, or they would wake only to wait for it. */
+void executor_release(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    atomic_fetch_sub(&executor->holders, 1);
+    size_t count = workers_to_wake(executor);
+    mutex_unlock(&executor->lock);
+    wake_workers(executor, count);
+}
+
+bool executor_insist(struct executor *executor, struct task *task)
+{
+    task->late = false;
+    task->since = now_if_limited(executor);
+    mutex_lock(&executor->lock);
+    bool accepted = start_thread_for(executor, task, 1);
+    if (!accepted && executor->stats.threads > 0) {
+        task_queue_insist(&executor->queue, task);
+        wake_for_task(executor);
+        accepted = true;
+    }
+    mutex_unlock(&executor->lock);
+    return accepted;
+}
+
+static bool abort_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    (void)task;
+    executor->stats.aborted++;
+    return false;
+}
+
+/* While it waits, all threads may end that are not of the core: then its turn is to start one. */
+static bool block_submitter(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.blocked++;
+    while (!executor->closing && executor->stats.threads > 0) {
+        executor->submitters++;
+        condition_wait(&executor->room, &executor->lock);
+        executor->submitters--;
+        if (!executor->closing && place(executor, task))
+            return true;
+    }
+    if (!executor->closing)
+        abort_task(executor, task);
+    return false;
+}
+
+static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.run_by_caller++;
+    mutex_unlock(&executor->lock);
+    run_task(task);
+    mutex_lock(&executor->lock);
+    return true;
+}
+
+static bool drop(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    executor->stats.discarded++;
+    trace_event(TRACE_TASK_DROPPED, task->fd, trace_id(task));
+    mutex_unlock(&executor->lock);
+    task_drop(task);
+    mutex_lock(&executor->lock);
+    return true;
+}
+
+/*
+ * Somebody else may take the room that was made, while the lock is free: then once more. But the
+ * owner of one that must not be lost puts it back behind the others (executor_insist()), so that
+ * the queue need not get any shorter; a thread that has tried as many as there were gives up.
+ */
+static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+{
+    size_t tries = executor->queue.length;
+    while (!executor->closing) {
+        struct task *oldest = tries > 0 ? task_queue_take(&executor->queue) : NULL;
+        if (oldest == NULL)
+            return drop(executor, task); /* nothing waits that may go: it is itself the oldest */
+        bool accepted = offer(executor, task);
+        drop(executor, oldest);
+        if (accepted)
+            return true;
+        tries--;
+    }
+    return false;
+}
+
+const struct saturation_policy saturation_abort = {"abort", false, abort_task};
+const struct saturation_policy saturation_block = {"block", false, block_submitter};
+const struct saturation_policy saturation_caller_runs = {"caller-runs", false, run_in_caller};
+const struct saturation_policy saturation_discard = {"discard", true, drop};
+const struct saturation_policy saturation_discard_oldest = {"discard-oldest", true, drop_oldest};
+
+void executor_shutdown(struct executor *executor, bool now)
+{
+    mutex_lock(&executor->lock);
+    executor->closing = true;
+    condition_broadcast(&executor->work);
+    condition_broadcast(&executor->room);
+    struct task *waiting;
+    while (now && (waiting = task_queue_take(&executor->queue)) != NULL)
+        drop(executor, waiting);
+    mutex_unlock(&executor->lock);
+}
+
+bool executor_await(struct executor *executor, int64_t deadline_ms)
+{
+    mutex_lock(&executor->lock);
+    bool in_time = true;
+    while (executor->stats.threads > 0 && in_time)
+        in_time = condition_wait_until(&executor->gone, &executor->lock, deadline_ms);
+    bool ended = executor->stats.threads == 0;
+    mutex_unlock(&executor->lock);
+    return ended;
+}
+
+void executor_close(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    assert(executor->stats.threads == 0);
+    mutex_unlock(&executor->lock);
+    condition_destroy(&executor->gone);
+    condition_destroy(&executor->room);
+    condition_destroy(&executor->work);
+    mutex_destroy(&executor->lock);
+}
+
+struct executor_stats executor_stats(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    struct executor_stats stats = executor->stats;
+    stats.waiting = executor->queue.length;
+    mutex_unlock(&executor->lock);
+    return stats;
+}
+
+void executor_count(struct executor *executor, struct counters *counters)
+{
+    struct executor_stats stats = executor_stats(executor);
+    counters_set(counters, COUNTER_TASKS_COMPLETED, stats.completed);
+    counters_set(counters, COUNTER_TASKS_ABORTED, stats.aborted);
+    counters_set(counters, COUNTER_TASKS_BLOCKED, stats.blocked);
+    counters_set(counters, COUNTER_TASKS_BY_CALLER, stats.run_by_caller);
+    counters_set(counters, COUNTER_TASKS_DISCARDED, stats.discarded);
+    counters_set(counters, COUNTER_TASKS_LATE, stats.late);
+    counters_set(counters, COUNTER_MAX_THREADS, stats.max_threads);
+}
+
+bool executor_has_priorities(const struct executor *executor)
+{
+    return executor->settings.queue_kind == &task_queue_priority;
+}

@@ -1,0 +1,137 @@
+/*
+ * A pool of worker threads that run tasks (Lea, "Using thread pools"; java.util.concurrent's
+ * ThreadPoolExecutor, whose rules it follows).
+ *
+ * A task that is submitted goes, in this order, to
+ *   1. a new thread, while there are fewer than `core`;
+ *   2. the task queue, if it takes it;
+ *   3. a new thread, while there are fewer than `max`;
+ *   4. the saturation policy.
+ * So with an unbounded queue there are never more than `core` threads: the queue is never full.
+ * Threads above core end when they have had nothing to do for the keep-alive time.
+ *
+ * Interface:
+ * - All calls are safe from any thread, but executor_close() is the last.
+ * - A task belongs to its owner, who keeps it alive until run or dropped was called, and does not
+ *   submit it again before. Submitting allocates nothing (a new thread is the system's).
+ * - run and dropped are called without any lock. run is called in a worker, or in the submitter
+ *   under the policy caller-runs; dropped in whatever thread gave the task up.
+ * - A thread that cannot be started is done without while there is one at all.
+ */
+#ifndef COMMON_EXECUTOR_H
+#define COMMON_EXECUTOR_H
+
+#include "common/base/counters.h"
+#include "common/base/lock.h"
+#include "common/bytes/buffer_factory.h"
+#include "common/workers/task_queue.h"
+
+#include <stdatomic.h>
+
+struct executor;
+
+/** What happens to a task that neither a thread nor the queue takes. */
+struct saturation_policy {
+    const char *name;
+    bool drops; /* a task that was accepted may never run */
+    /** Called with the lock held; holds it on return, and may let go of it in between. */
+    bool (*saturated)(struct executor *executor, struct task *task);
+};
+
+extern const struct saturation_policy saturation_abort;          /* the submitter is told */
+extern const struct saturation_policy saturation_block;          /* the submitter waits */
+extern const struct saturation_policy saturation_caller_runs;    /* the submitter does it */
+extern const struct saturation_policy saturation_discard;        /* it is dropped */
+extern const struct saturation_policy saturation_discard_oldest; /* the one next in turn is */
+
+struct executor_settings {
+    const char *name; /* of its threads; NULL: worker */
+    size_t core;
+    size_t max;         /* not less than core */
+    int64_t keep_alive; /* ms */
+    bool warm;          /* start the core threads at once, and not when there is a task for each */
+    const struct task_queue_kind *queue_kind;
+    size_t queue_limit; /* for the bounded kind */
+    const struct saturation_policy *policy;
+    uint32_t max_wait;              /* ms after which a task that begins is late; 0: it never is */
+    struct buffer_factory *buffers; /* each worker has a segment_cache of it; NULL: none */
+};
+
+/** What an executor has done so far, and does at this moment. */
+struct executor_stats {
+    size_t threads;
+    size_t max_threads; /* at any one time */
+    size_t waiting;     /* tasks */
+    size_t idle;        /* threads */
+    uint64_t completed;
+    uint64_t aborted;
+    uint64_t blocked; /* times that a submitter had to wait */
+    uint64_t run_by_caller;
+    uint64_t discarded;
+    uint64_t late; /* began later than max_wait after they were submitted */
+};
+
+struct executor {
+    struct executor_settings settings;
+    struct mutex lock;
+    struct condition work; /* a task waits, or all is over */
+    struct condition room; /* a task was taken: a blocked submitter may try again */
+    struct condition gone; /* the last thread has ended */
+    struct task_list first_tasks GUARDED_BY(&lock); /* for threads that are starting */
+    struct task_queue queue GUARDED_BY(&lock);
+    struct executor_stats stats GUARDED_BY(&lock);
+    atomic_size_t holders;               /* those between hold and release */
+    size_t submitters GUARDED_BY(&lock); /* those that wait for room */
+    bool closing GUARDED_BY(&lock);
+};
+
+/**
+ * An executor. It has no thread before there is a task, unless its threads are to be warm: then a
+ * task does not wait for the start of its thread. A warm thread that cannot be started is tried
+ * again with a task.
+ */
+void executor_open(struct executor *executor, const struct executor_settings *settings);
+
+/**
+ * Has the task run, some time, by some thread. False: it was not accepted, by the policy abort or
+ * because the executor is closing, and neither run nor dropped will be called. True: one of the two
+ * is called, perhaps before this returns.
+ */
+bool executor_submit(struct executor *executor, struct task *task) EXCLUDES(any_lock);
+
+/** Whether its queue gives urgent tasks first, so that it is worth to find out which are. */
+bool executor_has_priorities(const struct executor *executor);
+
+/**
+ * Between the two, tasks that are submitted wake no worker; executor_release() wakes as many as
+ * there are tasks for. Who has several tasks to submit saves the switch to a worker and back for
+ * each. Workers that are awake take them at once all the same. Whoever holds must not block.
+ */
+void executor_hold(struct executor *executor);
+void executor_release(struct executor *executor);
+
+/**
+ * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the
+ * queue. False only if there is not a single thread and none can be started.
+ */
+bool executor_insist(struct executor *executor, struct task *task);
+
+/**
+ * Takes no more tasks. Those that wait still run, or, if `now`, are dropped; those that run are not
+ * disturbed. A submitter that is blocked returns.
+ */
+void executor_shutdown(struct executor *executor, bool now) EXCLUDES(any_lock);
+
+/** Waits until a shutdown is complete: all threads have ended. False if deadline_ms came first. */
+bool executor_await(struct executor *executor, int64_t deadline_ms);
+
+/** Frees what is left after a complete shutdown. */
+void executor_close(struct executor *executor);
+
+/** Brings the server's counters of tasks and workers up to date. */
+void executor_count(struct executor *executor, struct counters *counters);
+
+/** A look at the counters. */
+struct executor_stats executor_stats(struct executor *executor);
+
+#endif

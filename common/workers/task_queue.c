@@ -1,0 +1,108 @@
+#include "common/workers/task_queue.h"
+
+#include "common/base/trace.h"
+
+enum {
+    URGENT_IN_A_ROW = 7, /* then one of the others gets its turn */
+};
+
+void task_list_append(struct task_list *list, struct task *task)
+{
+    task->next = NULL;
+    if (list->first == NULL)
+        list->first = task;
+    else
+        list->last->next = task;
+    list->last = task;
+}
+
+struct task *task_list_remove_first(struct task_list *list)
+{
+    struct task *task = list->first;
+    if (task != NULL)
+        list->first = task->next;
+    return task;
+}
+
+/* More waiting tasks than waiting workers would be tasks that are stored. */
+static bool direct_offer(struct task_queue *queue, struct task *task, size_t idle)
+{
+    if (queue->length >= idle)
+        return false;
+    task_list_append(&queue->others, task);
+    return true;
+}
+
+static bool bounded_offer(struct task_queue *queue, struct task *task, size_t idle)
+{
+    (void)idle;
+    if (queue->length >= queue->limit)
+        return false;
+    task_list_append(&queue->others, task);
+    return true;
+}
+
+static bool unbounded_offer(struct task_queue *queue, struct task *task, size_t idle)
+{
+    (void)idle;
+    task_list_append(&queue->others, task);
+    return true;
+}
+
+static bool priority_offer(struct task_queue *queue, struct task *task, size_t idle)
+{
+    (void)idle;
+    task_list_append(task->urgent ? &queue->urgent : &queue->others, task);
+    return true;
+}
+
+static struct task *first_in_first_out(struct task_queue *queue)
+{
+    return task_list_remove_first(&queue->others);
+}
+
+static struct task *priority_take(struct task_queue *queue)
+{
+    bool others_turn = queue->urgent_in_a_row >= URGENT_IN_A_ROW && queue->others.first != NULL;
+    if (queue->urgent.first == NULL || others_turn) {
+        queue->urgent_in_a_row = 0;
+        return task_list_remove_first(&queue->others);
+    }
+    queue->urgent_in_a_row++;
+    return task_list_remove_first(&queue->urgent);
+}
+
+const struct task_queue_kind task_queue_direct = {"direct", direct_offer, first_in_first_out};
+const struct task_queue_kind task_queue_bounded = {"bounded", bounded_offer, first_in_first_out};
+const struct task_queue_kind task_queue_unbounded = {"unbounded", unbounded_offer,
+                                                     first_in_first_out};
+const struct task_queue_kind task_queue_priority = {"priority", priority_offer, priority_take};
+
+void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kind, size_t limit)
+{
+    *queue = (struct task_queue){.kind = kind, .limit = limit};
+}
+
+bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle)
+{
+    if (!queue->kind->offer(queue, task, idle))
+        return false;
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    queue->length++;
+    return true;
+}
+
+void task_queue_insist(struct task_queue *queue, struct task *task)
+{
+    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    task_list_append(&queue->others, task);
+    queue->length++;
+}
+
+struct task *task_queue_take(struct task_queue *queue)
+{
+    struct task *task = queue->kind->take(queue);
+    if (task != NULL)
+        queue->length--;
+    return task;
+}

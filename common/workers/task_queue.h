@@ -1,0 +1,98 @@
+/*
+ * Where tasks wait for a worker: the kinds of task queue that Lea's "Using thread pools" lists.
+ *
+ *   direct      holds nothing: a task is taken only if a worker waits for one (a hand-off)
+ *   bounded:N   holds N tasks, first in, first out
+ *   unbounded   holds any number, first in, first out
+ *   priority    holds any number; urgent tasks first, but every eighth is the one that has waited
+ *               longest among the others, so that they do not starve
+ *
+ * A kind is a pair of verbs and nothing else. What is left to decide is the executor's.
+ *
+ * Interface:
+ * - No lock of its own: the executor calls with its lock held.
+ * - Tasks are linked through themselves: queueing allocates nothing and cannot fail for memory.
+ */
+#ifndef COMMON_TASK_QUEUE_H
+#define COMMON_TASK_QUEUE_H
+
+#include "common/base/lock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** A piece of work, embedded in what it works on. */
+struct task {
+    /** The work. A worker's thread calls it, once for each time the task was accepted. */
+    void (*run)(struct task *self);
+    /** Called instead of run if an accepted task will not run after all. */
+    void (*dropped)(struct task *self);
+    struct task *next; /* the queue's; its owner's while it is in none */
+    bool urgent;       /* goes first in a priority queue */
+    bool late;         /* when run is called: it has waited longer than the executor's max_wait */
+    uint32_t since;    /* when it was submitted, in ms; the executor's */
+    int fd;            /* of the connection that it is for; told to traces, and nothing else */
+};
+
+/** Runs a task. Its owner may call an application in it, or free it. */
+static inline void task_run(struct task *task) NO_LOCK_HELD
+{
+    task->run(task);
+}
+
+/** Tells the owner of an accepted task that it will not run. */
+static inline void task_drop(struct task *task) NO_LOCK_HELD
+{
+    task->dropped(task);
+}
+
+/** Tasks in order, first in, first out. All zero: none. */
+struct task_list {
+    struct task *first;
+    struct task *last;
+};
+
+/** Adds a task at the end. */
+void task_list_append(struct task_list *list, struct task *task);
+
+/** Takes the first task out; NULL if there is none. */
+struct task *task_list_remove_first(struct task_list *list);
+
+struct task_queue_kind;
+
+struct task_queue {
+    const struct task_queue_kind *kind;
+    size_t limit;             /* for a bounded queue */
+    size_t length;            /* tasks that wait */
+    unsigned urgent_in_a_row; /* taken since the last one that was not */
+    struct task_list urgent;
+    struct task_list others;
+};
+
+struct task_queue_kind {
+    const char *name;
+    /** Takes a task in; false if it is full. `idle` workers are waiting for a task. */
+    bool (*offer)(struct task_queue *queue, struct task *task, size_t idle);
+    /** Gives the task out whose turn it is; NULL if none waits. */
+    struct task *(*take)(struct task_queue *queue);
+};
+
+extern const struct task_queue_kind task_queue_direct;
+extern const struct task_queue_kind task_queue_bounded;
+extern const struct task_queue_kind task_queue_unbounded;
+extern const struct task_queue_kind task_queue_priority;
+
+/** An empty queue. limit counts for the bounded kind only. */
+void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kind, size_t limit);
+
+/** Takes a task in; false if it is full. */
+bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle);
+
+/** Takes a task in, whatever the kind and the limit say. */
+void task_queue_insist(struct task_queue *queue, struct task *task);
+
+/** Gives out the task whose turn it is; NULL if none waits. */
+struct task *task_queue_take(struct task_queue *queue);
+
+#endif

@@ -1,0 +1,63 @@
+/* Answers each line with its bytes, and with those of all lines of the same client. */
+#include "common/apps/application.h"
+#include "common/base/container_of.h"
+#include "common/server/server.h"
+
+#include <stdio.h>
+
+struct client {
+    struct input_handler handler;
+    size_t total;
+};
+
+static size_t max_line; /* set once, before there is a client */
+
+static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
+                                        struct message *message)
+{
+    (void)self;
+    enum framing_result result = line_framing_next(channel_input(facade), max_line, message);
+    if (result == FRAMING_TOO_LONG)
+        channel_enqueue(facade, piece_copy(server_too_long_text));
+    return result;
+}
+
+static bool handle_input(struct input_handler *self, struct message message,
+                         struct channel_facade *facade)
+{
+    struct client *client = container_of(self, struct client, handler);
+    char text[64];
+    client->total += message.length;
+    int length =
+        snprintf(text, sizeof(text), "%zu bytes, %zu so far\n", message.length, client->total);
+    channel_enqueue(facade, piece_bytes(text, (size_t)length));
+    return true;
+}
+
+static const struct input_handler_verbs verbs = {
+    .next_message = next_message,
+    .handle_input = handle_input,
+};
+
+static struct input_handler *create(struct input_handler_factory *factory, void *memory)
+{
+    struct client *client = memory;
+    (void)factory;
+    client->handler.verbs = &verbs;
+    return &client->handler;
+}
+
+static struct input_handler_factory factory = {
+    .handler_size = sizeof(struct client),
+    .create = create,
+};
+
+static struct input_handler_factory *total_open(struct server *server,
+                                                const struct application_choice *choice)
+{
+    (void)choice;
+    max_line = server->settings.max_line;
+    return &factory;
+}
+
+const struct application total_application = {.name = "total", .open = total_open};

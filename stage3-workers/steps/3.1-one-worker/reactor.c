@@ -1,0 +1,169 @@
+#include "reactor.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "handler.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void reactor_on_signal(struct runnable *self);
+
+static struct reactor *reactor_of(struct runnable *on_signal)
+{
+    return container_of(on_signal, struct reactor, on_signal);
+}
+
+int reactor_open(struct reactor *reactor, struct server *server,
+                 struct input_handler_factory *factory, const struct selector_provider *provider)
+{
+    memset(reactor, 0, sizeof(*reactor));
+    reactor->server = server;
+    reactor->factory = factory;
+    reactor->now = clock_ms();
+    reactor->on_signal.run = reactor_on_signal;
+    if (selector_open(&reactor->selector, provider) != 0)
+        return -1;
+    admission_init(&reactor->admission, server);
+    timer_heap_init(&reactor->timers);
+    mutex_init(&reactor->lock);
+    if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
+        timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
+        acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
+        selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
+                          SELECT_READ, &reactor->on_signal) == 0 &&
+        (errno = workers_start(&reactor->workers)) == 0)
+        return 0;
+    reactor_close(reactor);
+    return -1;
+}
+
+void reactor_close(struct reactor *reactor)
+{
+    acceptor_close(&reactor->acceptor);
+    selector_cancel(&reactor->signals_key);
+    timer_heap_destroy(&reactor->timers);
+    admission_destroy(&reactor->admission);
+    mutex_destroy(&reactor->lock);
+    selector_close(&reactor->selector);
+}
+
+void reactor_accept_at(struct reactor *reactor, int64_t moment)
+{
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, moment);
+}
+
+/* Lea's dispatch: run what is attached. */
+static void reactor_dispatch(const struct selection_key *key)
+{
+    struct runnable *runnable = key->attachment;
+    runnable->run(runnable);
+}
+
+/* Stops listening, and has every handler finish what it has begun. */
+static void reactor_stop(struct reactor *reactor)
+{
+    acceptor_close(&reactor->acceptor);
+    reactor->stopping = true;
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* after those */
+}
+
+/* Brings those counters up to date that the selector keeps. */
+static void reactor_count(struct reactor *reactor)
+{
+    struct counters *counters = &reactor->server->counters;
+    counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
+    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
+}
+
+/* A signal is an event like any other; so is a place that has become free. */
+static void reactor_on_signal(struct runnable *self)
+{
+    struct reactor *reactor = reactor_of(self);
+    struct server *server = reactor->server;
+    signals_take(&server->signals);
+    acceptor_update(&reactor->acceptor);
+    reactor_count(reactor);
+    if (server->signals.report)
+        counters_print(&server->counters, server->name);
+    if (server->signals.stop && !reactor->stopping)
+        reactor_stop(reactor);
+}
+
+/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
+        if (timer == &reactor->end_timer)
+            return;
+        if (timer == &reactor->accept_timer)
+            acceptor_update(&reactor->acceptor);
+        else
+            handler_expire(handler_of_timer(timer));
+    }
+}
+
+/* The wakeup ends the sleep of a select, so the reactor finds the list at once. */
+void reactor_hand_back(struct reactor *reactor, struct handler *handler)
+{
+    mutex_lock(&reactor->lock);
+    handler->next = reactor->handed_back;
+    reactor->handed_back = handler;
+    mutex_unlock(&reactor->lock);
+    selector_wakeup(&reactor->selector);
+}
+
+/* Goes on with the handlers that workers have given back. */
+static void reactor_take_back(struct reactor *reactor)
+{
+    mutex_lock(&reactor->lock);
+    struct handler *handler = reactor->handed_back;
+    reactor->handed_back = NULL;
+    mutex_unlock(&reactor->lock);
+    while (handler != NULL) {
+        struct handler *next = handler->next;
+        handler_go_on(handler);
+        handler = next;
+    }
+}
+
+/* Whether there is still something to do. */
+static bool reactor_goes_on(struct reactor *reactor)
+{
+    return !reactor->stopping ||
+           (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
+}
+
+/* Ends those that have not come to their end in time. */
+static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
+    timer_heap_cancel(&reactor->timers, &reactor->end_timer);
+    while ((timer = timer_heap_first(&reactor->timers)) != NULL)
+        handler_close(handler_of_timer(timer));
+}
+
+void reactor_run(struct reactor *reactor)
+{
+    struct selector *selector = &reactor->selector;
+    while (reactor_goes_on(reactor)) {
+        reactor_take_back(reactor);
+        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
+        reactor->now = clock_ms();
+        for (size_t i = 0; i < count; i++) {
+            struct selection_key *key = selector_selected(selector, i);
+            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+                reactor_dispatch(key);
+        }
+        reactor_check_timers(reactor);
+    }
+    service_cut_short(&reactor->server->service);
+    workers_end(&reactor->workers);
+    reactor_count(reactor);
+    reactor_cut_off(reactor);
+}

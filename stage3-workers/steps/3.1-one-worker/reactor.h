@@ -1,0 +1,59 @@
+/*
+ * The reactor: one thread that waits for events and gives each to whoever is attached to its key
+ * (Lea, "Reactor 1: Setup" and "Reactor 2: Dispatch Loop"; Schmidt's pattern of 1995).
+ *
+ * Interface:
+ * - Everything but reactor_hand_back() is for the one thread that calls reactor_run(). Nothing may
+ *   block there; what could is for a worker (workers.h).
+ * - What is attached to a key is a struct runnable.
+ */
+#ifndef REACTOR_H
+#define REACTOR_H
+
+#include "acceptor.h"
+#include "common/events/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "runnable.h"
+#include "workers.h"
+
+struct handler;
+
+struct reactor {
+    struct server *server;
+    struct input_handler_factory *factory;
+    struct selector selector;
+    struct admission admission;
+    struct acceptor acceptor;
+    struct runnable on_signal;
+    struct selection_key signals_key;
+    struct timer_heap timers;  /* one of each handler, so this also lists all of them */
+    struct timer accept_timer; /* when to accept again, after the system was out of something */
+    struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
+    int64_t now;               /* when the last select returned, ms */
+    bool stopping;             /* each handler is to finish what it has begun */
+    struct workers workers;
+
+    struct mutex lock;
+    struct handler *handed_back GUARDED_BY(&lock); /* by workers; linked by next */
+};
+
+/** Opens the selector and registers the listener and the signals. 0, or -1 with errno. */
+int reactor_open(struct reactor *reactor, struct server *server,
+                 struct input_handler_factory *factory, const struct selector_provider *provider);
+
+/** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */
+void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
+
+/** Closes what reactor_open() opened. */
+void reactor_close(struct reactor *reactor);
+
+/** Gives a handler back to the reactor, which goes on with it in its next round. A worker. */
+void reactor_hand_back(struct reactor *reactor, struct handler *handler);
+
+/** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
+void reactor_accept_at(struct reactor *reactor, int64_t moment);
+
+#endif

@@ -1,0 +1,186 @@
+#include "handler.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void handler_read(struct runnable *self) NO_LOCK_HELD;
+static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_process(struct handler *handler) NO_LOCK_HELD;
+
+/* ---- In the reactor's thread --------------------------------------------------------------- */
+
+static bool handler_register(struct handler *handler, int fd)
+{
+    struct reactor *reactor = handler->reactor;
+    return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
+           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ,
+                             &handler->runnable) == 0;
+}
+
+bool handler_create(struct reactor *reactor, int fd)
+{
+    struct handler *handler = calloc(1, sizeof(*handler) + reactor->factory->handler_size);
+    struct input_handler *input =
+        handler != NULL ? input_handler_create(reactor->factory, handler->memory) : NULL;
+    if (input == NULL) {
+        free(handler);
+        return false;
+    }
+    handler->runnable.run = handler_read;
+    handler->reactor = reactor;
+    connection_open(&handler->connection, reactor->server, &reactor->server->counters, fd, input);
+    connection_live_to(&handler->connection, LIFE_STARTING);
+    if (!handler_register(handler, fd)) {
+        timer_heap_cancel(&reactor->timers, &handler->timer);
+        connection_detach(&handler->connection);
+        free(handler);
+        return false;
+    }
+    handler_process(handler);
+    return true;
+}
+
+void handler_close(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    timer_heap_cancel(&reactor->timers, &handler->timer);
+    selector_cancel(&handler->key);
+    close(connection_detach(&handler->connection));
+    admission_leave(&reactor->admission);
+    free(handler);
+}
+
+/* What it waits for. Another turn comes after the others': a socket mostly has room soon. */
+static unsigned handler_wants(struct handler *handler)
+{
+    unsigned wants = connection_wants(&handler->connection);
+    return wants == CONNECTION_RUN ? SELECT_WRITE : wants;
+}
+
+/* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
+static bool handler_resume(struct handler *handler, unsigned wants)
+{
+    if (wants == CONNECTION_OVER)
+        return false;
+    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+    return wants == handler->key.interest || selector_interest(&handler->key, wants) == 0;
+}
+
+/* What the connection waits for decides which of Lea's two states comes next. */
+static void handler_wait(struct handler *handler) NO_LOCK_HELD
+{
+    struct reactor *reactor = handler->reactor;
+    if (!handler_resume(handler, handler_wants(handler))) {
+        handler_close(handler);
+        return;
+    }
+    timer_heap_set_by(&reactor->timers, &handler->timer,
+                      connection_deadline(&handler->connection, reactor->now));
+}
+
+static void handler_set_processing(struct handler *handler, bool processing)
+{
+    struct reactor *reactor = handler->reactor;
+    mutex_lock(&reactor->guard.lock);
+    handler->processing = processing;
+    mutex_unlock(&reactor->guard.lock);
+}
+
+/*
+ * Gives a whole request to a worker. If none takes it, or there is less than a request, the
+ * reactor does it itself.
+ */
+static void handler_process(struct handler *handler)
+{
+    if (connection_find(&handler->connection, &handler->found)) {
+        selector_interest(&handler->key, SELECT_NOTHING);
+        handler_set_processing(handler, true);
+        if (workers_take(&handler->reactor->workers, handler))
+            return;
+        handler_set_processing(handler, false);
+    }
+    handler_work(handler);
+    handler_wait(handler);
+}
+
+/* State "reading": input has come, or room for what could not be sent before. */
+static void handler_read(struct runnable *self)
+{
+    struct handler *handler = container_of(self, struct handler, runnable);
+    if ((handler->key.ready & SELECT_READ) != 0)
+        connection_receive(&handler->connection);
+    handler_process(handler);
+}
+
+/* State "sending": there is room for output, and nothing is read before that has left. */
+static void handler_send(struct runnable *self)
+{
+    handler_process(container_of(self, struct handler, runnable));
+}
+
+/* The timer of one that is being processed is set again when it is back. */
+static bool handler_is_due(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    mutex_lock(&reactor->guard.lock);
+    timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
+    bool processing = handler->processing;
+    mutex_unlock(&reactor->guard.lock);
+    return !processing;
+}
+
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
+void handler_expire(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    if (!handler_is_due(handler))
+        return;
+    bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
+    if (connection_expire(&handler->connection, reactor->now) || stops)
+        handler_process(handler);
+    else
+        handler_wait(handler);
+}
+
+void handler_go_on(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    handler_set_processing(handler, false);
+    if (reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0))
+        handler_process(handler);
+    else
+        handler_wait(handler);
+}
+
+struct handler *handler_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler, timer);
+}
+
+/* ---- In a worker --------------------------------------------------------------------------- */
+
+void handler_work(struct handler *handler)
+{
+    connection_handle_found(&handler->connection, HANDLE_MESSAGES, &handler->found);
+    connection_send(&handler->connection);
+}
+
+/*
+ * The worker has the selector wait again itself. Three things it leaves to the reactor: to close
+ * the connection, to have it stop, and to set its timer to an earlier moment.
+ */
+void handler_hand_back(struct handler *handler)
+{
+    struct reactor *reactor = handler->reactor;
+    unsigned wants = handler_wants(handler);
+    int64_t deadline = connection_deadline(&handler->connection, clock_ms());
+    selector_guard_acquire(&reactor->guard);
+    if (reactor->stopping || deadline < handler->timer.moment || !handler_resume(handler, wants))
+        reactor_hand_back(reactor, handler);
+    else
+        handler->processing = false;
+    selector_guard_release(&reactor->guard);
+}

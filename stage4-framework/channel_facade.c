@@ -1,0 +1,87 @@
+/*
+ * The channel facade (common/server/channel_facade.h) as this stage means it: what a handler does
+ * to its own connection, or to another one's, in any thread and at any time. Each call changes what
+ * is asked of the connection, or its output, and lets the adapter know, so that the dispatcher
+ * follows.
+ */
+#include "handler_adapter.h"
+
+#include "common/base/container_of.h"
+#include "connector.h"
+
+static struct handler_adapter *adapter_of(struct channel_facade *facade)
+{
+    return container_of(facade, struct handler_adapter, connection.facade);
+}
+
+static enum output_result facade_enqueue(struct channel_facade *facade, struct piece piece)
+{
+    struct handler_adapter *adapter = adapter_of(facade);
+    enum output_result result = connection_enqueue(&adapter->connection, piece);
+    handler_adapter_output(adapter, result);
+    return result;
+}
+
+static void facade_suspend(struct channel_facade *facade)
+{
+    handler_adapter_ask(adapter_of(facade), 0, ASK_READ);
+}
+
+static void facade_resume(struct channel_facade *facade)
+{
+    handler_adapter_ask(adapter_of(facade), ASK_READ, 0);
+}
+
+static void facade_finish(struct channel_facade *facade)
+{
+    handler_adapter_ask(adapter_of(facade), ASK_FINISH, 0);
+}
+
+/* In the same dispatcher: two connections that belong together are often handled together. */
+static int facade_connect(struct channel_facade *facade, const struct endpoint *to,
+                          struct input_handler_factory *factory) NO_LOCK_HELD
+{
+    return connector_connect(adapter_of(facade)->dispatcher, to, factory);
+}
+
+static void facade_close(struct channel_facade *facade)
+{
+    struct handler_adapter *adapter = adapter_of(facade);
+    connection_end_because(&adapter->connection, END_CLOSED);
+    handler_adapter_ask(adapter, ASK_CLOSE, 0);
+}
+
+static void facade_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
+{
+    handler_adapter_post(adapter_of(facade), post);
+}
+
+static void facade_retain(struct channel_facade *facade)
+{
+    handler_adapter_retain(adapter_of(facade));
+}
+
+static void facade_release(struct channel_facade *facade)
+{
+    handler_adapter_release(adapter_of(facade));
+}
+
+const struct channel_facade_verbs handler_adapter_facade_verbs = {
+    .input = connection_facade_input,
+    .enqueue = facade_enqueue,
+    .flush = connection_facade_flush,
+    .set_handler = connection_facade_set_handler,
+    .suspend = facade_suspend,
+    .resume = facade_resume,
+    .close = facade_close,
+    .finish = facade_finish,
+    .connect = facade_connect,
+    .post = facade_post,
+    .set_timer = connection_facade_set_timer,
+    .cancel_timer = connection_facade_cancel_timer,
+    .begin = connection_facade_begin,
+    .peer = connection_facade_peer,
+    .end_reason = connection_facade_end_reason,
+    .retain = facade_retain,
+    .release = facade_release,
+};

@@ -1,0 +1,93 @@
+/*
+ * The dispatcher: one thread that waits for events and has each handler run (it was the reactor of
+ * stage 3).
+ *
+ * Interface:
+ * - dispatcher_dispatch() is the dispatcher's thread. Reading, and sending what has to wait, happen
+ *   in it. Nothing may block there; processing is done by workers (handler_adapter.h).
+ * - dispatcher_register_channel(), dispatcher_count() and dispatcher_stop() may
+ *   be called by any other thread. The acceptor's does.
+ */
+#ifndef DISPATCHER_H
+#define DISPATCHER_H
+
+#include "common/events/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "common/workers/executor.h"
+#include "common/workers/future_task.h"
+#include "selector_guard.h"
+
+#include <stdatomic.h>
+
+struct handler_adapter;
+
+struct dispatcher {
+    struct server *server;
+    struct executor *executor;
+    struct admission *admission;
+    struct selector selector;
+    struct selector_guard guard;
+    pthread_t thread; /* dispatcher_start()'s */
+    atomic_bool stop_asked;
+    struct future_task life;       /* of its thread, from beginning to end */
+    struct future_monitor monitor; /* where main waits for that end */
+
+    /* The dispatcher's thread's own. */
+    struct timer_heap timers; /* one of each adapter, so this also lists all of them */
+    struct timer end_timer;   /* when the last ones are cut off; set while it is stopping */
+    int64_t now;              /* when the last select returned, ms */
+
+    bool stopping GUARDED_BY(&guard.lock); /* each handler is to finish what it has begun */
+    struct task *handed_back GUARDED_BY(&guard.lock); /* new ones, and by workers */
+};
+
+/** 0, or -1 with errno; nothing is held then. */
+int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
+                    struct admission *admission, const struct selector_provider *provider,
+                    bool guard_works);
+
+/** After dispatcher_dispatch() has returned. */
+void dispatcher_close(struct dispatcher *dispatcher);
+
+/** Waits and dispatches, until it is stopped and the last connection has ended. */
+void dispatcher_dispatch(struct dispatcher *dispatcher) NO_LOCK_HELD;
+
+/**
+ * Begins to serve a connection with a handler that the factory makes. The dispatcher owns both from
+ * then on. False if that is not possible: fd stays the caller's.
+ */
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
+                                 struct input_handler_factory *factory) NO_LOCK_HELD;
+
+/** Whether the server is stopping. The dispatcher's thread; workers look at `stopping`. */
+bool dispatcher_is_stopping(const struct dispatcher *dispatcher);
+
+/** Gives an adapter to the dispatcher: a new one, or one for which only that can do what is next.
+ */
+void dispatcher_hand_back(struct dispatcher *dispatcher, struct task *task)
+    REQUIRES(&dispatcher->guard.lock);
+
+/** Has the dispatcher look at what has changed. Any thread. */
+void dispatcher_wakeup(struct dispatcher *dispatcher);
+
+/** Brings those counters up to date that others keep. Any thread. */
+void dispatcher_count(struct dispatcher *dispatcher);
+
+/** Gives dispatcher_dispatch() a thread. 0, or an error number. */
+int dispatcher_start(struct dispatcher *dispatcher);
+
+/** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+ */
+void dispatcher_stop(struct dispatcher *dispatcher);
+
+/** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
+
+/** After dispatcher_start() and dispatcher_stop(): waits for the thread's end, and past deadline_ms
+ * cuts short what holds it up. */
+void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms);
+
+#endif

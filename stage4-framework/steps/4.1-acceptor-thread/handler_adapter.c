@@ -1,0 +1,203 @@
+#include "handler_adapter.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void handler_adapter_process(struct handler_adapter *adapter) NO_LOCK_HELD;
+static void handler_adapter_run_task(struct task *task) NO_LOCK_HELD;
+static void handler_adapter_drop_task(struct task *task) NO_LOCK_HELD;
+
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory)
+{
+    struct handler_adapter *adapter = calloc(1, sizeof(*adapter) + factory->handler_size);
+    struct input_handler *handler =
+        adapter != NULL ? input_handler_create(factory, adapter->memory) : NULL;
+    if (handler == NULL) {
+        free(adapter);
+        return NULL;
+    }
+    adapter->dispatcher = dispatcher;
+    adapter->task = (struct task){
+        .run = handler_adapter_run_task, .dropped = handler_adapter_drop_task, .fd = fd};
+    connection_open(&adapter->connection, dispatcher->server, &dispatcher->server->counters, fd,
+                    handler);
+    return adapter;
+}
+
+void handler_adapter_close(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    timer_heap_cancel(&dispatcher->timers, &adapter->timer);
+    selector_cancel(&adapter->key);
+    close(connection_detach(&adapter->connection));
+    admission_leave(dispatcher->admission);
+    free(adapter);
+}
+
+/* ---- In the dispatcher's thread ------------------------------------------------------------ */
+
+/* What it waits for. Another turn comes after the others': a socket mostly has room soon. */
+static unsigned handler_adapter_wants(struct handler_adapter *adapter)
+{
+    unsigned wants = connection_wants(&adapter->connection);
+    return wants == CONNECTION_RUN ? SELECT_WRITE : wants;
+}
+
+/* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
+static bool handler_adapter_resume(struct handler_adapter *adapter, unsigned wants)
+{
+    if (wants == CONNECTION_OVER)
+        return false;
+    return wants == adapter->key.interest || selector_interest(&adapter->key, wants) == 0;
+}
+
+/* Waits for what the connection wants, or ends it. */
+static void handler_adapter_wait(struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    if (!handler_adapter_resume(adapter, handler_adapter_wants(adapter))) {
+        handler_adapter_close(adapter);
+        return;
+    }
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+}
+
+static void handler_adapter_set_processing(struct handler_adapter *adapter, bool processing)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    mutex_lock(&dispatcher->guard.lock);
+    adapter->processing = processing;
+    mutex_unlock(&dispatcher->guard.lock);
+}
+
+/* A timer that is due is not given up, however busy the workers are. */
+static bool handler_adapter_submit(struct handler_adapter *adapter)
+{
+    struct executor *executor = adapter->dispatcher->executor;
+    return connection_must_run(&adapter->connection) ? executor_insist(executor, &adapter->task)
+                                                     : executor_submit(executor, &adapter->task);
+}
+
+/* Gives a whole request to a worker; what is less than that the dispatcher does itself. */
+static void handler_adapter_process(struct handler_adapter *adapter)
+{
+    struct connection *connection = &adapter->connection;
+    enum connection_messages how = HANDLE_MESSAGES;
+    if (connection_find(connection, &adapter->found)) {
+        selector_interest(&adapter->key, SELECT_NOTHING);
+        handler_adapter_set_processing(adapter, true);
+        if (handler_adapter_submit(adapter))
+            return;
+        handler_adapter_set_processing(adapter, false);
+        how = REFUSE_MESSAGE;
+    }
+    connection_handle_found(connection, how, &adapter->found);
+    connection_send(connection);
+    handler_adapter_wait(adapter);
+}
+
+/* Input has come, or room for what could not be sent before. */
+void handler_adapter_run(struct handler_adapter *adapter)
+{
+    if ((adapter->key.ready & SELECT_READ) != 0)
+        connection_receive(&adapter->connection);
+    handler_adapter_process(adapter);
+}
+
+/* The timer of one that is being processed is set again when it is back. */
+static bool handler_adapter_is_due(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    mutex_lock(&dispatcher->guard.lock);
+    timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX);
+    bool processing = adapter->processing;
+    mutex_unlock(&dispatcher->guard.lock);
+    return !processing;
+}
+
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
+void handler_adapter_expire(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    if (!handler_adapter_is_due(adapter))
+        return;
+    bool stops =
+        dispatcher_is_stopping(dispatcher) && connection_ask(&adapter->connection, ASK_STOP, 0);
+    if (connection_expire(&adapter->connection, dispatcher->now) || stops)
+        handler_adapter_process(adapter);
+    else
+        handler_adapter_wait(adapter);
+}
+
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler_adapter, timer);
+}
+
+static struct handler_adapter *handler_adapter_of(struct task *task)
+{
+    return container_of(task, struct handler_adapter, task);
+}
+
+/* A new one has no timer yet, and there may be no memory for it. */
+void handler_adapter_go_on(struct task *task)
+{
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    handler_adapter_set_processing(adapter, false);
+    if (!timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX))
+        handler_adapter_close(adapter);
+    else if (dispatcher_is_stopping(dispatcher) &&
+             connection_ask(&adapter->connection, ASK_STOP, 0))
+        handler_adapter_process(adapter);
+    else
+        handler_adapter_wait(adapter);
+}
+
+/* ---- In a worker --------------------------------------------------------------------------- */
+
+/*
+ * The end of the worker's part, as in stage 3: it takes the guard, wakes the selector and resumes
+ * selection itself. What only the dispatcher may do, it leaves to the dispatcher: to close the
+ * connection, to have it stop, and to set its timer to an earlier moment.
+ */
+static void handler_adapter_hand_back(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    unsigned wants = handler_adapter_wants(adapter);
+    int64_t deadline = connection_deadline(&adapter->connection, clock_ms());
+    selector_guard_acquire(&dispatcher->guard);
+    if (dispatcher->stopping || deadline < adapter->timer.moment ||
+        !handler_adapter_resume(adapter, wants)) {
+        dispatcher_hand_back(dispatcher, &adapter->task);
+    } else {
+        adapter->processing = false; /* selected perhaps, but not run before the guard is free */
+    }
+    selector_guard_release(&dispatcher->guard);
+}
+
+/* Lea's Processer: what a worker does. */
+static void handler_adapter_run_task(struct task *task)
+{
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    struct connection *connection = &adapter->connection;
+    bool refused = task->late && !connection_must_run(connection);
+    connection_handle_found(connection, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES,
+                            &adapter->found);
+    connection_send(connection);
+    handler_adapter_hand_back(adapter);
+}
+
+/* The saturation policy has given up a request: it gets no reply. */
+static void handler_adapter_drop_task(struct task *task)
+{
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    connection_handle_found(&adapter->connection, DROP_MESSAGE, &adapter->found);
+    connection_send(&adapter->connection);
+    handler_adapter_hand_back(adapter);
+}

@@ -1,0 +1,276 @@
+#include "dispatcher.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/thread.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+static int live(struct future_task *future) NO_LOCK_HELD
+{
+    dispatcher_dispatch(container_of(future, struct dispatcher, life));
+    return 0;
+}
+
+int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct executor *executor,
+                    struct admission *admission, const struct selector_provider *provider,
+                    bool guard_works)
+{
+    *dispatcher =
+        (struct dispatcher){.server = server, .executor = executor, .admission = admission};
+    if (selector_open(&dispatcher->selector, provider) != 0)
+        return -1;
+    selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_works);
+    status_change_queue_init(&dispatcher->changes);
+    future_monitor_init(&dispatcher->monitor);
+    future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
+    timer_heap_init(&dispatcher->timers);
+    dispatcher->now = clock_ms();
+    if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX))
+        return 0;
+    dispatcher_close(dispatcher);
+    errno = ENOMEM;
+    return -1;
+}
+
+void dispatcher_close(struct dispatcher *dispatcher)
+{
+    timer_heap_destroy(&dispatcher->timers);
+    future_monitor_destroy(&dispatcher->monitor);
+    selector_guard_destroy(&dispatcher->guard);
+    selector_close(&dispatcher->selector);
+}
+
+/* ---- Registration -------------------------------------------------------------------------- */
+
+/*
+ * The acceptor's thread. The dispatcher may be asleep in select, so the selector can only be
+ * changed under the guard. What else a new client needs, a timer for one, the dispatcher does
+ * itself.
+ */
+bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
+                                 struct input_handler_factory *factory)
+{
+    struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, factory);
+    if (adapter == NULL)
+        return false;
+    connection_live_to(&adapter->connection, LIFE_STARTING);
+    selector_guard_acquire(&dispatcher->guard);
+    selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
+    handler_adapter_done(adapter);
+    selector_guard_release(&dispatcher->guard);
+    return true;
+}
+
+/* Ends the connection at once: what waits is dropped. The adapter is gone afterwards. */
+static void drop_adapter(struct dispatcher *dispatcher,
+                         struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    timer_heap_cancel(&dispatcher->timers, &adapter->timer);
+    selector_cancel(&adapter->key);
+    close(connection_detach(&adapter->connection));
+    handler_adapter_release(adapter);
+    admission_leave(dispatcher->admission);
+}
+
+/* ---- Dispatch ------------------------------------------------------------------------------ */
+
+/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+static int set_interest(struct handler_adapter *adapter, unsigned interest)
+{
+    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
+}
+
+/* Waits for what the connection wants, or ends it. Another turn comes after the others'. */
+static void resume_selection(struct dispatcher *dispatcher,
+                             struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    unsigned interest = connection_wants(&adapter->connection);
+    if (interest == CONNECTION_RUN)
+        interest = SELECT_WRITE; /* a socket nearly always has room soon */
+    if (interest == CONNECTION_OVER || set_interest(adapter, interest) != 0) {
+        drop_adapter(dispatcher, adapter);
+        return;
+    }
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+}
+
+/* Input has come, or room for what could not be sent before, or the connection is to end. */
+static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                           unsigned ready) NO_LOCK_HELD
+{
+    if ((ready & SELECT_READ) != 0)
+        connection_receive(&adapter->connection);
+    if (handler_adapter_process(adapter))
+        set_interest(adapter, SELECT_NOTHING);
+    else
+        resume_selection(dispatcher, adapter);
+}
+
+/* A worker is through with an adapter. A new one has no timer yet, and may find no memory for it.
+ */
+static void go_on(struct dispatcher *dispatcher, struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    adapter->processing = false;
+    if (!timer_heap_set(&dispatcher->timers, &adapter->timer, INT64_MAX))
+        drop_adapter(dispatcher, adapter);
+    else if (dispatcher->stopping && connection_ask(&adapter->connection, ASK_STOP, 0))
+        invoke_handler(dispatcher, adapter, SELECT_NOTHING);
+    else
+        resume_selection(dispatcher, adapter);
+}
+
+/* Goes on with every adapter that has changed since the last round: new ones, and those that ran.
+ */
+static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
+    while (next != NULL) {
+        struct handler_adapter *adapter = next;
+        next = adapter->next_changed; /* before it can be put in again */
+        go_on(dispatcher, adapter);
+    }
+}
+
+/* ---- Times --------------------------------------------------------------------------------- */
+
+/* Has every handler finish what it has begun, when that was asked for. */
+static void check_stop(struct dispatcher *dispatcher)
+{
+    if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
+        return;
+    dispatcher->stopping = true;
+    timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
+                   dispatcher->now + 1 +
+                       dispatcher->server->settings.drain_timeout); /* after those */
+}
+
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
+static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HELD
+{
+    struct handler_adapter *adapter = handler_adapter_of_timer(timer);
+    timer_heap_set(&dispatcher->timers, timer, INT64_MAX);
+    if (adapter->processing)
+        return; /* its timer is set again when it is back */
+    bool stops = dispatcher->stopping && connection_ask(&adapter->connection, ASK_STOP, 0);
+    if (connection_expire(&adapter->connection, dispatcher->now) || stops)
+        invoke_handler(dispatcher, adapter, SELECT_NOTHING);
+    else
+        resume_selection(dispatcher, adapter);
+}
+
+/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+static void check_timers(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct timer *timer;
+    while ((timer = timer_heap_due(&dispatcher->timers, dispatcher->now)) != NULL) {
+        if (timer == &dispatcher->end_timer)
+            return;
+        fire(dispatcher, timer);
+    }
+}
+
+/* No worker is left: nothing changes any more. */
+static void end_workers(struct dispatcher *dispatcher)
+{
+    service_cut_short(&dispatcher->server->service);
+    executor_shutdown(dispatcher->executor, true);
+    while (!executor_await(dispatcher->executor, clock_ms() + 1000))
+        ;
+}
+
+/* Whether there is still something to do. */
+static bool goes_on(struct dispatcher *dispatcher)
+{
+    return !dispatcher->stopping || (dispatcher->now < dispatcher->end_timer.moment &&
+                                     !admission_is_empty(dispatcher->admission));
+}
+
+/* Ends those that have not come to their end in time. */
+static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct timer *timer;
+    check_status_change_queue(dispatcher);
+    timer_heap_cancel(&dispatcher->timers, &dispatcher->end_timer);
+    while ((timer = timer_heap_first(&dispatcher->timers)) != NULL)
+        drop_adapter(dispatcher, handler_adapter_of_timer(timer));
+}
+
+void dispatcher_dispatch(struct dispatcher *dispatcher)
+{
+    struct selector *selector = &dispatcher->selector;
+    while (goes_on(dispatcher)) {
+        selector_guard_barrier(&dispatcher->guard);
+        size_t count =
+            selector_select(selector, timer_heap_timeout(&dispatcher->timers, clock_ms()));
+        dispatcher->now = clock_ms();
+        check_stop(dispatcher);
+        executor_hold(dispatcher->executor); /* one waking for all that this round submits */
+        check_status_change_queue(dispatcher);
+        for (size_t i = 0; i < count; i++) {
+            struct selection_key *key = selector_selected(selector, i);
+            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+                invoke_handler(dispatcher, key->attachment, key->ready);
+        }
+        check_timers(dispatcher);
+        executor_release(dispatcher->executor);
+    }
+    end_workers(dispatcher);
+    cut_off_all(dispatcher);
+}
+
+/* ---- Its thread ---------------------------------------------------------------------------- */
+
+static void *dispatcher_thread(void *argument)
+{
+    struct dispatcher *dispatcher = argument;
+    struct segment_cache cache;
+    thread_holds_no_lock_yet();
+    thread_set_name("dispatcher");
+    segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
+    task_run(&dispatcher->life.task);
+    segment_cache_close(&cache);
+    return NULL;
+}
+
+int dispatcher_start(struct dispatcher *dispatcher)
+{
+    return thread_start(&dispatcher->thread, dispatcher_thread, dispatcher);
+}
+
+void dispatcher_stop(struct dispatcher *dispatcher)
+{
+    atomic_store(&dispatcher->stop_asked, true);
+    dispatcher_wakeup(dispatcher);
+}
+
+bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
+}
+
+/* A handler may hold that thread up, if it runs in it. */
+void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
+{
+    if (!dispatcher_await(dispatcher, deadline_ms))
+        service_cut_short(&dispatcher->server->service);
+    pthread_join(dispatcher->thread, NULL);
+}
+
+void dispatcher_wakeup(struct dispatcher *dispatcher)
+{
+    selector_wakeup(&dispatcher->selector);
+}
+
+void dispatcher_count(struct dispatcher *dispatcher)
+{
+    struct counters *counters = &dispatcher->server->counters;
+    const struct selector *selector = &dispatcher->selector;
+    counters_set(counters, COUNTER_WAKEUPS_ASKED, atomic_load(&selector->wakeups_asked));
+    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, atomic_load(&selector->wakeups_written));
+    executor_count(dispatcher->executor, counters);
+}

@@ -1,0 +1,99 @@
+#include "handler_adapter.h"
+
+#include "common/base/container_of.h"
+#include "dispatcher.h"
+
+#include <stdlib.h>
+
+static void handler_adapter_run_task(struct task *task) NO_LOCK_HELD;
+static void handler_adapter_drop_task(struct task *task) NO_LOCK_HELD;
+
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory)
+{
+    struct handler_adapter *adapter = calloc(1, sizeof(*adapter) + factory->handler_size);
+    struct input_handler *handler =
+        adapter != NULL ? input_handler_create(factory, adapter->memory) : NULL;
+    if (handler == NULL) {
+        free(adapter);
+        return NULL;
+    }
+    adapter->dispatcher = dispatcher;
+    adapter->task = (struct task){
+        .run = handler_adapter_run_task, .dropped = handler_adapter_drop_task, .fd = fd};
+    connection_open(&adapter->connection, dispatcher->server, &dispatcher->server->counters, fd,
+                    handler);
+    return adapter;
+}
+
+void handler_adapter_release(struct handler_adapter *adapter)
+{
+    free(adapter);
+}
+
+/* ---- In the dispatcher's thread ------------------------------------------------------------ */
+
+/* A timer that is due is not given up, however busy the workers are. */
+static bool handler_adapter_submit(struct handler_adapter *adapter)
+{
+    struct executor *executor = adapter->dispatcher->executor;
+    return connection_must_run(&adapter->connection) ? executor_insist(executor, &adapter->task)
+                                                     : executor_submit(executor, &adapter->task);
+}
+
+bool handler_adapter_process(struct handler_adapter *adapter)
+{
+    struct connection *connection = &adapter->connection;
+    enum connection_messages how = HANDLE_MESSAGES;
+    if (connection_find(connection, &adapter->found)) {
+        adapter->processing = true;
+        if (handler_adapter_submit(adapter))
+            return true;
+        adapter->processing = false;
+        how = REFUSE_MESSAGE;
+    }
+    connection_handle_found(connection, how, &adapter->found);
+    connection_send(connection);
+    return false;
+}
+
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler_adapter, timer);
+}
+
+/* ---- In a worker --------------------------------------------------------------------------- */
+
+/* Only the thread that makes the queue non-empty has to wake the dispatcher: that takes out all. */
+void handler_adapter_done(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    if (status_change_queue_put(&dispatcher->changes, adapter))
+        dispatcher_wakeup(dispatcher);
+}
+
+static struct handler_adapter *handler_adapter_of(struct task *task)
+{
+    return container_of(task, struct handler_adapter, task);
+}
+
+/* Lea's Processer: what a worker does. */
+static void handler_adapter_run_task(struct task *task)
+{
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    struct connection *connection = &adapter->connection;
+    bool refused = task->late && !connection_must_run(connection);
+    connection_handle_found(connection, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES,
+                            &adapter->found);
+    connection_send(connection);
+    handler_adapter_done(adapter);
+}
+
+/* The saturation policy has given up a request: it gets no reply. */
+static void handler_adapter_drop_task(struct task *task)
+{
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    connection_handle_found(&adapter->connection, DROP_MESSAGE, &adapter->found);
+    connection_send(&adapter->connection);
+    handler_adapter_done(adapter);
+}

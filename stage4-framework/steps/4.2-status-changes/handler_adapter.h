@@ -1,0 +1,56 @@
+/*
+ * The handler adapter: what the framework keeps of a connection, wrapped around the application's
+ * handler.
+ *
+ * Interface:
+ * - While it is processing, a worker alone touches the connection, and nobody closes it: a client
+ *   that dies meanwhile is found out when it is back. Otherwise it is the dispatcher's thread;
+ *   until it is registered, the acceptor's.
+ * - The key and the timer are the dispatcher's, whoever has the connection.
+ */
+#ifndef HANDLER_ADAPTER_H
+#define HANDLER_ADAPTER_H
+
+#include "common/events/timer_heap.h"
+#include "common/server/connection.h"
+#include "common/workers/task_queue.h"
+
+struct dispatcher;
+
+struct handler_adapter {
+    struct connection connection;
+    struct dispatcher *dispatcher;
+    struct handler_adapter *next_changed; /* the status-change queue's */
+    struct connection_message found;      /* what a worker is to begin with */
+    struct task task;                     /* what a worker runs */
+
+    /* The dispatcher's. */
+    bool processing; /* a worker has it */
+    struct selection_key key;
+    struct timer timer; /* when to look at its clocks if no event comes before */
+
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+};
+
+/** An adapter that is not registered yet; it owns fd. NULL without memory; fd stays the caller's.
+ */
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory) NO_LOCK_HELD;
+
+/**
+ * Gives a whole request to a worker, and returns true; then the worker has the connection. What is
+ * less than a request, or what no worker takes, is done before this returns false. The dispatcher's
+ * thread.
+ */
+bool handler_adapter_process(struct handler_adapter *adapter) NO_LOCK_HELD;
+
+/** A worker is through with it, or it is new: the dispatcher's turn. The caller's last call. */
+void handler_adapter_done(struct handler_adapter *adapter);
+
+/** Whose timer that is. */
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
+
+/** Frees it. */
+void handler_adapter_release(struct handler_adapter *adapter);
+
+#endif

@@ -1,0 +1,143 @@
+#include "handler_adapter.h"
+
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
+#include "common/base/trace.h"
+#include "dispatcher.h"
+
+#include <stdlib.h>
+
+/* ---- Life cycle ---------------------------------------------------------------------------- */
+
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory)
+{
+    struct handler_adapter *adapter = calloc(1, sizeof(*adapter) + factory->handler_size);
+    struct input_handler *handler =
+        adapter != NULL ? input_handler_create(factory, adapter->memory) : NULL;
+    if (handler == NULL) {
+        free(adapter);
+        return NULL;
+    }
+    adapter->dispatcher = dispatcher;
+    adapter->key.fd = fd;
+    connection_open(&adapter->connection, dispatcher->server, &dispatcher->server->counters, fd,
+                    handler);
+    mutex_init(&adapter->state_lock);
+    mutex_lock(&adapter->state_lock);
+    adapter->running = true;
+    mutex_unlock(&adapter->state_lock);
+    return adapter;
+}
+
+void handler_adapter_release(struct handler_adapter *adapter)
+{
+    mutex_destroy(&adapter->state_lock);
+    free(adapter);
+}
+
+/* ---- To the dispatcher --------------------------------------------------------------------- */
+
+/* Puts it into the status-change queue, once. True: the dispatcher must be woken. */
+static bool enqueue_change(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
+{
+    if (adapter->queued)
+        return false;
+    adapter->queued = true;
+    return status_change_queue_put(&adapter->dispatcher->changes, adapter);
+}
+
+/* Has the dispatcher look at the adapter, if it is not going to anyway. True: it must be woken. */
+static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
+{
+    return !adapter->running && !adapter->dead && enqueue_change(adapter);
+}
+
+/*
+ * All in one step under the lock: whether it is dead is known before it can be seen (erratum 7),
+ * and it does not stop running before it is in the queue (erratum 8), so that no other
+ * change can have it resumed in between.
+ */
+void handler_adapter_done(struct handler_adapter *adapter)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    TEST_POINT("adapter: before done");
+    mutex_lock(&adapter->state_lock);
+    adapter->dead = connection_is_over(&adapter->connection);
+    adapter->running = false;
+    bool first = enqueue_change(adapter);
+    mutex_unlock(&adapter->state_lock);
+    if (first)
+        dispatcher_wakeup(dispatcher);
+    TEST_POINT("adapter: after done");
+}
+
+void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    mutex_lock(&adapter->state_lock);
+    bool first = connection_ask(&adapter->connection, set, reset) && announce(adapter);
+    mutex_unlock(&adapter->state_lock);
+    if (first)
+        dispatcher_wakeup(dispatcher);
+}
+
+void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason)
+{
+    connection_end_because(&adapter->connection, reason);
+    handler_adapter_ask(adapter, ASK_END, 0);
+}
+
+/* ---- From the dispatcher ------------------------------------------------------------------- */
+
+bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready)
+{
+    mutex_lock(&adapter->state_lock);
+    bool possible = !adapter->running && !adapter->dead;
+    if (possible) {
+        adapter->running = true;
+        adapter->ready = (uint8_t)ready;
+    }
+    mutex_unlock(&adapter->state_lock);
+    return possible;
+}
+
+enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest)
+{
+    enum adapter_status status;
+    mutex_lock(&adapter->state_lock);
+    adapter->queued = false;
+    if (adapter->running) {
+        status = ADAPTER_IS_RUNNING;
+    } else if (adapter->dead) {
+        status = ADAPTER_IS_DEAD;
+    } else {
+        *interest = connection_wants(&adapter->connection);
+        status = *interest == CONNECTION_RUN ? ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST;
+    }
+    trace_event(TRACE_CHANGE_APPLIED, adapter->connection.output.fd, status);
+    mutex_unlock(&adapter->state_lock);
+    return status;
+}
+
+int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
+{
+    mutex_lock(&adapter->state_lock);
+    bool rests = !adapter->running && !adapter->dead; /* and only this thread can change that */
+    mutex_unlock(&adapter->state_lock);
+    if (!rests)
+        return INT64_MAX;
+    if (!connection_expire(&adapter->connection, now))
+        return connection_deadline(&adapter->connection, now);
+    mutex_lock(&adapter->state_lock);
+    bool first = announce(adapter);
+    mutex_unlock(&adapter->state_lock);
+    if (first)
+        dispatcher_wakeup(adapter->dispatcher);
+    return INT64_MAX;
+}
+
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler_adapter, timer);
+}

@@ -1,0 +1,90 @@
+/*
+ * The handler adapter: what the framework keeps of a connection, wrapped around the application's
+ * handler (Hitchens, "Dispatcher Framework Architecture").
+ *
+ * To the dispatcher it is what is attached to a key. To a worker it is a task
+ * (handler_future_task.h). It keeps these two threads apart: while a worker runs it, the dispatcher
+ * waits for nothing from the connection, and what is asked of it meanwhile is kept until the run is
+ * over.
+ *
+ * Interface:
+ * - The connection has one runner (connection.h): the worker while the adapter runs, the
+ *   dispatcher's thread while it does not, and until it is registered the thread that does that.
+ */
+#ifndef HANDLER_ADAPTER_H
+#define HANDLER_ADAPTER_H
+
+#include "common/events/timer_heap.h"
+#include "common/server/connection.h"
+#include "handler_future_task.h"
+
+struct dispatcher;
+
+struct handler_adapter {
+    struct connection connection;
+    struct dispatcher *dispatcher;
+
+    /* Coordination: Hitchens' stateChangeLock. */
+    struct mutex state_lock;
+    struct handler_adapter *next_changed; /* the status-change queue's */
+    bool running GUARDED_BY(&state_lock); /* a worker has it, or soon will */
+    bool queued GUARDED_BY(&state_lock);  /* it is in the status-change queue */
+    bool dead GUARDED_BY(&state_lock);    /* it will never run again */
+
+    /* The run. */
+    uint8_t ready; /* what the key was ready for when the run was prepared */
+    struct handler_future_task run;
+
+    /* The dispatcher's. */
+    struct selection_key key;
+    struct timer timer; /* when to look at its clocks if no event comes before */
+
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+};
+
+/** What the dispatcher has to do about an adapter that was in the status-change queue. */
+enum adapter_status {
+    ADAPTER_IS_RUNNING, /* nothing: it will be back */
+    ADAPTER_WANTS_RUN,  /* run it, event or not */
+    ADAPTER_WANTS_REST, /* wait for events: *interest */
+    ADAPTER_IS_DEAD,    /* unregister it */
+};
+
+/**
+ * An adapter that is not registered yet; it owns fd. It counts as running: the
+ * thread that registers it is the runner until then. NULL without memory; fd stays the caller's.
+ */
+struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
+                                               struct input_handler_factory *factory) NO_LOCK_HELD;
+
+/** Before a run, in the dispatcher's thread. False if it runs already or is dead. */
+bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready);
+
+/**
+ * The run is over: gives the adapter back to the dispatcher. The runner's last call; the adapter
+ * may be gone when it returns.
+ */
+void handler_adapter_done(struct handler_adapter *adapter);
+
+/** What a status change comes to. The dispatcher's thread. */
+enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
+
+/** Asks something of the connection; while it runs, that takes effect afterwards. Any thread. */
+void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
+
+/** Ends the connection at once, for that reason. Any thread. */
+void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
+
+/**
+ * Looks at the deadlines, and has it run if one has passed. The moment to look again; INT64_MAX:
+ * not before it rests again. The dispatcher's thread.
+ */
+int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
+
+/** Whose timer that is. */
+struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
+
+/** Frees it. */
+void handler_adapter_release(struct handler_adapter *adapter);
+
+#endif

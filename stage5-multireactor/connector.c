@@ -1,0 +1,21 @@
+#include "connector.h"
+
+#include "handler_adapter.h"
+
+#include <errno.h>
+
+/* Nothing here waits: the dispatcher does, until the socket can be written. */
+int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to,
+                      struct input_handler_factory *factory)
+{
+    int fd = socket_connect(to, (int)dispatcher->server->settings.send_buffer);
+    if (fd < 0)
+        return errno;
+    struct handler_adapter *adapter = handler_adapter_create_outgoing(dispatcher, fd, to, factory);
+    if (adapter == NULL) {
+        socket_abandon(fd);
+        return ENOMEM;
+    }
+    dispatcher_register_adapter(dispatcher, adapter);
+    return 0;
+}

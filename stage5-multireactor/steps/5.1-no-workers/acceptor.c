@@ -1,0 +1,57 @@
+#include "acceptor.h"
+
+#include <poll.h>
+
+void acceptor_init(struct acceptor *acceptor, struct dispatcher *dispatcher,
+                   struct admission *admission, struct input_handler_factory *factory)
+{
+    *acceptor = (struct acceptor){.server = dispatcher->server,
+                                  .dispatcher = dispatcher,
+                                  .admission = admission,
+                                  .factory = factory};
+}
+
+/* Registers a new connection with a handler of its own. */
+static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
+{
+    struct acceptor *acceptor = self;
+    return dispatcher_register_channel(acceptor->dispatcher, fd, acceptor->factory);
+}
+
+/* Sleeps until there is a client, a signal comes, or it is time to accept again. */
+static void acceptor_wait(struct acceptor *acceptor)
+{
+    const struct server *server = acceptor->server;
+    bool open = admission_is_open(acceptor->admission);
+    struct pollfd fds[] = {
+        {.fd = server->signals.fd, .events = POLLIN},
+        {.fd = open ? server->listener.fd : -1, .events = POLLIN},
+    };
+    poll(fds, 2, admission_is_backing_off(acceptor->admission) ? SERVER_BACK_OFF_MS : -1);
+}
+
+void acceptor_count(struct acceptor *acceptor)
+{
+    struct counters *all = &acceptor->server->counters;
+    dispatcher_count(acceptor->dispatcher);
+    for (enum counter counter = 0; counter < COUNTERS; counter++)
+        if (counter != COUNTER_REJECTED) /* the acceptor's own */
+            counters_set(all, counter, counters_get(&acceptor->dispatcher->counters, counter));
+    if (acceptor->dispatcher->executor != NULL)
+        executor_count(acceptor->dispatcher->executor, all);
+}
+
+void acceptor_run(struct acceptor *acceptor)
+{
+    struct server *server = acceptor->server;
+    while (!server->signals.stop) {
+        acceptor_wait(acceptor);
+        signals_take(&server->signals);
+        acceptor_count(acceptor);
+        if (server->signals.report)
+            counters_print(&server->counters, server->name);
+        admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
+                         acceptor);
+    }
+    listener_close(&server->listener);
+}

@@ -1,0 +1,125 @@
+/*
+ * Step 5.1: one dispatcher, which runs the handlers itself unless --workers says otherwise.
+ */
+#include "acceptor.h"
+#include "common/apps/application_choice.h"
+#include "common/base/clock.h"
+#include "common/events/selector_provider.h"
+#include "common/workers/executor_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGE_NAME "step5.1"
+
+/* What only this stage lets a user choose. */
+struct choice {
+    struct application_choice application;
+    const struct selector_provider *provider;
+    struct executor_choice executor;
+    size_t helpers;
+    bool guard_works;
+};
+
+/* What the server is made of, beside what every stage has. */
+struct parts {
+    struct input_handler_factory *application;
+    struct executor executor;
+    struct executor helpers;
+    struct admission admission;
+    struct dispatcher dispatcher;
+    struct acceptor acceptor;
+};
+
+static int cannot(const struct server *server, const char *what, int error)
+{
+    log_write(&server->log, LOG_LEVEL_ERROR, "cannot %s: %s", what, strerror(error));
+    return EXIT_FAILURE;
+}
+
+/* Has an executor do what waits, or drop that, and waits until its threads have ended. */
+static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
+{
+    executor_shutdown(executor, now);
+    while (!executor_await(executor, clock_ms() + 1000))
+        ;
+}
+
+/* Accepts until a signal says stop; then everything comes to its end in the order of its use. */
+static int serve(struct server *server, const struct choice *choice,
+                 struct parts *parts) NO_LOCK_HELD
+{
+    int error = dispatcher_start(&parts->dispatcher);
+    if (error != 0)
+        return cannot(server, "start the dispatcher", error);
+    acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
+    server_announce(server, choice->application.chosen->name);
+    acceptor_run(&parts->acceptor);
+    dispatcher_stop(&parts->dispatcher);
+    dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
+    end_executor(&parts->executor, false);
+    end_executor(&parts->helpers, true);
+    acceptor_count(&parts->acceptor);
+    return EXIT_SUCCESS;
+}
+
+/* Serves until it is told to stop. */
+static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
+{
+    struct parts parts;
+    struct executor_settings settings = executor_settings(&choice->executor);
+    settings.buffers = &server->buffers;
+    parts.application = application_open(&choice->application, server);
+    if (parts.application == NULL)
+        return EXIT_FAILURE;
+    executor_open(&parts.executor, &settings);
+    struct executor_settings helpers = executor_helpers_settings(choice->helpers);
+    executor_open(&parts.helpers, &helpers);
+    if (choice->helpers > 0)
+        server_use_helpers(server, &parts.helpers);
+    admission_init(&parts.admission, server);
+    int status = EXIT_FAILURE;
+    if (dispatcher_open(&parts.dispatcher, server, settings.max > 0 ? &parts.executor : NULL,
+                        &parts.admission, choice->provider, choice->guard_works) != 0) {
+        cannot(server, "open the dispatcher", errno);
+    } else {
+        status = serve(server, choice, &parts);
+        dispatcher_close(&parts.dispatcher);
+    }
+    admission_destroy(&parts.admission);
+    executor_close(&parts.helpers);
+    executor_close(&parts.executor);
+    application_close(&choice->application, parts.application);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct server server;
+    struct choice choice;
+
+    thread_holds_no_lock_yet();
+    options_init(&options, STAGE_NAME, "Applications, run by the dispatcher itself or by workers.");
+    server_options(&options, &server.settings, "7005");
+    options_set_default(&options, "--idle-timeout", "60");
+    options_set_default(&options, "--request-timeout", "30");
+    application_options(&options, &choice.application,
+                        OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST);
+    options_add(&options, selector_provider_option(&choice.provider));
+    executor_options_or_none(&options, &choice.executor);
+    options_add(&options, executor_helpers_option(&choice.helpers));
+    options_add(&options, selector_guard_option(&choice.guard_works));
+    int status = options_parse(&options, argc, argv);
+    if (status == OPTIONS_SERVE)
+        status = application_settle(&choice.application, &options, choice.executor.policy);
+    if (status != OPTIONS_SERVE)
+        return status;
+
+    if (server_open(&server, STAGE_NAME) != 0)
+        return EXIT_FAILURE;
+    status = run(&server, &choice);
+    server_close(&server);
+    return status;
+}

@@ -1,0 +1,83 @@
+# Measuring. Included by the Makefile.
+
+# The load generator and the floors are C and nothing else. A peer is built where pkg-config knows
+# its library: peer_libuv.c is linked to libuv. None of this is part of `make` or `make test-build`.
+BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads first_read \
+    $(if $(wildcard /usr/include/linux/io_uring.h),raw_uring))
+PEERS = $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
+    $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p))
+
+$(OUT)/obj/tests/bench/%.o: tests/bench/%.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+$(OUT)/tests/load: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/load*.c)) $(LIBRARY)
+$(filter $(OUT)/tests/raw_% $(OUT)/tests/first_%,$(BENCH_TOOLS)): $(OUT)/tests/%: $(OUT)/obj/tests/bench/%.o
+$(BENCH_TOOLS): tests/bench Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDLIBS)
+
+$(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $< $$(pkg-config --libs $*) $(LDLIBS)
+
+.SECONDARY: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/peer_*.c))
+
+# Servers that count what a line costs them (tests/bench/counted.c): compiled once more, without
+# optimisation, because a function that the compiler has inlined cannot be counted.
+COUNTED := $(STAGES:%=$(OUT)/counted/%)
+COUNTED_LOCKS := $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null)
+counted = $(patsubst $(OUT)/obj/%,$(OUT)/obj-counted/%,$1)
+
+$(OUT)/obj-counted/%.o: %.c tests/bench/counted.h $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(COMPILE) -O0 -finstrument-functions -include tests/bench/counted.h -c -o $@ $(source)
+
+$(COUNTED): $(OUT)/counted/%: $$(call counted,$$(call objects,$$*) $(LIBRARY_OBJECTS)) \
+    $(OUT)/obj/tests/bench/counted.o % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) $(COUNTED_LOCKS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(call libraries,$*)
+
+NEED_PYTHON = @tests/need.sh 'Python 3' 'command -v python3' python3
+BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
+
+### bench: measure every stage beside floors and peers; two minutes
+.PHONY: bench
+bench: all $(BENCH_TOOLS) $$(PEERS)
+	$(BENCH) quick
+
+### bench-full: measure more: crowds, slow messages, chat, http, system calls; a quarter of an hour
+.PHONY: bench-full
+bench-full: all $(BENCH_TOOLS) $$(PEERS)
+	$(BENCH) full
+
+### bench-table: write what was measured last into docs/measuring.md
+.PHONY: bench-table
+bench-table:
+	$(BENCH) table
+
+### bench-line: count what a line costs each stage, and write it into docs/measuring.md; a minute
+.PHONY: bench-line
+bench-line: all $(BENCH_TOOLS) $(COUNTED)
+	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md
+
+### bench-first-read: count how often a read right after accept finds something; a second
+.PHONY: bench-first-read
+bench-first-read: $(OUT)/tests/first_read
+	$(BENCH) first-read
+
+## demo: see how the stages differ under the same load; half a minute
+.PHONY: demo
+demo: all $(BENCH_TOOLS)
+	$(NEED_PYTHON) && python3 -B tests/bench/demo.py --build $(OUT)
+
+### test-bench: test the load generator
+run_bench = $(if $(wildcard tests/bench/load.c),'bench=BUILD=$(OUT) tests/bench_test.sh')
+need_bench := $(if $(wildcard tests/bench/load.c),$(BENCH_TOOLS) $(OUT)/tests/faulty-server)
+.PHONY: test-bench
+test-bench: all $(need_bench)
+	@tests/run.sh $(run_bench)

@@ -1,0 +1,99 @@
+"""The sentences that demo.py prints below its figures, made out of the figures.
+
+Each function takes what was measured, by the name of the server, and returns what that shows. What a
+run does not show, for example on a machine that has other things to do, is not said.
+"""
+
+from results import STAGE_5
+
+# A difference is one if the larger figure is at least this many times the smaller one.
+CLEAR = 3
+
+# A message that takes longer than this was kept waiting by a message of 10 ms, and not by the machine alone; ms.
+HELD_UP = 2
+
+
+def listed(names):
+    """In words: a, b and c."""
+    names = list(names)
+    if len(names) < 2:
+        return "".join(names)
+    return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def plain_load(cpu):
+    """Microseconds of CPU time for a reply."""
+    reactor, threads = cpu.get("stage 2"), cpu.get("stage 1")
+    said = []
+    if reactor and threads:
+        if reactor < 0.9 * threads:
+            said.append("One thread with a selector did what a hundred threads do, for "
+                        f"{reactor / threads:.0%} of their CPU time.")
+        else:
+            said.append("In this run one thread with a selector saved no CPU time against a hundred "
+                        "threads.")
+    dearer = [name for name in ("stage 3", "stage 4")
+              if reactor and name in cpu and cpu[name] > 1.1 * reactor]
+    if dearer:
+        said.append(f"Handing each message to a worker costs CPU time ({listed(dearer)}).")
+    return " ".join(said) or "Too few stages could be measured to compare them."
+
+
+def slow_messages(waited):
+    """Within how many ms nine in ten of the quick messages were answered."""
+    held_up = {name: ms for name, ms in waited.items() if ms >= HELD_UP}
+    others = {name: ms for name, ms in waited.items() if ms < HELD_UP}
+    if not waited:
+        return "Nothing could be measured."
+    if not held_up:
+        return "In this run the slow messages held up hardly any of the others, in no stage."
+    if not others or min(held_up.values()) < CLEAR * max(others.values()):
+        return ("In this run the stages do not differ clearly. If the machine has something else to "
+                "do, every message waits for that.")
+    said = (f"In {listed(held_up)} quick messages waited for slow ones. In {listed(others)} they "
+            "did not.")
+    one_thread = {"stage 2", STAGE_5}
+    if set(held_up) <= one_thread:
+        said += (" A thread that runs the handlers itself stops everybody while one of them blocks;"
+                 " with workers, or a thread for each client, the other threads go on.")
+    return said
+
+
+def silent_clients(threads, clients):
+    """How many threads a server has while that number of clients is connected."""
+    many = [name for name, count in threads.items() if count >= clients]
+    few = {name: count for name, count in threads.items() if count < clients / 10}
+    said = []
+    if many:
+        said.append(f"In {listed(many)} each client has a thread, and each thread a stack.")
+    if few:
+        said.append(f"In {listed(few)} {max(few.values())} threads or fewer wait for all of them, "
+                    "and a client is a struct.")
+    return " ".join(said) or "In this run no stage differs clearly from the others."
+
+
+def full_pool(answered):
+    """How many of five clients were answered at once."""
+    pool, reactor = answered.get("stage 1"), answered.get("stage 2")
+    said = []
+    if pool is not None:
+        said.append("A pool serves as many clients as it has threads, however little they say."
+                    if pool == 4 else
+                    f"In this run the pool of four threads answered {pool} clients at once.")
+    if reactor is not None:
+        said.append("One reactor answered all five." if reactor == 5 else
+                    f"In this run the reactor answered {reactor} of five in time.")
+    return " ".join(said)
+
+
+def full_queue(refused):
+    """How many of four messages were answered with an error."""
+    some = [name for name, count in refused.items() if count > 0]
+    none = [name for name, count in refused.items() if count == 0]
+    said = []
+    if some:
+        said.append(f"In {listed(some)} a client whose message no worker could take was told so. "
+                    "--saturation chooses what happens instead.")
+    if none:
+        said.append(f"In {listed(none)} no message was refused in this run.")
+    return " ".join(said)

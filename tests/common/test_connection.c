@@ -1,0 +1,1092 @@
+/*
+ * The connection without a server round it: bytes that are given to it, its runs, and output from
+ * many threads.
+ */
+#include "common/apps/application_choice.h"
+#include "common/apps/handler_element.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/server/connection.h"
+#include "helpers.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <regex.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(connection, .timeout = 60);
+TestSuite(connection_shared, .timeout = 60);
+
+/* ---- a connection of an echo server ---- */
+
+struct bench {
+    struct server server;
+    struct input_handler_factory *echo;
+    struct connection connection;
+};
+
+extern const struct application echo_application;
+static const struct application_choice choice = {.chosen = &echo_application};
+
+/* Everything but the connection; returns a handler for it. */
+static struct input_handler *bench_prepare(struct bench *bench)
+{
+    struct server *server = &bench->server;
+    memset(bench, 0, sizeof(*bench));
+    server->settings.max_line = 100;
+    server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
+    server->output_settings = (struct output_settings){
+        .buffers = &server->buffers, .low_mark = 1 << 20, .high_mark = 1 << 22, .cap = 1 << 24};
+    buffer_factory_init(&server->buffers, 16);
+    service_init(&server->service);
+    server->service.cost_every = 1;
+    bench->echo = application_open(&choice, server);
+    return bench->echo->create(bench->echo, NULL);
+}
+
+static void bench_begin(struct bench *bench, int fd, struct input_handler *handler)
+{
+    struct server *server = &bench->server;
+    connection_open(&bench->connection, server, &server->counters, fd, handler);
+    connection_live_to(&bench->connection, LIFE_STARTED);
+}
+
+static void bench_open(struct bench *bench, int fd)
+{
+    bench_begin(bench, fd, bench_prepare(bench));
+}
+
+static void bench_close(struct bench *bench)
+{
+    connection_detach(&bench->connection);
+    application_close(&choice, bench->echo);
+    service_destroy(&bench->server.service);
+    cr_assert_eq(buffer_factory_out(&bench->server.buffers), 0);
+    buffer_factory_destroy(&bench->server.buffers);
+}
+
+static bool give(struct bench *bench, const char *text)
+{
+    return connection_give(&bench->connection, (const unsigned char *)text, strlen(text));
+}
+
+static unsigned run(struct bench *bench)
+{
+    connection_handle(&bench->connection, HANDLE_MESSAGES);
+    connection_send(&bench->connection);
+    return connection_wants(&bench->connection);
+}
+
+static void expect(int fd, const char *text)
+{
+    char got[1000] = "";
+    size_t length = take_now(fd, got, sizeof(got) - 1);
+    cr_assert_eq(length, strlen(text), "'%s', not '%s'", got, text);
+    cr_assert_eq(memcmp(got, text, length), 0, "'%s', not '%s'", got, text);
+}
+
+Test(connection, bytes_can_be_given_to_it_in_pieces)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    cr_assert(give(&bench, "hel"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], "");
+    cr_assert(give(&bench, "lo\nwor"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], "hello\n");
+    put(ends[1], "ld\n", 3); /* and the rest comes by the socket */
+    connection_receive(&bench.connection);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], "world\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, no_bytes_given_are_the_end_of_the_stream)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    cr_assert(give(&bench, "last\nand a part of a line"));
+    cr_assert(give(&bench, ""));
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    expect(ends[1], "last\n");
+    cr_assert_eq(bench.connection.life, LIFE_STOPPED);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, more_than_there_is_room_for_is_not_taken_at_all)
+{
+    struct bench bench;
+    char long_line[200];
+    int ends[2];
+    memset(long_line, 'x', sizeof(long_line) - 1);
+    long_line[sizeof(long_line) - 1] = '\0';
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    cr_assert_not(give(&bench, long_line));
+    cr_assert(give(&bench, "short\n"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], "short\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, a_message_that_was_found_waits_for_the_thread_that_handles_it)
+{
+    struct bench bench;
+    struct connection_message found;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    cr_assert_not(connection_find(&bench.connection, &found));
+    give(&bench, "one\ntwo\n");
+    cr_assert(connection_find(&bench.connection, &found));
+    connection_handle_found(&bench.connection, HANDLE_MESSAGES, &found);
+    connection_send(&bench.connection);
+    expect(ends[1], "one\ntwo\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, a_message_that_is_refused_or_dropped_is_one_message)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    give(&bench, "one\ntwo\nthree\n");
+    connection_handle(&bench.connection, REFUSE_MESSAGE);
+    connection_send(&bench.connection);
+    expect(ends[1], "ERR server busy\n");
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    connection_handle(&bench.connection, DROP_MESSAGE);
+    connection_send(&bench.connection);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], "three\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, its_deadline_is_that_of_its_first_clock)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    int64_t now = clock_ms();
+    cr_assert_eq(connection_deadline(&bench.connection, now), INT64_MAX);
+    bench.server.settings.deadlines.idle = 60000;
+    bench.server.settings.deadlines.request = 1000;
+    cr_assert_gt(connection_deadline(&bench.connection, now), now + 50000);
+    give(&bench, "a part of a line");
+    run(&bench);
+    cr_assert_leq(connection_deadline(&bench.connection, now), clock_ms() + 1000);
+    cr_assert_not(connection_expire(&bench.connection, now));
+    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_TIMED_OUT), 1);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+/* ---- why it ends ---- */
+
+static void expect_end(struct bench *bench, enum end_reason reason)
+{
+    enum end_reason ended = channel_end_reason(&bench->connection.facade);
+    cr_assert_eq(ended, reason, "it ended because: %s", end_reason_text(ended));
+}
+
+static int reason_ends[2];
+
+static void reason_open(struct bench *bench)
+{
+    pair_open(reason_ends);
+    bench_open(bench, reason_ends[0]);
+    expect_end(bench, END_NONE);
+}
+
+static void reason_close(struct bench *bench, enum end_reason reason)
+{
+    bench_close(bench);
+    expect_end(bench, reason);
+    pair_close(reason_ends);
+}
+
+Test(connection, it_ends_because_the_peer_closes)
+{
+    struct bench bench;
+    reason_open(&bench);
+    put(reason_ends[1], "hello\n", 6);
+    connection_receive(&bench.connection);
+    run(&bench);
+    expect_end(&bench, END_NONE);
+    shutdown(reason_ends[1], SHUT_WR);
+    connection_receive(&bench.connection);
+    expect_end(&bench, END_PEER_CLOSED);
+    channel_close(&bench.connection.facade);
+    run(&bench);
+    reason_close(&bench, END_PEER_CLOSED);
+}
+
+Test(connection, it_ends_because_the_application_closes)
+{
+    struct bench bench;
+    reason_open(&bench);
+    channel_close(&bench.connection.facade);
+    run(&bench);
+    reason_close(&bench, END_CLOSED);
+}
+
+Test(connection, it_ends_because_a_message_is_too_long)
+{
+    struct bench bench;
+    char line[103];
+    reason_open(&bench);
+    memset(line, 'x', sizeof(line));
+    put(reason_ends[1], line, sizeof(line) - 1);
+    connection_receive(&bench.connection);
+    run(&bench);
+    reason_close(&bench, END_TOO_LONG);
+}
+
+Test(connection, it_ends_because_it_is_lost)
+{
+    struct bench bench;
+    struct sockaddr_in address;
+    int listener = tcp_listen(&address);
+    int client = tcp_connect(&address);
+    int fd = accept(listener, NULL, NULL);
+    struct linger now = {.l_onoff = 1};
+    bench_open(&bench, fd);
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    close(client); /* a reset */
+    connection_receive(&bench.connection);
+    run(&bench);
+    expect_end(&bench, END_PEER_LOST);
+    struct endpoint peer;
+    channel_peer(&bench.connection.facade, &peer);
+    cr_assert_eq(((struct sockaddr_in *)&peer.address)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    bench_close(&bench);
+    close(fd);
+    close(listener);
+}
+
+Test(connection, it_ends_because_a_write_fails)
+{
+    struct bench bench;
+    signal(SIGPIPE, SIG_IGN);
+    reason_open(&bench);
+    close(reason_ends[1]);
+    give(&bench, "hello\n");
+    run(&bench);
+    bench_close(&bench);
+    expect_end(&bench, END_PEER_LOST);
+    close(reason_ends[0]);
+}
+
+Test(connection, it_ends_because_a_time_is_over)
+{
+    static const enum end_reason reasons[] = {END_IDLE, END_REQUEST, END_LIFETIME};
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        struct bench bench;
+        reason_open(&bench);
+        struct deadline_limits *limits = &bench.server.settings.deadlines;
+        if (reasons[i] == END_REQUEST)
+            give(&bench, "begun");
+        run(&bench);
+        *(i == 0 ? &limits->idle : i == 1 ? &limits->request : &limits->lifetime) = 1;
+        cr_assert(connection_expire(&bench.connection, clock_ms() + 10));
+        run(&bench);
+        reason_close(&bench, reasons[i]);
+    }
+}
+
+/* A stage looks at a time that is over until that is acted on: one look has to be enough. */
+Test(connection, a_linger_is_over_once_even_if_its_end_was_asked_for)
+{
+    struct bench bench;
+    reason_open(&bench);
+    struct connection *connection = &bench.connection;
+    channel_close(&connection->facade);
+    run(&bench);
+    cr_assert_eq(connection->phase, CONNECTION_LINGERING);
+    int64_t over = connection_deadline(connection, clock_ms());
+    cr_assert(!connection_expire(connection, over - 1));
+    connection_ask(connection, ASK_END, 0);
+    cr_assert(connection_expire(connection, over));
+    run(&bench);
+    cr_assert(connection_is_over(connection));
+    reason_close(&bench, END_CLOSED);
+}
+
+Test(connection, it_ends_because_too_much_waits)
+{
+    struct bench bench;
+    reason_open(&bench);
+    bench.server.output_settings.cap = 10;
+    fill_up(reason_ends[0]);
+    for (int i = 0; i < 3; i++)
+        channel_enqueue(&bench.connection.facade, piece_bytes("0123456789", 10));
+    run(&bench);
+    reason_close(&bench, END_CAP);
+}
+
+Test(connection, it_ends_because_the_server_stops)
+{
+    struct bench bench;
+    reason_open(&bench);
+    connection_ask(&bench.connection, ASK_STOP, 0);
+    run(&bench);
+    reason_close(&bench, END_SERVER);
+}
+
+/* Nobody has served it, and nobody has asked it to end. */
+Test(connection, it_ends_because_there_is_no_thread_for_it)
+{
+    struct bench bench;
+    reason_open(&bench);
+    reason_close(&bench, END_RESOURCES);
+}
+
+/* ---- output: flushed, and drained ---- */
+
+Test(connection, an_answer_leaves_at_once_if_no_other_can_leave_with_it)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    cr_assert(give(&bench, "alone\n"));
+    connection_handle(&bench.connection, HANDLE_MESSAGES);
+    expect(ends[1], "alone\n");
+    connection_send(&bench.connection);
+    cr_assert(give(&bench, "one\ntwo\n"));
+    connection_handle(&bench.connection, HANDLE_MESSAGES);
+    expect(ends[1], "");
+    connection_send(&bench.connection);
+    expect(ends[1], "one\ntwo\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, what_is_held_back_can_be_flushed)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct channel_facade *facade = &bench.connection.facade;
+    cr_assert_eq(channel_flush(facade), OUTPUT_FLOWING);
+    output_chain_cork(&bench.connection.output); /* as in a run */
+    channel_enqueue(facade, piece_bytes("one\n", 4));
+    expect(ends[1], "");
+    cr_assert_eq(channel_flush(facade), OUTPUT_FLOWING);
+    expect(ends[1], "one\n");
+    channel_enqueue(facade, piece_bytes("two\n", 4));
+    expect(ends[1], "");
+    connection_send(&bench.connection);
+    expect(ends[1], "two\n");
+    bench_close(&bench);
+    pair_close(ends);
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_BYTES_OUT), 8);
+}
+
+/* The socket of stage 1 does, and the peer does not read. */
+Test(connection, a_flush_does_not_wait_even_if_the_socket_blocks)
+{
+    enum { MUCH = 4 << 20 };
+    static unsigned char bytes[MUCH];
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    fcntl(ends[0], F_SETFL, fcntl(ends[0], F_GETFL) & ~O_NONBLOCK);
+    output_chain_cork(&bench.connection.output);
+    channel_enqueue(&bench.connection.facade, piece_bytes(bytes, MUCH));
+    channel_flush(&bench.connection.facade);
+    cr_assert_gt(output_chain_length(&bench.connection.output), 0);
+    cr_assert_lt(output_chain_length(&bench.connection.output), MUCH);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+static int drains;
+static const struct input_handler_verbs *echo_verbs;
+
+static void on_drained(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    (void)facade;
+    drains++;
+}
+
+static struct input_handler_verbs draining_verbs;
+
+/* Chokes the connection; the peer has read nothing yet. */
+static void choke(struct bench *bench, size_t more)
+{
+    static unsigned char bytes[1 << 20];
+    bench->server.output_settings.high_mark = 1000;
+    bench->server.output_settings.low_mark = 10;
+    fill_up(bench->connection.output.fd);
+    cr_assert_leq(more, sizeof(bytes));
+    channel_enqueue(&bench->connection.facade, piece_bytes(bytes, more));
+    cr_assert_eq(output_chain_look(&bench->connection.output), OUTPUT_CHOKED);
+}
+
+static void read_all(int fd)
+{
+    static unsigned char bytes[65536];
+    while (take_now(fd, bytes, sizeof(bytes)) > 0)
+        ;
+}
+
+static void drain(bool heard)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    echo_verbs = bench.connection.handler->verbs;
+    draining_verbs = *echo_verbs;
+    draining_verbs.drained = heard ? on_drained : NULL;
+    bench.connection.handler->verbs = &draining_verbs;
+    choke(&bench, 5000);
+    cr_assert_eq(run(&bench), SELECT_WRITE);
+    cr_assert_eq(drains, 0, "it is choked still");
+    read_all(ends[1]);
+    cr_assert_eq(run(&bench), heard ? CONNECTION_RUN : SELECT_READ);
+    cr_assert_eq(connection_must_run(&bench.connection), heard, "a policy may give it up");
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(drains, heard);
+    choke(&bench, 5000); /* choked again before anybody has heard of it: nothing to go on with */
+    read_all(ends[1]);
+    connection_send(&bench.connection);
+    choke(&bench, 5000);
+    run(&bench);
+    cr_assert_eq(drains, heard, "it was told while it is choked");
+    bench.connection.handler->verbs = echo_verbs;
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, its_handler_hears_once_that_output_has_drained)
+{
+    drain(true);
+}
+
+Test(connection, a_handler_that_does_not_wait_for_output_gets_no_run_for_it)
+{
+    drain(false);
+}
+
+/* ---- timers ---- */
+
+/* What was called, a letter for each. */
+static char calls[200];
+
+struct call {
+    struct channel_timer timer;
+    char letter;
+    bool again; /* it is set anew, for at once */
+};
+
+static void expect_calls(const char *expected)
+{
+    cr_assert_str_eq(calls, expected);
+    memset(calls, 0, sizeof(calls));
+}
+
+static void on_fired(struct channel_timer *timer, struct channel_facade *facade)
+{
+    struct call *call = container_of(timer, struct call, timer);
+    size_t length = strlen(calls);
+    cr_assert_lt(length, sizeof(calls) - 1);
+    calls[length] = call->letter;
+    if (call->again)
+        channel_set_timer(facade, timer, 0);
+}
+
+static struct call call_of(char letter)
+{
+    return (struct call){.timer.fired = on_fired, .letter = letter};
+}
+
+Test(connection, a_timer_fires_in_a_run_at_its_moment)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct channel_facade *facade = &bench.connection.facade;
+    struct call a = call_of('a');
+    struct call b = call_of('b');
+    struct call c = call_of('c');
+    int64_t now = clock_ms();
+    channel_set_timer(facade, &a.timer, 60000);
+    channel_set_timer(facade, &b.timer, 0);
+    channel_set_timer(facade, &c.timer, 0);
+    channel_cancel_timer(facade, &c.timer);
+    cr_assert_leq(connection_deadline(&bench.connection, now), clock_ms());
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ, "a wakeup before the time");
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert(connection_must_run(&bench.connection), "a policy may give it up");
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect_calls("b");
+    int64_t next = connection_deadline(&bench.connection, clock_ms());
+    cr_assert(next >= now + 60000 && next <= clock_ms() + 60000);
+    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
+    bench_close(&bench);
+    expect_calls("");
+    pair_close(ends);
+}
+
+/* A stage that hands messages to workers has to do the same with a timer. */
+Test(connection, a_timer_is_found_like_a_message)
+{
+    struct bench bench;
+    struct connection_message found;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct call a = call_of('a');
+    channel_set_timer(&bench.connection.facade, &a.timer, 0);
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert(connection_find(&bench.connection, &found));
+    expect_calls("");
+    connection_handle_found(&bench.connection, HANDLE_MESSAGES, &found);
+    expect_calls("a");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+/* With messages waiting, output choked or input suspended. */
+Test(connection, a_timer_fires_while_input_is_suspended)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct call a = call_of('a');
+    channel_suspend(&bench.connection.facade);
+    give(&bench, "not handled\n");
+    channel_set_timer(&bench.connection.facade, &a.timer, 0);
+    run(&bench);
+    expect_calls("a");
+    expect(ends[1], "");
+    channel_resume(&bench.connection.facade);
+    run(&bench);
+    expect(ends[1], "not handled\n");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, a_timer_that_sets_itself_again_does_not_hold_the_run)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct call a = call_of('a');
+    a.again = true;
+    channel_set_timer(&bench.connection.facade, &a.timer, 0);
+    run(&bench);
+    cr_assert(strlen(calls) >= 1 && strlen(calls) <= 64);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+Test(connection, no_timer_fires_after_the_end)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct channel_facade *facade = &bench.connection.facade;
+    struct call a = call_of('a');
+    struct call b = call_of('b');
+    channel_set_timer(facade, &a.timer, 0);
+    channel_set_timer(facade, &b.timer, 0);
+    connection_live_to(&bench.connection, LIFE_STOPPED);
+    channel_cancel_timer(facade, &a.timer);
+    channel_set_timer(facade, &b.timer, 0);
+    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), INT64_MAX);
+    expect_calls("");
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+/* ---- the order of calls ---- */
+
+/* A handler with every verb, each of which writes a letter. */
+static char order[4000];
+static bool goes_on;
+
+static void write_letter(char letter)
+{
+    size_t length = strlen(order);
+    cr_assert_lt(length, sizeof(order) - 1);
+    order[length] = letter;
+}
+
+static enum framing_result order_next(struct input_handler *self, struct channel_facade *facade,
+                                      struct message *message)
+{
+    (void)self;
+    write_letter('n');
+    return line_framing_next(channel_input(facade), 1000, message);
+}
+
+static void order_post(struct channel_post *post, struct channel_facade *facade)
+{
+    (void)post;
+    (void)facade;
+    write_letter('p');
+}
+
+static void order_drop(struct channel_post *post)
+{
+    (void)post;
+    write_letter('x');
+}
+
+static void order_fired(struct channel_timer *timer, struct channel_facade *facade)
+{
+    (void)timer;
+    (void)facade;
+    write_letter('f');
+}
+
+static bool order_handle(struct input_handler *self, struct message message,
+                         struct channel_facade *facade)
+{
+    static struct channel_post post = {.run = order_post, .dropped = order_drop};
+    static struct channel_post late = {.run = order_post, .dropped = order_drop};
+    static struct channel_timer timer = {.fired = order_fired};
+    static unsigned char much[3000];
+    (void)self;
+    write_letter('h');
+    switch (message.data[0]) {
+    case 'p': channel_post(facade, &post); break;
+    case 't': channel_set_timer(facade, &timer, 0); break;
+    case 'b': channel_enqueue(facade, piece_bytes(much, sizeof(much))); break;
+    case 'c': goes_on = true; break;
+    case 'f': channel_post(facade, &late); return false;
+    }
+    return true;
+}
+
+static bool order_continue(struct input_handler *self, struct channel_facade *facade)
+{
+    bool result = goes_on;
+    (void)self;
+    (void)facade;
+    goes_on = false;
+    write_letter('c');
+    return result;
+}
+
+#define ORDER_CALL(name, letter)                                                                   \
+    static void name(struct input_handler *self, struct channel_facade *facade)                    \
+    {                                                                                              \
+        (void)self;                                                                                \
+        (void)facade;                                                                              \
+        write_letter(letter);                                                                      \
+    }
+ORDER_CALL(order_drained, 'd')
+ORDER_CALL(order_idle, 'i')
+ORDER_CALL(order_timed_out, 'l')
+ORDER_CALL(order_starting, '1')
+ORDER_CALL(order_started, '2')
+ORDER_CALL(order_end_of_input, '3')
+ORDER_CALL(order_stopping, '4')
+ORDER_CALL(order_stopped, '5')
+
+static void order_refuse(struct input_handler *self, struct message message,
+                         struct channel_facade *facade)
+{
+    (void)self;
+    (void)message;
+    (void)facade;
+    write_letter('r');
+}
+
+static const struct input_handler_verbs order_verbs = {.next_message = order_next,
+                                                       .handle_input = order_handle,
+                                                       .refuse_input = order_refuse,
+                                                       .continue_output = order_continue,
+                                                       .drained = order_drained,
+                                                       .timed_out = order_timed_out,
+                                                       .idle = order_idle,
+                                                       .starting = order_starting,
+                                                       .started = order_started,
+                                                       .end_of_input = order_end_of_input,
+                                                       .stopping = order_stopping,
+                                                       .stopped = order_stopped};
+
+/* The grammar that stands at the top of input_handler.h, as a regular expression. */
+static void expect_grammar(const char *must_have)
+{
+    static const char grammar[] = "^12(f*d?p*([li]|(c+n[hr]?p*)*))*345x*$";
+    regex_t expression;
+    cr_assert_eq(regcomp(&expression, grammar, REG_EXTENDED | REG_NOSUB), 0);
+    cr_assert_eq(regexec(&expression, order, 0, NULL, 0), 0, "%s", order);
+    regfree(&expression);
+    for (; *must_have != '\0'; must_have++)
+        cr_assert_not_null(strchr(order, *must_have), "no %c: %s", *must_have, order);
+}
+
+static void live_in_order(struct bench *bench, int ends[2])
+{
+    static struct input_handler handler = {&order_verbs};
+    static const struct output_settings small = {.low_mark = 10, .high_mark = 1000, .cap = 1 << 24};
+    pair_open(ends);
+    memset(bench, 0, sizeof(*bench));
+    bench_open(bench, ends[0]);
+    connection_detach(&bench->connection);
+    bench->server.output_settings.low_mark = small.low_mark;
+    bench->server.output_settings.high_mark = small.high_mark;
+    connection_open(&bench->connection, &bench->server, &bench->server.counters, ends[0], &handler);
+    connection_live_to(&bench->connection, LIFE_STARTING);
+    give(bench, "one\npost\ntimer\ncontinued\nbig\nand on\n");
+    for (int i = 0; i < 10; i++) {
+        read_all(ends[1]);
+        run(bench);
+    }
+    give(bench, "refused\n");
+    connection_handle(&bench->connection, REFUSE_MESSAGE);
+    connection_send(&bench->connection);
+}
+
+Test(connection, its_calls_come_in_the_order_of_the_grammar)
+{
+    struct bench bench;
+    int ends[2];
+    live_in_order(&bench, ends);
+    give(&bench, "fail\n");
+    run(&bench);
+    bench_close(&bench);
+    expect_grammar("12fdpcnhr345x");
+    pair_close(ends);
+}
+
+Test(connection, after_a_deadline_no_message_comes)
+{
+    struct bench bench;
+    int ends[2];
+    live_in_order(&bench, ends);
+    give(&bench, "begun");
+    run(&bench);
+    bench.server.settings.deadlines.request = 1;
+    cr_assert(connection_expire(&bench.connection, clock_ms() + 10));
+    give(&bench, " and ended\n");
+    run(&bench);
+    bench_close(&bench);
+    expect_grammar("12fdpcnhrl345");
+    cr_assert_not_null(strstr(order, "l345"), "%s", order);
+    pair_close(ends);
+}
+
+/* ---- many threads ---- */
+
+enum {
+    THREADS = 8,
+    MESSAGES = 500, /* of each thread */
+    MOST_CONTENT = 300,
+};
+
+/* What stands in front of each message on the wire. */
+struct header {
+    uint16_t thread;
+    uint16_t number;
+    uint16_t length; /* of the content that follows */
+};
+
+struct sender {
+    struct connection *connection;
+    unsigned thread;
+    unsigned accepted;
+    bool broken;
+    struct shared_message *messages[MESSAGES]; /* those that were shared */
+};
+
+static size_t content_length(unsigned thread, unsigned number)
+{
+    struct rng rng = rng_from(thread * 10000u + number);
+    return rng_below(&rng, MOST_CONTENT);
+}
+
+static size_t compose(unsigned thread, unsigned number, unsigned char *data)
+{
+    size_t length = content_length(thread, number);
+    struct header header = {(uint16_t)thread, (uint16_t)number, (uint16_t)length};
+    memcpy(data, &header, sizeof(header));
+    fill_pattern(data + sizeof(header), length, thread * 10000u + number);
+    return sizeof(header) + length;
+}
+
+static enum output_result send_one(struct sender *sender, unsigned number)
+{
+    unsigned char data[sizeof(struct header) + MOST_CONTENT];
+    size_t length = compose(sender->thread, number, data);
+    if (number % 3 != 0)
+        return connection_enqueue(sender->connection, piece_bytes(data, length));
+    struct shared_message *message = shared_message_create(length);
+    memcpy(message->data, data, length);
+    sender->messages[number] = message;
+    return connection_enqueue(sender->connection, piece_shared(message));
+}
+
+static void *send_all(void *argument)
+{
+    struct sender *sender = argument;
+    for (unsigned number = 0; number < MESSAGES && !sender->broken; number++) {
+        enum output_result result = send_one(sender, number);
+        sender->broken = result == OUTPUT_BROKEN;
+        sender->accepted += !sender->broken;
+    }
+    return NULL;
+}
+
+struct drainer {
+    struct connection *connection;
+    int fd;
+    atomic_bool stop;
+};
+
+/* The runner: when the socket can be written, what waits is written. */
+static void *drain_all(void *argument)
+{
+    struct drainer *drainer = argument;
+    while (!atomic_load(&drainer->stop)) {
+        struct pollfd watched = {.fd = drainer->fd, .events = POLLOUT};
+        poll(&watched, 1, 1);
+        connection_send(drainer->connection);
+        if (connection_is_over(drainer->connection))
+            break;
+    }
+    return NULL;
+}
+
+struct crowd {
+    struct bench bench;
+    struct mutex lock;
+    int ends[2];
+    struct sender senders[THREADS];
+    pthread_t threads[THREADS];
+    struct drainer drainer;
+    pthread_t drainer_thread;
+};
+
+static void crowd_start(struct crowd *crowd)
+{
+    pair_open_small(crowd->ends);
+    bench_open(&crowd->bench, crowd->ends[0]);
+    struct connection *connection = &crowd->bench.connection;
+    mutex_init(&crowd->lock);
+    connection_share(connection, connection->facade.verbs, &crowd->lock);
+    crowd->drainer = (struct drainer){.connection = connection, .fd = crowd->ends[0]};
+    for (unsigned i = 0; i < THREADS; i++) {
+        crowd->senders[i] = (struct sender){.connection = connection, .thread = i};
+        pthread_create(&crowd->threads[i], NULL, send_all, &crowd->senders[i]);
+    }
+    pthread_create(&crowd->drainer_thread, NULL, drain_all, &crowd->drainer);
+}
+
+/* Joins all, and shows that no message is held by anybody but its sender. */
+static void crowd_end(struct crowd *crowd)
+{
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(crowd->threads[i], NULL);
+    atomic_store(&crowd->drainer.stop, true);
+    pthread_join(crowd->drainer_thread, NULL);
+    bench_close(&crowd->bench);
+    mutex_destroy(&crowd->lock);
+    for (int i = 0; i < THREADS; i++) {
+        for (int number = 0; number < MESSAGES; number++) {
+            struct shared_message *message = crowd->senders[i].messages[number];
+            if (message == NULL)
+                continue;
+            cr_assert_eq(atomic_load(&message->references), 1, "message %d of thread %d", number,
+                         i);
+            shared_message_release(message);
+        }
+    }
+}
+
+/*
+ * Checks the stream: whole messages only, each thread's in order, none twice. `whole` says that the
+ * last one must be whole too. How many there are.
+ */
+static size_t check_stream(const unsigned char *data, size_t length, bool whole)
+{
+    unsigned next[THREADS] = {0};
+    size_t count = 0;
+    while (length > 0) {
+        unsigned char right[sizeof(struct header) + MOST_CONTENT];
+        struct header header;
+        if (length < sizeof(header))
+            break;
+        memcpy(&header, data, sizeof(header));
+        cr_assert_lt(header.thread, THREADS, "message %zu", count);
+        cr_assert_eq(header.number, next[header.thread], "thread %u: %u, not %u", header.thread,
+                     header.number, next[header.thread]);
+        size_t size = compose(header.thread, header.number, right);
+        if (length < size)
+            break;
+        cr_assert_eq(memcmp(data, right, size), 0, "message %zu", count);
+        next[header.thread]++;
+        count++;
+        data += size;
+        length -= size;
+    }
+    cr_assert(!whole || length == 0, "the stream ends within a message");
+    return count;
+}
+
+static size_t stream_length(void)
+{
+    size_t length = 0;
+    for (unsigned thread = 0; thread < THREADS; thread++)
+        for (unsigned number = 0; number < MESSAGES; number++)
+            length += sizeof(struct header) + content_length(thread, number);
+    return length;
+}
+
+/* Reads so many bytes, or to the deadline. How many came. */
+static size_t receive(int fd, unsigned char *data, size_t length)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    size_t received = 0;
+    while (received < length && test_await(fd, POLLIN, end))
+        received += take_now(fd, data + received, length - received);
+    return received;
+}
+
+Test(connection_shared, case_05_messages_of_many_threads_come_whole_and_each_once)
+{
+    static struct crowd crowd;
+    static unsigned char data[THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT)];
+    size_t length = stream_length();
+    crowd_start(&crowd);
+    size_t received = receive(crowd.ends[1], data, length);
+    cr_assert_eq(received, length);
+    cr_assert_eq(check_stream(data, length, true), THREADS * MESSAGES);
+    cr_assert_eq(take_now(crowd.ends[1], data, 1), 0, "and not a byte more");
+    crowd_end(&crowd);
+    cr_assert_eq(counters_get(&crowd.bench.server.counters, COUNTER_BYTES_OUT), length);
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(crowd.senders[i].accepted, MESSAGES);
+    pair_close(crowd.ends);
+}
+
+/* The peer goes away in the middle: what was accepted was sent or dropped, and nothing is held. */
+Test(connection_shared, case_05_messages_to_a_peer_that_goes_away_are_dropped_once)
+{
+    static struct crowd crowd;
+    static unsigned char data[THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT)];
+    signal(SIGPIPE, SIG_IGN);
+    crowd_start(&crowd);
+    size_t received = receive(crowd.ends[1], data, stream_length() / 3);
+    close(crowd.ends[1]);
+    cr_assert_gt(check_stream(data, received, false), 0);
+    crowd_end(&crowd);
+    close(crowd.ends[0]);
+}
+
+/* ---- behind an element that changes the bytes, as TLS would ---- */
+
+enum { KEY = 0x20 };
+
+struct changing_element {
+    struct handler_element element; /* first */
+    struct input_queue clear;       /* what it has taken out of the channel's queue */
+};
+
+static void change(unsigned char *to, const unsigned char *from, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        to[i] = from[i] ^ KEY;
+}
+
+static struct changing_element *changing(struct channel_facade *facade)
+{
+    return container_of(handler_element_of(facade), struct changing_element, element);
+}
+
+static struct input_queue *changing_input(struct channel_facade *facade)
+{
+    return &changing(facade)->clear;
+}
+
+static enum output_result changing_enqueue(struct channel_facade *facade, struct piece piece)
+{
+    unsigned char text[100];
+    cr_assert_eq(piece.kind, PIECE_COPY);
+    change(text, piece.copy.data, piece.copy.length);
+    return channel_enqueue(changing(facade)->element.outer, piece_bytes(text, piece.copy.length));
+}
+
+static enum framing_result changing_next(struct input_handler *self, struct channel_facade *facade,
+                                         struct message *message)
+{
+    struct changing_element *own = container_of(self, struct changing_element, element.handler);
+    struct input_queue *input = channel_input(facade);
+    unsigned char text[100];
+    struct message taken;
+    size_t length = input_queue_length(input);
+    if (length > 0) {
+        cr_assert(input_queue_dequeue(input, length, &taken));
+        change(text, taken.data, length);
+        cr_assert(input_queue_append(&own->clear, text, length));
+    }
+    return handler_element_verbs.next_message(self, facade, message);
+}
+
+static bool changing_continue(struct input_handler *self, struct channel_facade *facade)
+{
+    return handler_element_verbs.continue_output(self, facade);
+}
+
+Test(connection, an_element_with_a_queue_of_its_own_is_asked_for_every_line_of_a_read)
+{
+    struct bench bench;
+    struct changing_element own = {0};
+    struct input_handler_verbs verbs = handler_element_verbs;
+    struct channel_facade_verbs facade_verbs = handler_element_facade_verbs;
+    unsigned char lines[] = "one\ntwo\nthree\n", answers[] = "one\ntwo\nthree\n";
+    int ends[2];
+    pair_open(ends);
+    verbs.next_message = changing_next;
+    verbs.continue_output = changing_continue;
+    facade_verbs.input = changing_input;
+    facade_verbs.enqueue = changing_enqueue;
+    struct input_handler *echo = bench_prepare(&bench);
+    input_queue_init(&own.clear, &bench.server.buffers, 100);
+    handler_element_init(&own.element, &verbs, &facade_verbs, echo);
+    bench_begin(&bench, ends[0], &own.element.handler);
+
+    change(lines, lines, sizeof(lines) - 1);
+    change(answers, answers, sizeof(answers) - 1);
+    cr_assert(give(&bench, (const char *)lines));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect(ends[1], (const char *)answers);
+
+    input_queue_clear(&own.clear);
+    bench_close(&bench);
+    pair_close(ends);
+}

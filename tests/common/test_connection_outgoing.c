@@ -1,0 +1,237 @@
+/*
+ * A connection that we have asked for: what its handler hears, whichever way it goes; and the two
+ * halves of one whose handler keeps them apart.
+ */
+#include "common/base/clock.h"
+#include "common/server/connection.h"
+#include "helpers.h"
+#include "noting.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+TestSuite(connection_outgoing, .timeout = 60);
+
+struct bench {
+    struct server server;
+    struct input_handler_verbs verbs;
+    struct noting noting;
+    struct connection connection;
+    int listening;
+    int fd;
+    int peer;
+};
+
+static void bench_init(struct bench *bench)
+{
+    memset(bench, 0, sizeof(*bench));
+    bench->verbs = noting_verbs;
+    bench->verbs.timed_out = NULL;
+    bench->verbs.duplex = true;
+    bench->noting.handler.verbs = &bench->verbs;
+    bench->peer = -1;
+    noting_server_init(&bench->server);
+    bench->server.settings.connect_timeout = 1000;
+}
+
+/* Begins to connect to a listener, or to where there was one. */
+static void bench_open(struct bench *bench, bool listens)
+{
+    struct sockaddr_in address;
+    struct endpoint to = {.length = sizeof(address)};
+    bench_init(bench);
+    bench->listening = tcp_listen(&address);
+    if (!listens)
+        close(bench->listening);
+    memcpy(&to.address, &address, sizeof(address));
+    bench->fd = socket_connect(&to, 0);
+    cr_assert_geq(bench->fd, 0, "%s", strerror(errno));
+    connection_open_outgoing(&bench->connection, &bench->server, &bench->server.counters, bench->fd,
+                             &to, &bench->noting.handler);
+}
+
+static unsigned run(struct bench *bench, bool ready)
+{
+    if (ready)
+        connection_receive(&bench->connection);
+    connection_handle(&bench->connection, HANDLE_MESSAGES);
+    connection_send(&bench->connection);
+    return connection_wants(&bench->connection);
+}
+
+static void await_writable(const struct bench *bench)
+{
+    cr_assert(test_await(bench->fd, POLLOUT, test_now() + test_deadline_ms() / 1000.0));
+}
+
+static void bench_connect(struct bench *bench)
+{
+    bench_open(bench, true);
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_WRITE);
+    await_writable(bench);
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    cr_assert_str_eq(bench->noting.calls, "starting");
+    cr_assert(test_await(bench->listening, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    bench->peer = accept(bench->listening, NULL, NULL);
+}
+
+static void bench_close(struct bench *bench, const char *calls)
+{
+    close(connection_detach(&bench->connection));
+    cr_assert_str_eq(bench->noting.calls, calls);
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_ACCEPTED), 0);
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_CONNECTS), 1);
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_CLOSED), 1);
+    cr_assert_eq(buffer_factory_out(&bench->server.buffers), 0);
+    buffer_factory_destroy(&bench->server.buffers);
+    if (bench->peer >= 0)
+        close(bench->peer);
+}
+
+Test(connection_outgoing, one_that_has_connected_is_like_any_other)
+{
+    struct bench bench;
+    char got[100];
+    bench_connect(&bench);
+    cr_assert_eq(send(bench.peer, "hello\n", 6, 0), 6);
+    cr_assert(test_await(bench.fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert_eq(run(&bench, true), SELECT_READ);
+    cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
+    close(bench.listening);
+    bench_close(&bench, "starting line end_of_input stopped");
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_CONNECTS_FAILED), 0);
+}
+
+Test(connection_outgoing, one_that_is_refused_tells_its_handler_why)
+{
+    struct bench bench;
+    bench_open(&bench, false);
+    await_writable(&bench);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    cr_assert_eq(bench.noting.error, ECONNREFUSED);
+    bench_close(&bench, "not_connected");
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_CONNECTS_FAILED), 1);
+}
+
+/* ---- One that gets no answer ---- */
+
+/* A socket that connects to a listener whose backlog is full: the system tries, and waits. */
+static void bench_open_silent(struct bench *bench)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    struct endpoint to = {.length = length};
+    bench_init(bench);
+    bench->listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    cr_assert_eq(bind(bench->listening, (struct sockaddr *)&address, length), 0);
+    cr_assert_eq(listen(bench->listening, 0), 0);
+    cr_assert_eq(getsockname(bench->listening, (struct sockaddr *)&address, &length), 0);
+    memcpy(&to.address, &address, sizeof(address));
+    do
+        bench->fd = socket_connect(&to, 0); /* those before it stay with the process */
+    while (test_await(bench->fd, POLLOUT, test_now() + 0.1));
+    connection_open_outgoing(&bench->connection, &bench->server, &bench->server.counters, bench->fd,
+                             &to, &bench->noting.handler);
+}
+
+/* SO_ERROR is 0 meanwhile, too. */
+Test(connection_outgoing, a_run_that_comes_for_something_else_does_not_take_it_for_connected)
+{
+    struct bench bench;
+    bench_open_silent(&bench);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(run(&bench, false), SELECT_WRITE);
+    cr_assert_str_eq(bench.noting.calls, "");
+    connection_ask(&bench.connection, ASK_END, 0);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    bench_close(&bench, "not_connected");
+}
+
+Test(connection_outgoing, it_may_take_the_connect_timeout_and_no_other)
+{
+    struct bench bench;
+    bench_open_silent(&bench);
+    bench.server.settings.deadlines.idle = 10;
+    bench.server.settings.deadlines.request = 10;
+    int64_t end = connection_deadline(&bench.connection, clock_ms());
+    cr_assert_leq(end, clock_ms() + 1000);
+    cr_assert_not(connection_expire(&bench.connection, end - 1));
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_WRITE);
+    cr_assert(connection_expire(&bench.connection, end));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    cr_assert_eq(bench.noting.error, ETIMEDOUT);
+    bench_close(&bench, "not_connected");
+}
+
+Test(connection_outgoing, a_server_that_stops_does_not_wait_for_an_answer)
+{
+    struct bench bench;
+    bench_open_silent(&bench);
+    connection_ask(&bench.connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    cr_assert_eq(bench.noting.error, ECANCELED);
+    bench_close(&bench, "not_connected");
+}
+
+/* ---- Two halves ---- */
+
+static void end_peer(struct bench *bench)
+{
+    shutdown(bench->peer, SHUT_WR);
+    cr_assert(test_await(bench->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+}
+
+Test(connection_outgoing, a_duplex_one_stays_open_for_output_after_the_end_of_its_input)
+{
+    struct bench bench;
+    char got[100];
+    bench_connect(&bench);
+    end_peer(&bench);
+    cr_assert_eq(run(&bench, true), SELECT_NOTHING);
+    cr_assert_str_eq(bench.noting.calls, "starting end_of_input");
+    connection_enqueue(&bench.connection, piece_bytes("later\n", 6));
+    cr_assert_eq(run(&bench, false), SELECT_NOTHING);
+    cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
+    channel_finish(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    bench_close(&bench, "starting end_of_input stopped");
+}
+
+Test(connection_outgoing, a_finished_output_ends_when_it_has_left_and_input_goes_on)
+{
+    struct bench bench;
+    char got[100];
+    bench_connect(&bench);
+    connection_enqueue(&bench.connection, piece_bytes("last\n", 5));
+    channel_finish(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    cr_assert_eq(recv(bench.peer, got, sizeof(got), MSG_WAITALL), 5);
+    cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 0, "the end of the stream");
+    end_peer(&bench);
+    cr_assert_eq(run(&bench, true), CONNECTION_OVER);
+    bench_close(&bench, "starting end_of_input stopped");
+}
+
+/* It serves another connection, which ends it. */
+Test(connection_outgoing, a_duplex_one_goes_on_when_the_server_stops)
+{
+    struct bench bench;
+    bench_connect(&bench);
+    connection_ask(&bench.connection, ASK_STOP, 0);
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    cr_assert_str_eq(bench.noting.calls, "starting");
+    channel_close(&bench.connection.facade);
+    end_peer(&bench);
+    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
+    bench_close(&bench, "starting end_of_input stopped");
+}

@@ -1,0 +1,119 @@
+/*
+ * A relay, of stages 4 and 5, whose n-th call fails while a client is being connected to its server
+ * and bytes pass: it costs that client at most.
+ */
+#include "fault_run.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+TestSuite(fault_relay, .timeout = 120);
+
+enum {
+    STRIDE = 3, /* of the short walk */
+    STEPS_MOST = 500,
+};
+
+static int listening;
+static int port;
+
+static void listen_somewhere(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listening, (struct sockaddr *)&address, length), 0);
+    cr_assert_eq(listen(listening, 10), 0);
+    cr_assert_eq(getsockname(listening, (struct sockaddr *)&address, &length), 0);
+    port = ntohs(address.sin_port);
+}
+
+/* The server's end of the client's connection; -1: the client was turned away or lost. */
+static int await_pair(int client, double end)
+{
+    struct pollfd watched[] = {{.fd = listening, .events = POLLIN},
+                               {.fd = client, .events = POLLIN}};
+    cr_assert_gt(poll(watched, 2, test_left_ms(end)), 0, "neither connected nor closed");
+    return watched[0].revents != 0 ? accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+                                   : -1;
+}
+
+/* Whether the question arrives there, and the answer at the client. */
+static bool answer(int server, int client, double end)
+{
+    char text[16];
+    size_t got;
+    bool talked = client_try_receive(server, text, 9, end, &got) == CLIENT_GOT &&
+                  client_try_send(server, "answer\n", 7, end) == 7 &&
+                  client_try_receive(client, text, 7, end, &got) == CLIENT_GOT;
+    client_half_close(client);
+    if (talked) {
+        client_try_receive(server, text, 1, end, &got);
+    }
+    close(server);
+    return talked;
+}
+
+/* A question and an answer; of several connections that were made for it the last one counts. */
+static bool talk(const struct server_process *relay)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    bool talked = false;
+    int stale;
+    int server;
+    while ((stale = accept4(listening, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        close(stale);
+    }
+    int client = client_try_connect(relay, (struct client_buffers){0});
+    client_try_send(client, "question\n", 9, end);
+    while (!talked && (server = await_pair(client, end)) >= 0) {
+        talked = answer(server, client, end);
+    }
+    close(client);
+    return talked;
+}
+
+static void relay_once(struct fault_report *report)
+{
+    struct server_process relay = server_start(
+        "--app relay --to 127.0.0.1:%d,127.0.0.1:%d --stats --max-connections 50", port, port);
+    long descriptors = probe_descriptors(relay.pid);
+    cr_assert(talk(&relay));
+    faults_switch(&relay);
+    talk(&relay);
+    faults_switch(&relay);
+    cr_assert(talk(&relay), "nobody is served after that; plan %s", getenv("FAULT_PLAN"));
+    cr_assert(probe_await_descriptors(relay.pid, descriptors), "a descriptor is left open; plan %s",
+              getenv("FAULT_PLAN"));
+    fault_end(&relay, true, 0, report);
+    long long begun = stats_value(report->errors, "accepted", NULL) +
+                      stats_value(report->errors, "connects", NULL);
+    cr_assert_eq(begun, stats_value(report->errors, "closed", NULL), "%s", report->errors);
+}
+
+Test(fault_relay, case_40_relaying)
+{
+    static struct fault_report report;
+    int step = 1;
+    if (!strstr(server_name(), "stage4") && !strstr(server_name(), "stage5")) {
+        return;
+    }
+    listen_somewhere();
+    do {
+        char plan[64];
+        snprintf(plan, sizeof plan, "any:%d=#0", step);
+        faults_plan(plan, false);
+        relay_once(&report);
+        step += faults_all() ? 1 : STRIDE;
+    } while (report.injected > 0 && step < STEPS_MOST);
+    cr_assert(step > 20 && step < STEPS_MOST, "a walk of %d steps", step);
+    close(listening);
+}

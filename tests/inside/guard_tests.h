@@ -1,0 +1,103 @@
+/*
+ * What the selector guard is good for, for the suites of stages 4 and 5: each includes its own
+ * framework.h and then this, and makes tests of the lessons.
+ */
+#ifndef TESTS_INSIDE_GUARD_TESTS_H
+#define TESTS_INSIDE_GUARD_TESTS_H
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+
+static struct framework framework;
+
+/** A thread that takes the acceptor's part, because it may have to wait. */
+struct registrar {
+    struct recorder *recorder;
+    int fd;
+    atomic_bool registered;
+    pthread_t thread;
+};
+
+static void *register_one(void *argument)
+{
+    struct registrar *registrar = argument;
+    framework_register(&framework, registrar->fd, &registrar->recorder->handler);
+    atomic_store(&registrar->registered, true);
+    return NULL;
+}
+
+/** Returns the client's end of a connection that is being registered. */
+static int begin_registration(struct registrar *registrar, struct recorder *recorder)
+{
+    recorder_init(recorder);
+    *registrar = (struct registrar){.recorder = recorder};
+    int client = framework_accept(&framework, &registrar->fd);
+    cr_assert_eq(pthread_create(&registrar->thread, NULL, register_one, registrar), 0);
+    return client;
+}
+
+static bool await_registered(struct registrar *registrar, double end)
+{
+    while (!atomic_load(&registrar->registered) && test_left_ms(end) > 0) {
+        test_pause_ms(1);
+    }
+    return atomic_load(&registrar->registered);
+}
+
+static double deadline(void)
+{
+    return test_now() + test_deadline_ms() / 1000.0;
+}
+
+/*
+ * The lesson: select holds the selector's lock while it sleeps. Without the guard a registration
+ * waits until something else ends the sleep of that dispatcher, which on an idle server may be
+ * never; and meanwhile the acceptor accepts nobody for the others.
+ */
+static void without_the_guard_it_waits(const char *options)
+{
+    struct registrar registrar;
+    struct recorder recorder;
+    framework_start(&framework, "--guard none --idle-timeout 0 --request-timeout 0 %s", options);
+    framework_await_asleep(&framework);
+    int client = begin_registration(&registrar, &recorder);
+    client_send_text(client, "is anybody there\n");
+    client_expect_silence(client, 300);
+    cr_assert_not(atomic_load(&registrar.registered), "it did not wait: is there a guard?");
+    /* Something happens, again and again: the dispatcher may be back in select first. */
+    double end = deadline();
+    while (!await_registered(&registrar, test_now() + 0.002) && test_left_ms(end) > 0) {
+        selector_wakeup(&framework_dispatcher(&framework)->selector);
+    }
+    cr_assert(atomic_load(&registrar.registered), "not registered although much happened");
+    pthread_join(registrar.thread, NULL);
+    client_expect_text(client, "is anybody there\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* With it, it does not, at whichever dispatcher: all of them are asleep. */
+static void with_the_guard_it_does_not_wait(const char *options)
+{
+    enum { ROUNDS = 21 };
+    struct registrar registrar;
+    struct recorder recorder;
+    framework_start(&framework, "--guard lock --idle-timeout 0 --request-timeout 0 %s", options);
+    for (int i = 0; i < ROUNDS; i++) {
+        framework_await_asleep(&framework);
+        int client = begin_registration(&registrar, &recorder);
+        cr_assert(await_registered(&registrar, deadline()),
+                  "a registration on an idle server waits");
+        pthread_join(registrar.thread, NULL);
+        client_echo(client, "is anybody there\n");
+        client_close(client);
+        framework_await_closed(&framework, (uint64_t)i + 1);
+        recorder_expect_whole_life(&recorder);
+    }
+    framework_stop(&framework);
+}
+
+#endif

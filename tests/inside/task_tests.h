@@ -1,0 +1,308 @@
+/*
+ * What channel_begin() promises, for the suites of stages 4 and 5: each includes its own
+ * framework.h and then this, and makes tests of the functions. There are two helpers.
+ */
+#ifndef TESTS_INSIDE_TASK_TESTS_H
+#define TESTS_INSIDE_TASK_TESTS_H
+
+#include "errands.h"
+#include "one_client.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ERRANDS = 12 };
+
+static struct errand errands[ERRANDS + 1];
+
+static int begin(const char *ways, const char *options)
+{
+    recorder_init(&recorder);
+    errands_init(errands, ERRANDS, &recorder);
+    test_point_count(HELPER_ENDS);
+    return begin_serving(ways, options);
+}
+
+/** Sends lines and waits until a helper is held in front of the first task. */
+static void begin_held(int client, const char *lines)
+{
+    test_point_hold(HELPER_BEGINS);
+    client_send_text(client, lines);
+    client_await_delivered(client);
+    test_point_await_held(HELPER_BEGINS, 1);
+    framework_await_asleep(&framework);
+}
+
+/* The handler's thread goes on to others; the client's own next message has to wait. */
+static void nobody_else_waits(const char *ways)
+{
+    static struct recorder other;
+    int client = begin(ways, "");
+    recorder_init(&other);
+    begin_held(client, "pause\nafter\n");
+    int second = framework_connect(&framework, &other.handler);
+    client_echo(second, "is anybody there\n");
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&recorder.messages), 2, "a message did not wait for the result");
+    errand_expect(&errands[0], 0, 0, 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\nafter\n");
+    client_close(second);
+    end(client);
+    recorder_expect_whole_life(&other);
+    errand_expect(&errands[0], 1, 1, 0);
+    cr_assert_neq(errands[0].thread, atomic_load(&recorder.thread), "no helper did it");
+}
+
+static void messages_may_go_on(const char *ways)
+{
+    int client = begin(ways, "");
+    begin_held(client, "errand\nmeanwhile\n");
+    client_expect_text(client, "meanwhile\n");
+    client_echo(client, "and so on\n");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    end(client);
+}
+
+/* The second task is done first. */
+static void results_come_in_the_order_of_begin(const char *ways)
+{
+    int client = begin(ways, "");
+    test_point_hold(HELPER_ENDS);
+    client_send_text(client, "errand\n");
+    test_point_await_held(HELPER_ENDS, 1);
+    client_send_text(client, "errand\nerrand\nlast\n");
+    client_expect_text(client, "last\n");
+    test_point_await_count(HELPER_ENDS, 3);
+    framework_await_asleep(&framework);
+    errand_expect(&errands[1], 1, 0, 0);
+    test_point_release(HELPER_ENDS);
+    client_expect_text(client, "done 0\ndone 1\ndone 2\n");
+    end(client);
+}
+
+/* A client that begins tasks without an end has only so many of them under way. */
+static void so_many_tasks_and_no_more_messages(const char *ways)
+{
+    int client = begin(ways, "");
+    test_point_hold(HELPER_BEGINS);
+    test_point_hold(HELPER_BEGINS);
+    for (int i = 0; i < ERRANDS; i++) {
+        client_send_text(client, "errand\n");
+    }
+    client_await_delivered(client);
+    test_point_await_held(HELPER_BEGINS, 2);
+    recorder_await(&recorder, messages, 1 + CHANNEL_TASKS_MAX);
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&recorder.messages), 1 + CHANNEL_TASKS_MAX);
+    test_point_release(HELPER_BEGINS);
+    test_point_release(HELPER_BEGINS);
+    for (int i = 0; i < ERRANDS; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "done %d\n", i);
+        client_expect_text(client, text);
+    }
+    end(client);
+}
+
+/* It has said all, and still wants its answers. */
+static void of_a_client_that_half_closes(const char *ways)
+{
+    int client = begin(ways, "");
+    begin_held(client, "errand\npause\nafter\n");
+    client_half_close(client);
+    framework_await_asleep(&framework);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\ndone 1\nafter\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/* What was begun comes back first. */
+static void of_a_handler_that_closes(const char *ways)
+{
+    int client = begin(ways, "");
+    begin_held(client, "errand\nclose\n");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "closing\ndone 0\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/*
+ * The connection ends, and nobody but the task holds its memory any more. Of its tasks one is in a
+ * helper's hands, and two are not.
+ */
+static void of_a_connection_that_ends(const char *ways)
+{
+    int client = begin(ways, "--helpers 1");
+    begin_held(client, "errand\nerrand\npause\n");
+    framework_cut_off(recorder_facade(&recorder));
+    framework_await_closed(&framework, 1);
+    recorder_expect_whole_life(&recorder); /* gives the recorder's reference back */
+    for (int i = 0; i < 3; i++) {
+        errand_expect(&errands[i], 0, 0, 0);
+    }
+    test_point_release(HELPER_BEGINS);
+    test_point_await_count(HELPER_ENDS, 3);
+    client_expect_gone(client);
+    client_close(client);
+    framework_stop(&framework);
+    errand_expect(&errands[0], 1, 0, 1);
+    errand_expect(&errands[1], 0, 0, 1); /* nobody wants it any more */
+    errand_expect(&errands[2], 0, 0, 1);
+}
+
+/* While it waits we still hear that it has gone, and what nobody has begun is not done any more. */
+static void of_a_client_that_resets(const char *ways)
+{
+    int client = begin(ways, "--helpers 1");
+    begin_held(client, "errand\npause\n");
+    client_reset(client);
+    framework_await_closed(&framework, 1);
+    test_point_release(HELPER_BEGINS);
+    test_point_await_count(HELPER_ENDS, 2);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    errand_expect(&errands[0], 1, 0, 1);
+    errand_expect(&errands[1], 0, 0, 1);
+}
+
+/* It sends on while it waits: that is read once at most, and then it waits in the socket. */
+static void of_a_client_that_sends_on(const char *ways)
+{
+    enum { MOST = 4 << 20 };
+    static char lines[1 << 16];
+    int client = begin(ways, "");
+    memset(lines, '\n', sizeof lines);
+    begin_held(client, "pause\n");
+    long runs = test_point_count(RUN_BEGINS);
+    client_push(client, lines, sizeof lines, MOST, 50);
+    framework_await_asleep(&framework);
+    cr_assert_leq(test_point_count(RUN_BEGINS), runs + 1);
+    cr_assert_eq(atomic_load(&recorder.messages), 2);
+    framework_ask_to_stop(&framework); /* takes in what there is room for, and waits on */
+    test_point_await_count(RUN_BEGINS, runs + 1);
+    framework_await_asleep(&framework);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n\n\n");
+    client_reset(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* One result is in, and waits for an older one, when the connection ends. */
+static void of_a_connection_that_ends_between_results(const char *ways)
+{
+    int client = begin(ways, "");
+    test_point_hold(HELPER_ENDS);
+    client_send_text(client, "errand\n");
+    test_point_await_held(HELPER_ENDS, 1);
+    client_send_text(client, "errand\nlast\n");
+    client_expect_text(client, "last\n");
+    test_point_await_count(HELPER_ENDS, 2);
+    framework_await_asleep(&framework);
+    framework_cut_off(recorder_facade(&recorder));
+    framework_await_closed(&framework, 1);
+    errand_expect(&errands[0], 1, 0, 0);
+    errand_expect(&errands[1], 1, 0, 1);
+    test_point_release(HELPER_ENDS);
+    client_expect_gone(client);
+    end(client);
+    errand_expect(&errands[0], 1, 0, 1);
+}
+
+/* The client waits for us: neither is it idle, nor is the message late of which a part has come. */
+static void no_deadline_passes_meanwhile(const char *ways)
+{
+    int client = begin(ways, "--idle-timeout 0.1 --request-timeout 0.1 --progress-timeout 0.1");
+    begin_held(client, "pause\nlate");
+    client_expect_silence(client, 350);
+    cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_gone(client); /* from now on they run again */
+    end(client);
+}
+
+/* A server that stops answers what it has begun. */
+static void of_a_server_that_stops(const char *ways)
+{
+    int client = begin(ways, "");
+    begin_held(client, "pause\nafter\n");
+    framework_ask_to_stop(&framework);
+    client_expect_silence(client, 50);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\nafter\n");
+    client_expect_end(client);
+    client_close(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* But not longer than the drain timeout. */
+static void of_a_server_that_has_stopped(const char *ways)
+{
+    int client = begin(ways, "--drain-timeout 0.05");
+    begin_held(client, "pause\nafter\n");
+    framework_ask_to_stop(&framework);
+    framework_await_closed(&framework, 1);
+    recorder_expect_whole_life(&recorder);
+    test_point_release(HELPER_BEGINS);
+    framework_end(&framework);
+    client_expect_gone(client);
+    client_close(client);
+    errand_expect(&errands[0], 1, 0, 1);
+}
+
+/* It is done in the handler's call, and all else is the same. */
+static void where_there_are_no_helpers(const char *ways)
+{
+    int client = begin(ways, "--helpers 0");
+    client_send_text(client, "pause\nafter\nerrand\nerrand\nlast\n");
+    client_expect_text(client, "done 0\nafter\ndone 1\ndone 2\nlast\n");
+    end(client);
+    errand_expect(&errands[2], 1, 1, 0);
+}
+
+/* Many tasks of many connections, and nobody holds anything: for ThreadSanitizer. */
+static void of_many_connections(const char *ways)
+{
+    enum { CLIENTS = 20, ROUNDS = 20 };
+    static struct recorder recorders[CLIENTS];
+    static struct errand all[CLIENTS][2 * ROUNDS + 1];
+    int clients[CLIENTS];
+    framework_start(&framework, "%s --helpers 3", ways);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_init(&recorders[i]);
+        errands_init(all[i], 2 * ROUNDS, &recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        for (int round = 0; round < ROUNDS; round++) {
+            client_send_text(clients[i], "errand\npause\n");
+        }
+        client_send_text(clients[i], i % 4 == 0 ? "fail\n" : "last\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        char text[32];
+        for (int errand = 0; errand < 2 * ROUNDS; errand++) {
+            snprintf(text, sizeof text, "done %d\n", errand);
+            client_expect_text(clients[i], text);
+        }
+        if (i % 4 != 0) {
+            client_expect_text(clients[i], "last\n");
+        }
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+        for (int errand = 0; errand < 2 * ROUNDS; errand++) {
+            errand_expect(&all[i][errand], 1, 1, 0);
+        }
+    }
+}
+
+#endif

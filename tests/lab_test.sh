@@ -1,0 +1,147 @@
+#!/bin/sh
+# Goes through the labs as their reader would: lays out each, takes its hints, grades what is in it at
+# the beginning and what we wrote, and a server in another language.
+#
+#   usage: [BUILD=folder] tests/lab_test.sh        (from the top; wants all steps built)
+#
+# Prints what failed, and "N passed, N failed" at the end.
+# shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
+set -u
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+BUILD=${BUILD:-build}
+work=$(mktemp -d "${TMPDIR:-/tmp}/lab.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+passed=0 failed=0
+check() { # WHAT CONDITION: the condition is a command line; it may look at $out and $status
+    if eval "$2"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'labs: FAILED: %s\n%s\n' "$1" "$(printf '%s\n' "$out" | tail -30 | sed 's/^/    /')"
+    fi
+}
+
+run() {
+    out=$("$@" 2>&1 </dev/null)
+    status=$?
+}
+
+course() { # TARGET...
+    run make --no-print-directory BUILD="$BUILD" "$@"
+}
+
+lab() { # TARGET...
+    run make --no-print-directory -C "$lab" BUILD="$BUILD" "$@"
+}
+
+says() { # PATTERN
+    printf '%s\n' "$out" | grep -q -- "$1"
+}
+
+# ---- each step of stages 1 and 2 ----
+
+touch "$work/known"
+steps=$(tests/steps.sh numbers)
+for step in $(printf '%s\n' "$steps" | grep '^[12]'); do
+    lab=$work/$step
+    run tests/lab.sh lay-out "$step" "$lab"
+    check "there is a lab for step $step" '[ $status -eq 0 ] && [ -s "$lab/.github/workflows/grade.yml" ]'
+    lab
+    check "what is in the lab of step $step at the beginning builds without a warning" \
+        '[ $status -eq 0 ] && ! says "warning:"'
+    case $step in
+    1.1) ;; # there is nothing to begin with
+    *) check "the program in the lab of step $step has a name of its own" \
+        'grep -q "\"server: echo" "$lab"/server.c' ;;
+    esac
+    out=$(cat "$lab/README.md")
+    check "the lab of step $step has a task" '[ "$(sed -n 3p "$lab/README.md" | wc -w)" -ge 10 ]'
+    for hint in 1 2 3; do
+        run tests/lab.sh hint "$step" "$work/hints$step"
+        check "step $step has hint $hint" \
+            'says "^Hint $hint of 3 for step $step:" && [ "$(printf "%s" "$out" | wc -w)" -ge 20 ]'
+    done
+    # What is said to be lost is: its tests fail on the program of the first step that has lost it.
+    tests/steps.sh lost "$step" >"$work/all_lost"
+    grep -vxFf "$work/known" "$work/all_lost" >"$work/lost"
+    cat "$work/lost" >>"$work/known"
+    while read -r lost back name; do
+        program=$BUILD/$(tests/steps.sh name "$step")
+        [ -e "$program" ] || program=$BUILD/steps/$step/step$step
+        run env SERVER="$program" TEST_DEADLINE_MS=2000 CRITERION_VERBOSITY_LEVEL=1 \
+            CRITERION_TEST_PATTERN="step$(echo "$lost" | tr . _)/*" "$BUILD/tests/steps"
+        check "step $step has lost what step $lost could ($name)" 'says "Failing: [1-9]"'
+        out=$(cat "$lab/README.md")
+        [ "$back" = - ] ||
+            check "the lab of step $step says where that comes back" 'says "step $lost can, .* step $back\\."'
+    done <"$work/lost"
+done
+
+# ---- one lab, from its beginning to its end ----
+
+lab=$work/lab
+course lab STEP=2.4 DIR="$lab"
+check "make lays it out" '[ $status -eq 0 ] && says "step 2.3 .* step 2.4"'
+TEST_DEADLINE_MS=2000
+export TEST_DEADLINE_MS
+lab test
+check 'the beginning fails by the verdict of the step' \
+    '[ $status -ne 0 ] && says "verdict: Bob sent" && says "Failing: 1 "'
+unset TEST_DEADLINE_MS
+sed 's/"step2.4: /"server: /' stage2-single-reactor/steps/2.4-short-writes/server.c >"$lab/server.c"
+lab test
+check 'the solution passes' '[ $status -eq 0 ] && says " 0 failed"'
+lab hint
+check 'hints can be had in the lab' '[ $status -eq 0 ] && says "for step 2.4"'
+course solution STEP=2.4
+check 'the solution is shown' '[ $status -eq 0 ] && says "2.4-short-writes/server.c" && says "^+.*client_wait"'
+
+# What the workflow does on a machine of its own, but for what it installs and clones there.
+mkdir "$work/elsewhere" && ln -s "$PWD" "$work/elsewhere/course"
+sed -n 's/^ *- run: \(make .*\)/\1/p' "$lab/.github/workflows/grade.yml" >"$work/workflow"
+run env RUNNER_TEMP="$work/elsewhere" sh -ec "cd '$lab' && $(cat "$work/workflow") BUILD='$BUILD'"
+check 'the workflow grades' '[ $status -eq 0 ] && says "^== step 2.4" && says " 0 failed"'
+
+# ---- an exercise ----
+
+lab=$work/exercise
+course exercise STEP=2.3 DIR="$lab"
+check 'an exercise is laid out' '[ $status -eq 0 ] && grep -q "^Give each client a number" "$lab/README.md"'
+lab test
+check 'nobody has done it' '[ $status -ne 0 ] && says "verdict: the first client got"'
+patch -s -d "$lab" <stage2-single-reactor/steps/2.3-a-struct-each/exercise.patch
+lab test
+check 'the solution passes' '[ $status -eq 0 ] && says " 0 failed"'
+course exercise STEP=1.4 DIR="$work/none"
+check 'a page without an exercise says so' '[ $status -eq 2 ] && says "no exercise" && [ ! -e "$work/none" ]'
+
+# ---- another language ----
+
+course test-step STEP=2.7 SERVER=tests/steps/server.py
+check 'a server in Python passes' '[ $status -eq 0 ] && says "Failing: 0 "'
+sed 's/^\( *\)pass$/\1if client: client.output = b""/' tests/steps/server.py >"$work/loses.py"
+chmod +x "$work/loses.py"
+run env TEST_DEADLINE_MS=2000 make BUILD="$BUILD" test-step STEP=2.4 SERVER="$work/loses.py"
+check 'one that loses answers does not' '[ $status -ne 0 ] && says "verdict: Bob sent"'
+
+# ---- what is not there ----
+
+for target in lab hint solution exercise test-exercise; do
+    course $target
+    check "make $target wants a step, and says which there are" \
+        '[ $status -eq 2 ] && says "2.4 short-writes"'
+    course $target STEP=9.9
+    check "make $target says which steps there are" '[ $status -eq 2 ] && says "9.9.*2.4 short-writes"'
+done
+cp "$lab/server.c" "$work/mine"
+course lab STEP=2.4 DIR="$lab"
+check 'a lab that is there stays as it is' \
+    '[ $status -eq 2 ] && says "is there already" && cmp -s "$lab/server.c" "$work/mine"'
+run tests/lab.sh hint 2.4 "$work/hints2.4"
+check 'after the last hint there are all three' 'says "^1\\. " && says "^3\\. " && says "make solution STEP=2.4"'
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

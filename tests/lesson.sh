@@ -1,0 +1,66 @@
+#!/bin/sh
+# How much of each stage is its lesson: its lines of code without comments, blank lines and includes,
+# those that tests/not_lesson.txt does not name, and their share.
+#
+#   usage: tests/lesson.sh       (`make lint` calls this)
+#
+# The aim is nine tenths. Fails if a name in that list is no function, struct or variable of its stage,
+# or if less than 80 % of a stage are lesson.
+set -eu
+cd "$(dirname "$0")/.."
+
+# shellcheck disable=SC2016 # the dollars are awk's
+exec awk -v least=80 '
+    FILENAME == "tests/not_lesson.txt" {
+        if (/^[^#]/) {
+            stage = substr($1, 1, length($1) - 1)
+            for (i = 2; i <= NF; i++)
+                excused[stage, $i] = 1
+        }
+        next
+    }
+    FNR == 1 { split(FILENAME, path, "/"); inside = comment = 0 }
+
+    # Takes comments out of a line.
+    {
+        code = $0
+        if (comment && !sub(/^.*\*\//, "", code))
+            next
+        gsub(/\/\*([^*]|\*[^\/])*\*\//, "", code)
+        comment = sub(/\/\*.*/, "", code)
+    }
+    code !~ /[^ \t]/ || code ~ /^#/ { next }
+
+    # What begins at the left margin is a definition, up to the brace or semicolon that ends it.
+    !inside { inside = 1; text = ""; lines = 0 }
+    { lines++; text = text code "\n" }
+    code ~ /^}/ || (code ~ /;[ \t]*$/ && text !~ /{/) {
+        inside = 0
+        name = text
+        sub(/[({=;].*/, "", name)
+        gsub(/[ \n]+$/, "", name)
+        sub(/.*[ *]/, "", name)
+        all[path[1]] += lines
+        if ((path[1], name) in excused) {
+            found[path[1], name] = 1
+            apart[path[1]] += lines
+        }
+    }
+
+    END {
+        for (number = 1; number <= 5; number++)
+            for (stage in all)
+                if (stage ~ "^stage" number) {
+                    lesson = all[stage] - apart[stage]
+                    share = 100 * lesson / all[stage]
+                    printf "%-22s %4d lines, %4d of them lesson: %d %%\n", stage, all[stage], lesson, share
+                    failed = failed || share < least
+                }
+        for (entry in excused)
+            if (!(entry in found)) {
+                split(entry, parts, SUBSEP)
+                print "tests/not_lesson.txt: " parts[1] " has no " parts[2]
+                failed = 1
+            }
+        exit failed
+    }' tests/not_lesson.txt stage[1-5]-*/*.[ch]

@@ -1,0 +1,291 @@
+/*
+ * A relay with a client on one side and a server, played by the test, on the other.
+ */
+#include "backend.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(relay, .timeout = 60);
+
+/** A relay, a client, and the connection that the relay has made for it. */
+struct scene {
+    struct backend backend;
+    struct server_process relay;
+    int client;
+    int server;
+};
+
+static struct scene open_scene(const char *options)
+{
+    struct scene scene = {.backend = backend_open(100)};
+    scene.relay =
+        server_start("--app relay --to 127.0.0.1:%d --stats %s", scene.backend.port, options);
+    scene.client = client_connect(&scene.relay);
+    scene.server = backend_accept(&scene.backend);
+    return scene;
+}
+
+/** Asserts that the relay holds no connection any more, and stops it. */
+static void close_scene(struct scene *scene)
+{
+    client_close(scene->client);
+    client_close(scene->server);
+    server_await_counter(&scene->relay, "closed", 2);
+    server_stop(&scene->relay);
+    backend_close(&scene->backend);
+}
+
+Test(relay, bytes_pass_both_ways)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.client, "hello, without a line's end");
+    client_expect_text(scene.server, "hello, without a line's end");
+    client_send(scene.server, "\0\1\2", 3);
+    client_expect(scene.client, "\0\1\2", 3);
+    close_scene(&scene);
+}
+
+/** What the server says first, before the client has said anything. */
+Test(relay, a_greeting_comes_at_once)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.server, "220 welcome\n");
+    client_expect_text(scene.client, "220 welcome\n");
+    close_scene(&scene);
+}
+
+Test(relay, a_half_close_of_the_client_is_passed_on)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.client, "the last question\n");
+    client_half_close(scene.client);
+    client_expect_text(scene.server, "the last question\n");
+    client_expect_end(scene.server);
+    client_send_text(scene.server, "an answer\n");
+    client_expect_text(scene.client, "an answer\n");
+    client_expect_silence(scene.client, 100);
+    client_send_text(scene.server, "and another\n");
+    client_expect_text(scene.client, "and another\n");
+    client_half_close(scene.server);
+    client_expect_end(scene.client);
+    close_scene(&scene);
+}
+
+Test(relay, a_half_close_of_the_server_is_passed_on)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.server, "goodbye\n");
+    client_half_close(scene.server);
+    client_expect_text(scene.client, "goodbye\n");
+    client_expect_end(scene.client);
+    client_send_text(scene.client, "more\n");
+    client_expect_text(scene.server, "more\n");
+    client_half_close(scene.client);
+    client_expect_end(scene.server);
+    close_scene(&scene);
+}
+
+Test(relay, a_client_that_resets_ends_its_server)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.client, "in the middle of");
+    client_expect_text(scene.server, "in the middle of");
+    client_reset(scene.client);
+    client_expect_gone(scene.server);
+    scene.client = client_connect(&scene.relay);
+    client_close(backend_accept(&scene.backend));
+    client_expect_gone(scene.client);
+    close_scene(&scene);
+}
+
+Test(relay, a_server_that_resets_ends_its_client)
+{
+    struct scene scene = open_scene("");
+    int witness = client_connect(&scene.relay);
+    int other = backend_accept(&scene.backend);
+    client_send_text(scene.client, "in the middle of");
+    client_expect_text(scene.server, "in the middle of");
+    client_reset(scene.server);
+    client_expect_gone(scene.client);
+    client_send_text(witness, "nothing happened here\n");
+    client_expect_text(other, "nothing happened here\n");
+    scene.server = other;
+    client_close(witness);
+    close_scene(&scene);
+}
+
+/* ---- Backpressure --------------------------------------------------------------------------- */
+
+enum { MUCH = 64 << 20 };
+
+/** One side sends and the other one does not read: the relay takes what the marks allow. */
+static void push_against(int from, int to, const struct server_process *relay)
+{
+    static unsigned char bytes[65536];
+    static unsigned char got[65536];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 31 >> 3);
+    }
+    long before = probe_resident_kib(relay->pid);
+    size_t sent = client_push(from, bytes, sizeof bytes, MUCH, 300);
+    cr_assert_lt(sent, MUCH, "the relay has taken %zu bytes that nobody reads", sent);
+    long grown = probe_resident_kib(relay->pid) - before;
+    cr_assert(probe_sanitized() || grown < 4096, "it has grown by %ld KiB", grown);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (size_t at = 0; at < sent;) {
+        size_t piece = sizeof bytes - at % sizeof bytes;
+        piece = piece < sent - at ? piece : sent - at;
+        size_t length;
+        cr_assert_eq(client_try_receive(to, got, piece, end, &length), CLIENT_GOT,
+                     "stuck after %zu of %zu bytes", at + length, sent);
+        cr_assert_eq(memcmp(got, bytes + at % sizeof bytes, piece), 0, "other bytes at %zu", at);
+        at += piece;
+    }
+}
+
+Test(relay, a_server_that_does_not_read_stops_its_client)
+{
+    struct scene scene = open_scene("--idle-timeout 0");
+    push_against(scene.client, scene.server, &scene.relay);
+    client_send_text(scene.server, "it goes on\n");
+    client_expect_text(scene.client, "it goes on\n");
+    push_against(scene.client, scene.server, &scene.relay);
+    close_scene(&scene);
+}
+
+Test(relay, a_client_that_does_not_read_stops_its_server)
+{
+    struct scene scene = open_scene("--idle-timeout 0");
+    push_against(scene.server, scene.client, &scene.relay);
+    push_against(scene.server, scene.client, &scene.relay);
+    close_scene(&scene);
+}
+
+/** A client that sends all before it reads anything, and a server that does the same. */
+Test(relay, a_direction_that_is_stopped_does_not_stop_the_other)
+{
+    struct scene scene = open_scene("--idle-timeout 0");
+    static char bytes[65536];
+    memset(bytes, 'x', sizeof bytes);
+    size_t stuck = client_push(scene.server, bytes, sizeof bytes, MUCH, 300);
+    cr_assert_lt(stuck, MUCH);
+    for (int i = 0; i < 64; i++) {
+        static char got[sizeof bytes];
+        size_t length;
+        client_send(scene.client, bytes, sizeof bytes);
+        double end = test_now() + test_deadline_ms() / 1000.0;
+        cr_assert_eq(client_try_receive(scene.server, got, sizeof got, end, &length), CLIENT_GOT,
+                     "what the client sends does not arrive while it does not read");
+    }
+    close_scene(&scene);
+}
+
+/** Bytes in both directions, in pieces of all sizes, with marks that are reached all the time. */
+static void exchange_much(const char *options)
+{
+    struct scene scene = open_scene(options);
+    size_t length;
+    char *lines =
+        lines_numbered("through the relay and back, and not one of them lost", 100000, &length);
+    size_t sent[2] = {0, 0};
+    size_t seen[2] = {0, 0};
+    int fds[2] = {scene.client, scene.server};
+    static char got[30000];
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while ((seen[0] < length || seen[1] < length) && test_left_ms(end) > 0) {
+        for (int i = 0; i < 2; i++) {
+            size_t piece = 1 + (sent[i] * 7919) % 20000;
+            piece = piece < length - sent[i] ? piece : length - sent[i];
+            sent[i] += client_try_send(fds[i], lines + sent[i], piece, test_now());
+            size_t more = 0;
+            client_try_receive(fds[i], got, 1 + (seen[i] * 104729) % sizeof got, test_now(), &more);
+            cr_assert_eq(memcmp(got, lines + seen[i], more), 0, "other bytes at %zu", seen[i]);
+            seen[i] += more;
+        }
+    }
+    cr_assert(seen[0] == length && seen[1] == length, "%zu and %zu of %zu bytes", seen[0], seen[1],
+              length);
+    free(lines);
+    close_scene(&scene);
+}
+
+Test(relay, every_byte_arrives_in_order)
+{
+    exchange_much("");
+}
+
+Test(relay, every_byte_arrives_in_order_with_marks_that_are_low)
+{
+    exchange_much("--output-high-mark 3000 --output-low-mark 1000 --send-buffer 4096");
+}
+
+Test(relay, every_byte_arrives_in_order_with_workers)
+{
+    exchange_much("--workers 3 --output-high-mark 10000 --output-low-mark 5000");
+}
+
+/** No worker is free for a message: bytes are not refused. */
+Test(relay, every_byte_arrives_in_order_when_workers_are_saturated)
+{
+    exchange_much("--workers 1 --queue direct --output-high-mark 10000 --output-low-mark 5000");
+}
+
+Test(relay, with_all_that_passes_in_the_log)
+{
+    if (!server_has_option("--log-traffic")) {
+        cr_skip_test("no chain in this stage");
+    }
+    struct scene scene = open_scene("--log-traffic");
+    client_send_text(scene.client, "question\n");
+    client_expect_text(scene.server, "question\n");
+    client_send_text(scene.server, "answer\n");
+    client_expect_text(scene.client, "answer\n");
+    char errors[8192];
+    char wanted[128];
+    server_errors(&scene.relay, errors, sizeof errors);
+    snprintf(wanted, sizeof wanted, "127.0.0.1:%d <-- \"question\\n\"", scene.backend.port);
+    cr_assert_not_null(strstr(errors, wanted), "%s", errors);
+    snprintf(wanted, sizeof wanted, "127.0.0.1:%d --> \"answer\\n\"", scene.backend.port);
+    cr_assert_not_null(strstr(errors, wanted), "%s", errors);
+    close_scene(&scene);
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+/** What was asked before the relay is told to stop is answered. */
+Test(relay, an_answer_that_is_under_way_arrives_when_the_relay_stops)
+{
+    struct scene scene = open_scene("--drain-timeout 30");
+    client_send_text(scene.client, "a question that takes its time\n");
+    client_expect_text(scene.server, "a question that takes its time\n");
+    server_signal(&scene.relay, SIGTERM);
+    client_expect_end(scene.server); /* no more questions */
+    client_send_text(scene.server, "the answer\n");
+    client_half_close(scene.server);
+    client_expect_text(scene.client, "the answer\n");
+    client_expect_end(scene.client);
+    server_expect_exit(&scene.relay);
+    client_close(scene.client);
+    client_close(scene.server);
+    backend_close(&scene.backend);
+}
+
+Test(relay, a_server_that_stays_is_cut_off_when_the_relay_stops)
+{
+    struct scene scene = open_scene("--drain-timeout 0.3");
+    server_signal(&scene.relay, SIGTERM);
+    server_expect_exit(&scene.relay);
+    client_expect_gone(scene.client);
+    client_expect_gone(scene.server);
+    client_close(scene.client);
+    client_close(scene.server);
+    backend_close(&scene.backend);
+}

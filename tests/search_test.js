@@ -1,0 +1,43 @@
+// Looks for what readers type in the index of the site: `node tests/search_test.js SITE`. Prints what is
+// wrong, and "N passed, N failed".
+'use strict';
+const fs = require('fs');
+const path = require('path');
+const rank = require(path.resolve('docs/theme/search.js'));
+
+const expected = [
+    ['backpressure', 'queues.html'], ['back pressure', 'queues.html'], ['slowloris', 'armour.html'],
+    ['performance', 'measuring.html'], ['benchmark', 'measuring.html'], ['benchmarks', 'measuring.html'],
+    ['graceful shutdown', 'stage5.html'], ['nonblocking', 'glossary.html#glossary--word-non-blocking'],
+    ['non-blocking', 'glossary.html#glossary--word-non-blocking'],
+    ['false sharing', 'glossary.html#glossary--word-false-sharing'], ['glossary', 'glossary.html'],
+    ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'stage3.html'],
+    ['event loop', 'stage2.html'], ['lost wakeup', 'stage3.html'], ['nginx', 'further.html'],
+    ['thundering herd', 'glossary.html#glossary--word-thundering-herd'],
+];
+// One who types a name of the code wants the code; a word of the chapters, a chapter.
+const code = ['selector_wakeup', 'connection_wants()', 'handler_adapter_done', 'epoll.c'];
+const words = ['guard', 'wakeup', 'epoll', 'mutex', 'deadline', 'executor', 'timer', 'chat'];
+
+const window = {};
+new Function('window', fs.readFileSync(path.join(process.argv[2], 'search_index.js'), 'utf8'))(window);
+let passed = 0, failed = 0;
+const check = (query, right, what) => {
+    const found = rank(window.searchIndex, query);
+    const first = found.length ? found[0][1][2] : 'nothing';
+    if (right(first)) {
+        passed++;
+    } else {
+        failed++;
+        console.log(`search: FAILED: ${query} should lead to ${what}, and leads to ${first}`);
+    }
+};
+for (const [query, page] of expected)
+    check(query, first => first === page, page);
+for (const query of code)
+    check(query, first => /^(common|stage\d-)/.test(first), 'the code');
+for (const query of words)
+    check(query, first => !/^(common|stage\d-)/.test(first), 'a text');
+check('no such word anywhere', first => first === 'nothing', 'nothing');
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);

@@ -1,0 +1,124 @@
+# The steps that lead to each stage: small programs, each a folder stageN-*/steps/N.M-name. What they
+# are and how they share files is told in tests/steps.sh. Included by the Makefile.
+
+STEPS := $(sort $(foreach f,$(wildcard stage[1-5]-*/steps/[1-5].*-*/step),\
+    $(firstword $(subst -, ,$(notdir $(patsubst %/step,%,$f))))))
+
+# STEP=, and FROM= and TO= with a dot in them, have to be steps.
+check_step = $(if $($1),$(if $(filter $($1),$(STEPS)),,$(error \
+    $1=$($1): no such step; there are: $(shell tests/steps.sh names))))
+$(call check_step,STEP)
+$(if $(findstring .,$(FROM)),$(call check_step,FROM))
+$(if $(findstring .,$(TO)),$(call check_step,TO))
+
+# The program of a step, $(call step_program,2.4): that of the stage, if the step is a stage.
+STAGE_STEPS := $(shell tests/steps.sh stage-steps)
+step_program = $(OUT)/$(if $(filter $1,$(STAGE_STEPS)),$(shell tests/steps.sh name $1),steps/$1/step$1)
+STEP_PROGRAMS := $(foreach s,$(filter-out $(STAGE_STEPS),$(STEPS)),$(OUT)/steps/$s/step$s)
+
+# Early steps are bare C: they are built without waiting for common/.
+step_sources = $(shell tests/steps.sh sources $(notdir $1))
+step_library = $(if $(shell grep -l '"common/' $1),$(LIBRARY))
+
+# What `make run STEP=` puts in front of a bare step.
+step_runner = $(if $(STEP),$(if $(filter $(STEP),$(STAGE_STEPS)),,tests/steps.sh run))
+
+# Laid out below build/steps/N.M as links, so that what the compiler says is about the step's files.
+$(STEP_PROGRAMS): $$(call step_sources,$$(@D)) $$(call step_library,$$(call step_sources,$$(@D))) \
+    $(OUT)/flags tests/steps.mk
+	$(call say,STEP,$@)
+	$(Q)tests/steps.sh lay-out $(notdir $(@D)) $(@D)
+	$(Q)for source in $(@D)/*.c; do \
+	    $(COMPILE) -c -o "$${source%.c}.o" "$$source" || exit 1; done
+	$(Q)$(LINK) -o $@ $(@D)/*.o $(filter %.a,$^) $(call libraries,stage$(firstword $(subst ., ,$(notdir $(@D)))))
+
+# The sources of all steps for `make lint`: those that include files which they share stand among them.
+STEPS_LINTED = $(foreach s,$(filter-out $(STAGE_STEPS),$(STEPS)),$(addprefix $(BUILD)/lint/$s/,$(notdir \
+    $(wildcard $(STAGES:%=%/steps/$s-*/*.c)))))
+### lay-out-steps: put the files of each step together in build/lint, for make lint
+.PHONY: lay-out-steps
+lay-out-steps:
+	@$(foreach s,$(filter-out $(STAGE_STEPS),$(STEPS)),tests/steps.sh lay-out $s $(BUILD)/lint/$s &&) true
+
+STEP_STAGES := $(foreach s,$(STAGE_STEPS),$(call step_program,$s))
+
+## steps: a line for each step: number, new lines, kind, idea
+.PHONY: steps
+steps: $(STEP_PROGRAMS) $(STEP_STAGES)
+	@CC='$(CC)' SANITIZE='$(SANITIZE)' OUT=$(OUT) LIBRARIES='$(LIBRARIES_stage5) $(LDLIBS)' \
+	    tests/steps.sh list
+
+### step-pages: put the code that the pages of the steps show into them anew
+.PHONY: step-pages
+step-pages:
+	@tests/steps.sh pages
+
+# Some steps want a sanitizer for their tests, and so do those before them.
+STEP_SANITIZED := $(if $(filter test%,$(MAKECMDGOALS)),$(addprefix $(OUT)/,$(shell SANITIZER=$(SANITIZER) tests/steps.sh sanitized)))
+$(STEP_SANITIZED): $$(call step_sources,$$(@D)) $(OUT)/flags tests/steps.mk
+	@mkdir -p $(@D)
+	$(call say,STEP,$@)
+	$(Q)$(filter-out -MMD -MP -fsanitize=%,$(COMPILE)) -fsanitize=$(notdir $(patsubst %/steps/,%,$(dir $(@D)))) \
+	    -fno-sanitize-recover=all -fno-omit-frame-pointer -o $@ $(filter %.c,$^)
+
+need_steps = $(OUT)/tests/steps $(STEP_PROGRAMS) $(STEP_STAGES) $(STEP_SANITIZED)
+run_steps = 'steps=OUT=$(OUT) CC="$(CC)" SANITIZE="$(SANITIZE)" LIBRARIES="$(call libraries,stage5)" SANITIZER=$(SANITIZER) FIXED="$(FIXED)" tests/steps.sh test $(or $(STEP),$(STEPS))' \
+    $(if $(STEP)$(SANITIZER),,'labs=BUILD=$(BUILD) tests/lab_test.sh' $(run_grade))
+run_grade = 'grade=OUT=$(OUT) tests/grade_test.sh'
+
+# Another program is graded by what one can see from outside.
+grade_step = 'step $(STEP)=OUT=$(OUT) FIXED="$(FIXED)" tests/steps.sh grade $(STEP) $(SERVER)'
+
+## test-step STEP=N.M [SERVER=path]: test a step, or your own program by the tests of one
+.PHONY: test-step
+test-step: $$(if $$(SERVER),$$(OUT)/tests/steps,$$(need_steps))
+	$(call need_step,test-step)@tests/run.sh $(if $(SERVER),$(grade_step),$(run_steps))
+need_step = $(if $(STEP),,$(error $1: say which: make $1 STEP=2.4; there are: $(shell tests/steps.sh names)))
+
+### test-steps: the same for all steps, and that their pages show their code
+.PHONY: test-steps
+test-steps: $(need_steps)
+	@tests/run.sh $(run_steps)
+
+### test-exercise STEP=N.M SERVER=path: grade what you have made of the exercise on a step's page
+.PHONY: test-exercise
+test-exercise: $(OUT)/tests/steps
+	$(call need_step,test-exercise)$(if $(SERVER),,$(error test-exercise: say which program is \
+	    yours: make test-exercise STEP=$(STEP) SERVER=path))@tests/run.sh \
+	    'exercise $(STEP)=OUT=$(OUT) FIXED="$(FIXED)" tests/steps.sh exercise $(STEP) $(SERVER)'
+
+# ---- labs: the steps, to be written by you ------------------------------------------------------
+
+LAB := $(or $(DIR),$(BUILD)/lab/$(STEP))
+
+## lab STEP=N.M [DIR=folder]: a folder in which you write that step out of the one before
+.PHONY: lab
+lab:
+	$(call need_step,lab)@LIBRARIES='$(call libraries,stage$(firstword $(subst ., ,$(STEP))))' \
+	    tests/lab.sh lay-out $(STEP) '$(LAB)'
+
+### exercise STEP=N.M [DIR=folder]: a folder in which you do the exercise on that step's page
+.PHONY: exercise
+exercise:
+	$(call need_step,exercise)@LIBRARIES='$(call libraries,stage$(firstword $(subst ., ,$(STEP))))' \
+	    tests/lab.sh exercise $(STEP) '$(or $(DIR),$(BUILD)/exercise/$(STEP))'
+
+### hint STEP=N.M: the next of three hints for that step
+.PHONY: hint
+hint:
+	$(call need_step,hint)@tests/lab.sh hint $(STEP) '$(or $(HINTS),$(BUILD)/hints/$(STEP))'
+
+### solution STEP=N.M: how that step is done
+.PHONY: solution
+solution:
+	$(call need_step,solution)@tests/lab.sh solution $(STEP)
+
+### grade DIR=folder: grade a folder of submissions, such as DIR/ann/2.4; a report, and a table in DIR
+.PHONY: grade
+grade: $(OUT)/tests/steps $(LIBRARY)
+	@OUT=$(OUT) tests/grade.sh '$(DIR)'
+
+### test-grade: grade submissions that are right, wrong, silent, endless, and that fork without end
+.PHONY: test-grade
+test-grade: $(OUT)/tests/steps $(LIBRARY)
+	@tests/run.sh $(run_grade)

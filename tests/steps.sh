@@ -1,0 +1,576 @@
+#!/bin/sh
+# The steps that lead to each stage: what there is, laid out, compared, measured and tested.
+#
+#   usage: tests/steps.sh COMMAND ...        (tests/steps.mk calls this, from the top)
+#
+#   numbers              the numbers of all steps, in order, one a line
+#   names                "1.1 one-client, 1.2 ...", for messages
+#   folder STEP          its folder
+#   before STEP          the step before, name STEP: what its program calls itself
+#   field STEP NAME      what its file `step` says
+#   lost STEP            for each earlier step whose tests do not pass here, its number, the number of
+#                        the step where they pass again, or -, and its name
+#   stage-steps          the steps that are stages themselves
+#   sanitized            the programs that are wanted with a sanitizer beside the others
+#   sources STEP         the sources of its program
+#   lay-out STEP FOLDER  makes links to them in FOLDER
+#   run PROGRAM...       runs a program that ends by a signal as one does that ends in order
+#   diff FROM TO         what changes between two steps, or a step and a stage
+#   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
+#   pages [check]        puts the code that pages show into them anew, or checks that it is in them
+#   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
+#   exercise STEP SERVER runs the tests of the exercise on its page on another program
+#   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
+#
+# A step is a folder stageN-*/steps/N.M-name with its sources, its page README.md, and a file `step`:
+#
+#   kind: fails, then holds    its own tests fail at the step before, and pass here; cost: it counts
+#                              something, and so do its tests; shape: the same tests pass
+#   idea: ...                  one line
+#   before: 1.2                the step before, if that is not the one above it in the list
+#   keeps: 1.2 1.3             older steps whose tests pass here, too
+#   from: stage5 acceptor.c    takes these files from that stage, or step
+#   shares: 2.7 (or stage2)    takes all other files that it does not have itself from there
+#   omits: a.c b.c             but for these
+#   renames: old=new=variable  files, structs and variables of the step before have other names here;
+#                              a line counts as new only if more than a name is
+#   exercise: other answers    the solution of its exercise does not answer as the step does, so it
+#                              need not pass the tests of steps
+#   sanitizer: address         its tests need programs with that sanitizer
+#
+# A step that shares a stage's files and has no source of its own is that stage. exercise.patch is our
+# solution of the exercise on the page, if it has tests.
+set -u
+
+fail() {
+    echo "steps: $1" >&2
+    exit 2
+}
+
+numbers() {
+    for folder in stage[1-5]-*/steps/[1-5].*-*/; do
+        [ -e "$folder/step" ] && basename "$folder" | sed 's/-.*//'
+    done | sort -t . -k 1,1n -k 2,2n
+}
+
+folder() { # STEP
+    for folder in stage[1-5]-*/steps/"$1"-*; do
+        [ -e "$folder/step" ] && echo "$folder" && return
+    done
+    fail "STEP=$1: no such step; there are: $(names)"
+}
+
+names() {
+    for number in $(numbers); do
+        basename "$(folder "$number")" | sed 's/-/ /; s/$/,/'
+    done | tr '\n' ' ' | sed 's/, $//'
+}
+
+field() { # STEP NAME: what the step's file says
+    sed -n "s/^$2: *//p" "$(folder "$1")/step"
+}
+
+stage_folder() { # stageN, or N
+    for stage in stage"${1#stage}"-*/; do
+        [ -e "$stage/main.c" ] && echo "${stage%/}" && return
+    done
+    fail "no such stage: $1"
+}
+
+is_stage() { # STEP
+    case $(field "$1" shares) in
+    stage[1-5]) ! ls "$(folder "$1")"/*.c >/dev/null 2>&1 ;;
+    *) false ;;
+    esac
+}
+
+stage_steps() {
+    grep -l '^shares: stage[1-5]$' stage[1-5]-*/steps/*/step 2>/dev/null | while read -r file; do
+        ls "${file%/step}"/*.c >/dev/null 2>&1 || basename "${file%/step}" | sed 's/-.*//'
+    done
+}
+
+before() { # STEP: the one before; nothing for the first
+    named=$(field "$1" before)
+    [ -n "$named" ] && echo "$named" && return
+    numbers | awk -v step="$1" '$0 == step { print last; exit } { last = $0 }'
+}
+
+# The name by which the program of a step calls itself, and where it is.
+name() { # STEP
+    if is_stage "$1"; then stage_folder "$(field "$1" shares)"; else echo "step$1"; fi
+}
+
+program() { # STEP OUT
+    if is_stage "$1"; then echo "$2/$(name "$1")"; else echo "$2/steps/$1/step$1"; fi
+}
+
+# A step's own files come first, then those that it names, so that they win over the others.
+all_sources() { # STEP
+    ls "$(folder "$1")"/*.[ch] 2>/dev/null
+    field "$1" from | while read -r neighbour files; do
+        case $neighbour in
+        stage*) folder=$(stage_folder "$neighbour") ;;
+        *) folder=$(folder "$neighbour") ;;
+        esac
+        for file in $files; do
+            ls "$folder/$file" || fail "step $1 takes $file, which is not there"
+        done
+    done
+    shared=$(field "$1" shares)
+    case $shared in
+    '') ;;
+    stage[1-5]) ls "$(stage_folder "$shared")"/*.[ch] ;;
+    *) all_sources "$shared" ;;
+    esac
+}
+
+sources() { # STEP
+    all_sources "$1" | awk -F / -v omitted=" $(field "$1" omits) " '
+        !seen[$NF]++ && !index(omitted, " " $NF " ")'
+}
+
+lay_out() { # STEP FOLDER
+    mkdir -p "$2" && rm -f "$2"/*.[chod]
+    sources "$1" | while read -r file; do
+        ln -s "$PWD/$file" "$2" || exit 2
+    done
+}
+
+# A step is lost where its tests do not pass any more, and found where they do again.
+lost() { # STEP
+    numbers | awk -v step="$1" '$0 == step { exit } { print }' | while read -r each; do
+        found=
+        for number in $(numbers | awk -v step="$1" '$0 == step { on = 1 } on'); do
+            case " $(field "$number" keeps) " in
+            *" $each "*) found=$number && break ;;
+            esac
+        done
+        if [ "$found" != "$1" ]; then
+            echo "$each ${found:--} $(basename "$(folder "$each")" | sed 's/^[^-]*-//; s/-/ /g')"
+        fi
+    done
+}
+
+# ---- comparing ----------------------------------------------------------------------------------
+
+# Copies of the files of a step or a stage, in a folder of the step's name; prints that name.
+copy() { # STEP_OR_STAGE FOLDER
+    case $1 in
+    *.*)
+        folder "$1" >/dev/null || exit 2
+        copied=$(name "$1")
+        files=$(sources "$1")
+        ;;
+    *)
+        copied=$(stage_folder "$1") || exit 2
+        files=$(ls "$copied"/*.[ch])
+        ;;
+    esac
+    mkdir -p "$2/$copied"
+    # shellcheck disable=SC2086 # names of sources have no spaces
+    cp $files "$2/$copied" && echo "$copied"
+}
+
+compare() { # FROM TO
+    from=$(copy "$1" "$work") && to=$(copy "$2" "$work") || exit 2
+    docs/stage_diff.sh "$work/$from" "$work/$to"
+}
+
+# ---- counting -----------------------------------------------------------------------------------
+
+# Standard input without comments, blank lines and space at the ends of lines.
+code() {
+    awk '{
+        out = ""
+        for (i = 1; i <= length($0); i++) {
+            two = substr($0, i, 2)
+            one = substr($0, i, 1)
+            if (comment) {
+                if (two == "*/") { comment = 0; i++ }
+            } else if (quote != "") {
+                out = out one
+                if (one == "\\") { i++; out = out substr($0, i, 1) }
+                else if (one == quote) quote = ""
+            } else if (two == "/*") { comment = 1; i++ }
+            else if (two == "//") break
+            else {
+                if (one == "\"" || one == "\047") quote = one
+                out = out one
+            }
+        }
+        sub(/[ \t]+$/, "", out)
+        if (out != "") print out
+    }'
+}
+
+# The code of the file of the step before that has become this one, with the names of today.
+code_before() { # STEP STEP_BEFORE FILE
+    script='' base=${3##*/}
+    for rename in $(field "$1" renames); do
+        was=${rename%%=*} variable=${rename##*=} is=${rename#*=}
+        is=${is%=*}
+        script="$script;s/\\bstruct $was\\b/struct $is/g;s/\"$was\\.h\"/\"$is.h\"/;s/\\b${was}_/${is}_/g"
+        script="$script;s/\\b$was\\b/$variable/g"
+        case $base in "$is".[ch]) base=$was${base#"$is"} ;; esac
+    done
+    for other in $(sources "$2"); do
+        [ "${other##*/}" != "$base" ] || code <"$other" | sed "$script"
+    done
+}
+
+# How many lines of the step's code are not in the step before.
+new_lines() { # STEP
+    old=$(before "$1")
+    for file in $(sources "$1"); do
+        : >"$work/old"
+        [ -z "$old" ] || code_before "$1" "$old" "$file" >"$work/old"
+        code <"$file" | diff "$work/old" - | grep -c '^>'
+    done | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# The files of common/ that a program consists of, by what the linker takes and what that includes.
+linked() { # STEP
+    # shellcheck disable=SC2046,SC2086 # lists of files
+    grep -q '"common/' $(sources "$1") || return 0
+    objects=$OUT/steps/$1
+    ! is_stage "$1" || objects=$OUT/obj/$(name "$1")
+    # shellcheck disable=SC2086 # CC may be several words
+    ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o "$OUT/libcommon.a" \
+        ${LIBRARIES:-} -Wl,-Map="$work/map" || exit 2
+    grep -oE 'libcommon\.a\([a-z_0-9]+\.o' "$work/map" | sed 's/.*(//' | sort -u |
+        sed 's/\.o$/.c/' | while read -r file; do
+        find common -name "$file"
+    done >"$work/members"
+    {
+        cat "$work/members"
+        sed "s|^|$OUT/obj/|; s/\.c$/.d/" "$work/members" | xargs cat "$objects"/*.d |
+            tr ' ' '\n' | grep -o '^common/[^:]*\.h'
+    } | sort -u
+}
+
+list() {
+    printf '%-5s %-18s %11s  %-17s %s\n' step name 'new lines' kind idea
+    : >"$work/known"
+    for number in $(numbers); do
+        linked "$number" >"$work/linked"
+        counts=$(new_lines "$number")
+        common=$(grep -vxFf "$work/known" "$work/linked" | while read -r file; do
+            code <"$file"
+        done | wc -l)
+        cat "$work/linked" >>"$work/known"
+        [ "$common" -eq 0 ] || counts="$counts + $((common))"
+        short=$(basename "$(folder "$number")")
+        printf '%-5s %-18s %11s  %-17s %s\n' "$number" "${short#*-}" "$counts" \
+            "$(field "$number" kind)" "$(field "$number" idea)"
+    done
+    echo 'New lines: code that is not in the step before; + that of common/ which it is the first to link.'
+}
+
+# ---- pages --------------------------------------------------------------------------------------
+
+# A page says what it shows in front of a block of C: <!-- server.c: client_run --> a function or a
+# struct with the comment above it, <!-- server.c --> the whole file.
+refreshed() { # PAGE
+    number=$(basename "$(dirname "$1")" | sed 's/-.*//')
+    awk -v sources="$(sources "$number" | tr '\n' ' ')" -v page="$1" '
+        function complain(what) { print page ":" FNR ": " what >"/dev/stderr"; bad = 1 }
+        function place(file,    n, i, all) {
+            n = split(sources, all, " ")
+            for (i = 1; i <= n; i++)
+                if (all[i] ~ "/" file "$")
+                    return all[i]
+            return file
+        }
+        function is_definition(text, n, i) {
+            while (i < n && text[i] !~ /[;{]$/)
+                i++
+            return text[i] ~ /\{$/
+        }
+        function show(file, name,    line, n, i, j, text) {
+            while ((getline line <file) > 0)
+                text[++n] = line
+            close(file)
+            if (n == 0) { complain("there is no " file); return }
+            if (name == "") {
+                for (i = 1; i <= n; i++) print text[i]
+                return
+            }
+            for (i = 1; i <= n; i++)
+                if (text[i] ~ "^[a-z].*[ *]" name "($|[^a-z_0-9])" && is_definition(text, n, i))
+                    break
+            if (i > n) { complain(file " defines no " name); return }
+            j = i
+            if (text[i - 1] ~ /\*\/$/)
+                for (j = i - 1; j > 1 && text[j] !~ /^\/\*/; j--)
+                    ;
+            for (; j <= n; j++) {
+                print text[j]
+                if (j >= i && text[j] ~ /^\}/)
+                    break
+            }
+        }
+        /^<!-- [a-z_0-9]+\.[ch](: [a-z_0-9]+)? -->$/ {
+            print
+            file = $2
+            name = ""
+            if (sub(/:$/, "", file))
+                name = $3
+            if ((getline) <= 0 || $0 != "```c") { complain("no block of C follows"); exit }
+            print
+            show(place(file), name)
+            while ((getline) > 0 && $0 != "```")
+                ;
+            print "```"
+            next
+        }
+        /^```c$/ { complain("a block of C that names no source") }
+        { print }
+        END { exit bad }' "$1"
+}
+
+pages() { # [check]
+    bad=0
+    for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/lab.md; do
+        [ -e "$page" ] || continue
+        if ! refreshed "$page" >"$work/page"; then
+            bad=1
+        elif ! cmp -s "$work/page" "$page"; then
+            if [ "${1:-}" = check ]; then
+                echo "steps: FAILED: $page shows other code than its sources: make step-pages"
+                diff "$page" "$work/page" | head -20
+                bad=1
+            else
+                cp "$work/page" "$page" && echo "  PAGE    $page"
+            fi
+        fi
+    done
+    return $bad
+}
+
+# ---- testing ------------------------------------------------------------------------------------
+
+# What Criterion prints about tests that it does not run, or has not run yet.
+boring='^\[(SKIP|RUN |====\] Running)'
+
+passed=0 failed=0
+pass() {
+    passed=$((passed + 1))
+}
+
+blame() { # STEP WHAT [FILE]
+    failed=$((failed + 1))
+    echo "steps: FAILED: $1: $2"
+    [ $# -lt 3 ] || grep -vE "$boring" "$3" | sed 's/^/    /' | head -30
+}
+
+# Where the programs are that a step's own tests want: those of OUT, if they have the sanitizer.
+out_for() { # STEP
+    sanitizer=$(field "$1" sanitizer)
+    case ",${SANITIZER:-}," in
+    *",$sanitizer,"*) echo "$OUT" ;;
+    *) echo "$OUT${sanitizer:+/$sanitizer}" ;;
+    esac
+}
+
+sanitized() {
+    OUT=.
+    for number in $(numbers); do
+        case $(field "$number" sanitizer) in
+        '') continue ;;
+        esac
+        for each in "$(before "$number")" "$number"; do
+            [ "$(out_for "$number")" = . ] || program "$each" "$(out_for "$number")"
+        done
+    done | sed 's|^./||'
+}
+
+# Runs tests on a program; what they say goes to $work/output.
+run_tests() { # STEP_OF_PROGRAM OUT PATTERN
+    test_program "$(program "$1" "$2")" "$(name "$1")" "$3"
+}
+
+test_program() { # PROGRAM NAME PATTERN
+    # shellcheck disable=SC2086 # FIXED is two words or none
+    SERVER=$1 SERVER_NAME=$2 CRITERION_TEST_PATTERN=$3 CRITERION_VERBOSITY_LEVEL=1 ASAN_OPTIONS="exitcode=99:${ASAN_OPTIONS:-}" \
+        timeout --foreground -k 5 120 ${FIXED:-} "$OUT/tests/steps" >"$work/output" 2>&1
+}
+
+suite() { # STEP
+    echo "step$1" | tr . _
+}
+
+pattern() { # STEP...: all tests of these
+    suites=
+    for each; do
+        suites="$suites${suites:+|}$(suite "$each")"
+    done
+    echo "@($suites)/*"
+}
+
+tests_of() { # SUITE
+    grep -ho "^Test($1, [a-z_0-9]*" tests/steps/*.c | sed 's/.*, //'
+}
+
+# The tests of these steps pass on the program.
+expect_pass() { # STEP OUT STEP_WITH_TESTS...
+    tested=$1 out=$2
+    shift 2
+    [ $# -gt 0 ] || return 0
+    if run_tests "$tested" "$out" "$(pattern "$@")" &&
+        grep -q 'Synthesis: Tested: [1-9]' "$work/output"; then
+        passed=$((passed + $(sed -n 's/.*Synthesis: Tested: \([0-9]*\).*/\1/p' "$work/output")))
+    else
+        blame "$tested" "the tests of $* do not pass" "$work/output"
+    fi
+}
+
+# Each of its own tests fails on the program of the step before, because of its verdict.
+expect_verdict() { # STEP
+    old=$(before "$1")
+    expect_verdicts "$1" "$(suite "$1")" "$(program "$old" "$(out_for "$1")")" "$(name "$old")"
+}
+
+expect_verdicts() { # STEP SUITE PROGRAM NAME
+    for test in $(tests_of "$2"); do
+        test_program "$3" "$4" "$2/$test" && status=0 || status=$?
+        case $test in
+        keeps_*)
+            if [ "$status" -eq 0 ]; then
+                pass
+            else
+                blame "$1" "$test does not pass on $4" "$work/output"
+            fi
+            ;;
+        *)
+            if [ "$status" -ne 0 ] && grep -q 'verdict: ' "$work/output" &&
+                ! grep -qE 'CRASH|Timed out|Unexpected signal' "$work/output"; then
+                pass
+                [ -z "${only:-}" ] || echo "$4 fails, as it should: $2/$test: $(
+                    sed -n 's/.*verdict: //p' "$work/output" | head -n 1)"
+            else
+                blame "$1" "$test has no verdict on $4 (status $status)" "$work/output"
+            fi
+            ;;
+        esac
+    done
+}
+
+# Our solution of the exercise passes its tests, and those of the step; the step's own program does not.
+expect_exercise() { # STEP
+    solution=$(folder "$1")/exercise.patch
+    exercise=exercise$(echo "$1" | tr . _)
+    [ -e "$solution" ] || return 0
+    rm -rf "$work/exercise"
+    in=$work/exercise/$(copy "$1" "$work/exercise")
+    sanitizer=$(field "$1" sanitizer)
+    flags=${sanitizer:+-fsanitize=$sanitizer}
+    flags=${flags:-${SANITIZE:-}} # two sanitizers may be one too many
+    library=
+    ! grep -q '"common/' "$in"/*.c || library="$OUT/libcommon.a ${LIBRARIES:-}"
+    # shellcheck disable=SC2086 # CC may be several words
+    if ! patch -s -p 1 -d "$in" <"$solution" >"$work/output" 2>&1 ||
+        ! ${CC:-cc} $flags -std=c11 -D_GNU_SOURCE -g -Wall -Wextra \
+            -Wpedantic -Wshadow -Wconversion -Werror -pthread -I. -o "$in/server" "$in"/*.c $library \
+            >>"$work/output" 2>&1; then
+        blame "$1" "the solution of its exercise does not build" "$work/output"
+        return
+    fi
+    # shellcheck disable=SC2046 # a list of numbers
+    wanted=$([ -n "$(field "$1" exercise)" ] || pattern "$1" $(field "$1" keeps))
+    if test_program "$in/server" "$(name "$1")" "@($exercise/*${wanted:+|$wanted})" &&
+        grep -q 'Synthesis: Tested: [1-9]' "$work/output"; then
+        pass
+    else
+        blame "$1" "the solution of its exercise does not pass" "$work/output"
+    fi
+    expect_verdicts "$1" "$exercise" "$(program "$1" "$OUT")" "$(name "$1")"
+}
+
+# What `make diff` prints, put on the files of the step before, makes the files of this one.
+expect_diff() { # STEP
+    old=$(before "$1")
+    rm -rf "$work/a" "$work/b"
+    from=$(copy "$old" "$work/a") && to=$(copy "$1" "$work/b") || exit 2
+    compare "$old" "$1" >"$work/output"
+    if patch -s -E -p 1 -d "$work/a/$from" <"$work/output" >"$work/error" 2>&1 &&
+        diff -r "$work/a/$from" "$work/b/$to" >>"$work/error"; then
+        pass
+    else
+        blame "$1" "make diff FROM=$old TO=$1 is no patch that leads there" "$work/error"
+    fi
+}
+
+test_steps() { # STEP...
+    only=
+    [ $# -gt 1 ] || only=1
+    for number; do
+        # shellcheck disable=SC2046 # a list of numbers
+        if [ "$(out_for "$number")" = "$OUT" ]; then
+            expect_pass "$number" "$OUT" "$number" $(field "$number" keeps)
+        else
+            expect_pass "$number" "$(out_for "$number")" "$number"
+            expect_pass "$number" "$OUT" $(field "$number" keeps)
+        fi
+        expect_exercise "$number"
+        [ -n "$(before "$number")" ] || continue
+        [ "$(field "$number" kind)" = shape ] || expect_verdict "$number"
+        expect_diff "$number"
+    done
+    # Somebody who tests one step may have written it, and our page shows our code.
+    [ $# -eq 1 ] || if pages check; then pass; else failed=$((failed + 1)); fi
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}
+
+# Grades a program that somebody else has written.
+grade() { # STEP SERVER
+    # shellcheck disable=SC2046 # a list of numbers
+    grade_by "$(pattern "$1" $(field "$1" keeps))" "$2"
+}
+
+exercise() { # STEP SERVER
+    exercise=exercise$(echo "$1" | tr . _)
+    [ -n "$(tests_of "$exercise")" ] || fail "the exercise of step $1 has no tests of its own"
+    grade_by "$exercise/*" "$2"
+}
+
+grade_by() { # PATTERN SERVER
+    test_program "$2" '' "$1"
+    status=$?
+    grep -vE "$boring" "$work/output"
+    return $status
+}
+
+# A bare step is killed by SIGTERM and Ctrl-C. That is how it is meant to end, so make has nothing to
+# complain of.
+run() { # PROGRAM...
+    stopped=
+    "$@" &
+    trap 'stopped=1; kill $!' INT TERM HUP
+    exec 2>/dev/null # or the shell would report how it ended
+    wait $!
+    status=$?
+    [ -z "$stopped" ] || { wait $!; exit 0; }
+    exit "$status"
+}
+
+[ "$1" != run ] || "$@"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/steps.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+command=$1
+shift
+case $command in
+numbers | names | folder | before | field | lost | sources | sanitized | list | pages | exercise | grade)
+    "$command" "$@"
+    ;;
+stage-steps) stage_steps ;;
+name) name "$@" ;;
+lay-out) lay_out "$@" ;;
+diff) compare "$@" ;;
+test) test_steps "$@" ;;
+*) fail "no such command: $command" ;;
+esac

@@ -1,0 +1,170 @@
+/*
+ * The steps that lead to stage 1.
+ */
+#include "step.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { PATIENCE_MS = 4000 };
+
+/* ---- 1.1: one client ---- */
+
+Test(step1_1, one_client_after_the_other_is_answered)
+{
+    struct server_process server = step_start(0);
+    for (int i = 0; i < 3; i++) {
+        int ann = client_connect(&server);
+        client_echo(ann, "hello\n");
+        client_echo(ann, "and good bye\n");
+        client_half_close(ann);
+        client_expect_end(ann);
+        client_close(ann);
+    }
+    step_stop(&server);
+}
+
+/* ---- 1.2: a thread each ---- */
+
+/* Ann is connected and silent; Bob wants an answer. */
+Test(step1_2, a_silent_client_keeps_nobody_waiting)
+{
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_echo(ann, "I am thinking\n");
+    int bob = client_connect(&server);
+    verdict(step_answers(bob, "hello\n", PATIENCE_MS),
+            "Bob got no answer in %d ms, because Ann is connected and says nothing", PATIENCE_MS);
+    client_close(ann);
+    client_close(bob);
+    step_stop(&server);
+}
+
+/*
+ * Eve sends and leaves before she is served. The server reads what she has sent, and its second
+ * send finds nobody: with plain send(2), that is a SIGPIPE. Ann, who came first, holds Eve's
+ * connection back where there is one thread, so that Eve has left for certain.
+ */
+Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
+{
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_echo(ann, "I am thinking\n");
+    size_t length;
+    char *lines = lines_numbered("I am leaving", 1000, &length);
+    int eve = client_connect(&server);
+    client_send(eve, lines, length);
+    client_await_delivered(eve);
+    client_close(eve);
+    client_close(ann);
+    free(lines);
+
+    int bob = client_try_connect(&server, (struct client_buffers){0}); /* it may be gone already */
+    bool answered = bob != -1 && step_answers(bob, "hello\n", PATIENCE_MS);
+    if (!answered)
+        server_await_end(&server, test_now() + PATIENCE_MS / 1000.0);
+    step_expect_alive(&server);
+    verdict(answered, "Bob got no answer in %d ms, because Eve left early", PATIENCE_MS);
+    client_close(bob);
+    step_stop(&server);
+}
+
+/* ---- 1.3: lines ---- */
+
+/* What comes before the end of stream, at most so many bytes. */
+static size_t take_all(int client, char *data, size_t size)
+{
+    size_t got;
+    client_try_receive(client, data, size, test_now() + test_deadline_ms() / 1000.0, &got);
+    return got;
+}
+
+/* "hel" is no line; a server that answers lines has nothing to say to it. */
+Test(step1_3, half_a_line_is_not_answered)
+{
+    char answer[64] = "";
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_send_text(ann, "hel");
+    client_half_close(ann);
+    size_t got = take_all(ann, answer, sizeof(answer) - 1);
+    verdict(got == 0, "Ann sent half a line, \"hel\", and got the answer \"%s\"", answer);
+    client_close(ann);
+    step_stop(&server);
+}
+
+/* Two pieces, with the rest of one line and half of the next in the second. */
+Test(step1_3, a_line_may_come_in_pieces)
+{
+    char answer[64] = "";
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_send_text(ann, "hel");
+    client_await_delivered(ann);
+    client_send_text(ann, "lo\ngood");
+    client_half_close(ann);
+    size_t got = take_all(ann, answer, sizeof(answer) - 1);
+    verdict(got == 6 && memcmp(answer, "hello\n", 6) == 0,
+            "Ann sent \"hel\" and \"lo\\ngood\", and got \"%s\"", answer);
+    client_close(ann);
+    step_stop(&server);
+}
+
+/* ---- 1.4: stage 1 ---- */
+
+/* Told to stop, a server answers what has arrived, and says with its exit status that all is well.
+ */
+static void expect_orderly_end(void)
+{
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_echo(ann, "hello\n");
+    server_signal(&server, SIGTERM);
+    int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    verdict(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            "told to stop, the server was killed by signal %d", WTERMSIG(status));
+    server_forget(&server);
+    client_close(ann);
+}
+
+Test(step1_4, a_server_that_is_told_to_stop_ends_in_order)
+{
+    expect_orderly_end();
+}
+
+Test(step2_8, a_server_that_is_told_to_stop_ends_in_order)
+{
+    expect_orderly_end();
+}
+
+/* A client whose line is too long learns why the connection ends. */
+static void expect_word_for_a_long_line(void)
+{
+    static const char wanted[] = "ERR line too long\n";
+    char answer[64] = "";
+    size_t length;
+    char *line = line_of(70000, "", &length);
+    struct server_process server = step_start(0);
+    int eve = client_connect(&server);
+    client_try_send(eve, line, length, test_now() + PATIENCE_MS / 1000.0);
+    size_t got = take_all(eve, answer, sizeof(wanted) - 1);
+    verdict(got == sizeof(wanted) - 1 && strcmp(answer, wanted) == 0,
+            "Eve's line was too long, and all that she heard of it was \"%s\"", answer);
+    client_close(eve);
+    free(line);
+    step_stop(&server);
+}
+
+Test(step1_4, a_client_learns_that_its_line_is_too_long)
+{
+    expect_word_for_a_long_line();
+}
+
+Test(step2_8, a_client_learns_that_its_line_is_too_long)
+{
+    expect_word_for_a_long_line();
+}

@@ -1,0 +1,229 @@
+/*
+ * The steps that lead to stage 2.
+ */
+#include "step.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+enum { PATIENCE_MS = 4000 };
+
+/* ---- 2.1: ask each ---- */
+
+Test(step2_1, twenty_silent_clients_cost_no_thread)
+{
+    step_expect_one_thread();
+}
+
+/* ---- 2.2: the first loop ---- */
+
+/* A server that has nothing to do, with a client that has had its answer, sleeps. */
+static void expect_sleep(struct server_process *server, const char *why)
+{
+    enum { WATCHED_MS = 300 };
+    double busy = probe_busy_during(server->pid, WATCHED_MS);
+    verdict(busy < 0.2, "%s, and the server keeps %.0f %% of a processor busy", why, 100 * busy);
+}
+
+Test(step2_2, a_server_with_nothing_to_do_sleeps)
+{
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_echo(ann, "hello\n");
+    expect_sleep(&server, "nobody sends anything");
+    client_close(ann);
+    step_stop(&server);
+}
+
+/* ---- 2.3: a struct each ---- */
+
+static size_t take_all(int client, char *data, size_t size)
+{
+    size_t got;
+    client_try_receive(client, data, size, test_now() + test_deadline_ms() / 1000.0, &got);
+    return got;
+}
+
+/* Two clients, each in the middle of a line at the same time. */
+Test(step2_3, each_client_is_in_the_middle_of_its_own_line)
+{
+    char answer[2][64] = {"", ""};
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    int bob = client_connect(&server);
+    client_send_text(ann, "hel");
+    client_await_delivered(ann);
+    client_send_text(bob, "good mor");
+    client_await_delivered(bob);
+    client_send_text(ann, "lo\nunfinished");
+    client_half_close(ann);
+    client_send_text(bob, "ning\nunfinished");
+    client_half_close(bob);
+    take_all(ann, answer[0], sizeof(answer[0]) - 1);
+    take_all(bob, answer[1], sizeof(answer[1]) - 1);
+    verdict(strcmp(answer[0], "hello\n") == 0, "Ann's line came back as \"%s\"", answer[0]);
+    verdict(strcmp(answer[1], "good morning\n") == 0, "Bob's line came back as \"%s\"", answer[1]);
+    client_close(ann);
+    client_close(bob);
+    step_stop(&server);
+}
+
+/* ---- 2.4: short writes ---- */
+
+/*
+ * Bob sends 16 MB before he reads the first answer, or as much of it as the server takes. That is
+ * more than all buffers of the kernel hold, so a server that goes on reading loses answers.
+ */
+Test(step2_4, a_client_that_reads_late_gets_all_answers)
+{
+    enum { LINES = 16000, QUIET_MS = 1500 };
+    char prefix[1000] = "";
+    size_t length, got;
+    memset(prefix, '.', sizeof(prefix) - 9);
+    char *lines = lines_numbered(prefix, LINES, &length);
+    char *answers = malloc(length);
+    cr_assert_not_null(answers);
+    struct server_process server = step_start(0);
+    int bob = client_connect(&server);
+    size_t sent = client_push(bob, lines, length, length, QUIET_MS);
+    size_t before = sent - sent % 999;
+    client_try_receive(bob, answers, before, test_now() + test_deadline_ms() / 1000.0, &got);
+    verdict(got == before && memcmp(answers, lines, got) == 0,
+            "Bob sent %zu bytes and read later: of %zu bytes of answers he got %zu", sent, before,
+            got);
+    client_exchange(bob, lines + sent, length - sent, lines + before, length - before);
+    client_close(bob);
+    free(lines);
+    free(answers);
+    step_stop(&server);
+}
+
+/* While Bob does not read, Ann is answered, and when he has read all there is nothing left to do.
+ */
+Test(step2_4, keeps_sleeping_with_nothing_to_do)
+{
+    struct server_process server = step_start(0);
+    int ann = client_connect(&server);
+    client_echo(ann, "hello\n");
+    client_echo(ann, "hello again\n");
+    expect_sleep(&server, "all answers have gone out");
+    client_close(ann);
+    step_stop(&server);
+}
+
+/* ---- 2.5: turns ---- */
+
+/*
+ * Eve's 60,000 empty lines have arrived before Ann's one, and answering all of them takes more than
+ * a second. Where clients take turns, Eve still waits for most of hers when Ann has her answer.
+ */
+Test(step2_5, many_lines_of_one_client_do_not_keep_others_waiting)
+{
+    enum { LINES = 60000 };
+    static char lines[LINES], answers[LINES];
+    size_t got;
+    memset(lines, '\n', LINES);
+    bool free_of_charge =
+        strncmp(server_name(), "stage", 5) == 0; /* the steps compute, a stage asks */
+    struct server_process server = step_start_with(free_of_charge ? "--work-us 20" : "");
+    int eve = client_connect(&server);
+    int ann = client_connect(&server);
+    client_echo(ann, "hello\n");
+    client_echo(eve,
+                "hello\n"); /* epoll looks at her first, even if the server has not slept yet */
+    step_freeze(&server);
+    client_send(eve, lines, LINES);
+    client_await_delivered(eve);
+    client_send_text(ann, "hello\n");
+    client_await_delivered(ann);
+    step_thaw(&server);
+    client_expect_text(ann, "hello\n");
+    int waiting = 0;
+    ioctl(eve, FIONREAD, &waiting);
+    verdict(waiting < LINES / 2,
+            "Ann got her answer when Eve had %d of her %d: she had to wait for all of them",
+            waiting, LINES);
+    client_try_receive(eve, answers, LINES, test_now() + 3 * test_deadline_ms() / 1000.0, &got);
+    cr_assert_eq(got, LINES, "Eve got %zu of %d answers", got, LINES);
+    client_close(ann);
+    client_close(eve);
+    step_stop(&server);
+}
+
+/* ---- 2.6: room for fifty ---- */
+
+enum { DESCRIPTORS = 64, CROWD = 70 };
+
+/* Seventy clients connect to a server with 64 descriptors; all but the last are silent then. */
+Test(step2_6, a_new_client_is_served_however_many_are_silent)
+{
+    int clients[CROWD];
+    struct server_process server = step_start(DESCRIPTORS);
+    for (int i = 0; i < CROWD; i++)
+        clients[i] = client_connect(&server);
+    expect_sleep(&server, "seventy clients are connected and silent");
+    verdict(step_answers(clients[CROWD - 1], "hello\n", PATIENCE_MS),
+            "the last of %d clients got no answer in %d ms", CROWD, PATIENCE_MS);
+    for (int i = 0; i < CROWD; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}
+
+/* The one that has to go is the one that was silent longest, and nobody else. */
+Test(step2_6, the_client_silent_longest_makes_room)
+{
+    enum { ROOM = 50 };
+    int clients[ROOM + 1];
+    char word[64]; /* the server may have one for the client that has to go */
+    size_t got;
+    struct server_process server = step_start(DESCRIPTORS);
+    for (int i = 0; i < ROOM; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+    }
+    client_echo(clients[0], "still here\n"); /* so clients[1] was silent longest */
+    clients[ROOM] = client_connect(&server);
+    client_echo(clients[ROOM], "hello\n");
+    enum client_outcome outcome =
+        client_try_receive(clients[1], word, sizeof(word), test_now() + PATIENCE_MS / 1000.0, &got);
+    verdict(outcome == CLIENT_ENDED, "one client more than there is room for, and nobody left");
+    client_echo(clients[0], "still here\n");
+    for (int i = 0; i <= ROOM; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}
+
+/* ---- 2.7: the same round ---- */
+
+/*
+ * A client connects, and the one that has to make room for it has sent a line: both events are in
+ * one round, the listener's first.
+ */
+Test(step2_7, a_client_closed_in_this_round_gets_no_event)
+{
+    enum { ROOM = 50 };
+    int clients[ROOM + 1];
+    struct server_process server = step_start(0);
+    for (int i = 0; i < ROOM; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+    }
+    step_freeze(&server);
+    clients[ROOM] = client_connect(&server);
+    client_send_text(clients[0], "I am back\n");
+    client_await_delivered(clients[0]);
+    step_thaw(&server);
+    bool answered = step_answers(clients[ROOM], "hello\n", PATIENCE_MS);
+    if (!answered)
+        server_await_end(&server, test_now() + PATIENCE_MS / 1000.0);
+    step_expect_alive(&server);
+    verdict(answered, "the new client got no answer in %d ms", PATIENCE_MS);
+    client_expect_gone(clients[0]);
+    for (int i = 0; i <= ROOM; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}

@@ -1,0 +1,140 @@
+/*
+ * What the tests of the steps share: see step.h.
+ */
+#include "step.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+TestSuite(step1_1, .timeout = 60);
+TestSuite(step1_2, .timeout = 60);
+TestSuite(step1_3, .timeout = 60);
+TestSuite(step1_4, .timeout = 60);
+TestSuite(step2_1, .timeout = 60);
+TestSuite(step2_2, .timeout = 60);
+TestSuite(step2_3, .timeout = 60);
+TestSuite(step2_4, .timeout = 60);
+TestSuite(step2_5, .timeout = 60);
+TestSuite(step2_6, .timeout = 60);
+TestSuite(step2_7, .timeout = 60);
+TestSuite(step2_8, .timeout = 60);
+TestSuite(step3_1, .timeout = 60);
+TestSuite(step3_2, .timeout = 60);
+TestSuite(step3_3, .timeout = 60);
+TestSuite(step3_4, .timeout = 60);
+TestSuite(step3_5, .timeout = 60);
+TestSuite(step4_1, .timeout = 60);
+TestSuite(step4_2, .timeout = 60);
+TestSuite(step4_3, .timeout = 60);
+TestSuite(step4_4, .timeout = 60);
+TestSuite(step5_1, .timeout = 60);
+TestSuite(step5_2, .timeout = 60);
+TestSuite(step5_3, .timeout = 60);
+TestSuite(step5_4, .timeout = 60);
+
+struct server_process step_start(size_t descriptors)
+{
+    return server_start_limited((struct server_limits){.descriptors = descriptors}, "%s", "");
+}
+
+struct server_process step_start_with(const char *options)
+{
+    return server_start("%s", options);
+}
+
+static void fail_with_end(struct server_process *server, int status)
+{
+    static char errors[2048];
+    server_errors(server, errors, sizeof(errors));
+    server_forget(server);
+    verdict(false, "the server %s %d; its standard error: %s",
+            WIFEXITED(status) ? "exited with status" : "was killed by signal",
+            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), errors);
+}
+
+void step_expect_alive(struct server_process *server)
+{
+    int status = server_await_end(server, test_now());
+    if (status != -1)
+        fail_with_end(server, status);
+}
+
+void step_stop(struct server_process *server)
+{
+    step_expect_alive(server);
+    server_signal(server, SIGTERM);
+    int status = server_await_end(server, test_now() + test_deadline_ms() / 1000.0);
+    cr_assert_neq(status, -1, "the server did not end on SIGTERM");
+    if (status != SIGTERM && status != 0)
+        fail_with_end(server, status);
+    server_forget(server);
+}
+
+void step_freeze(const struct server_process *server)
+{
+    char path[64], state = 0;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    server_signal(server, SIGSTOP);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)server->pid);
+    while (state != 'T' && test_left_ms(end) > 0) {
+        FILE *stat = fopen(path, "re");
+        if (stat == NULL || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        if (stat != NULL)
+            fclose(stat);
+        test_pause_ms(1);
+    }
+    cr_assert_eq(state, 'T', "the server does not stop");
+}
+
+void step_thaw(const struct server_process *server)
+{
+    server_signal(server, SIGCONT);
+}
+
+void step_expect_one_thread(void)
+{
+    enum { CLIENTS = 20 };
+    int clients[CLIENTS];
+    struct server_process server = step_start(0);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "hello\n");
+    }
+    long threads = probe_own_threads(server.pid);
+    verdict(threads == 1, "%d silent clients cost %ld threads", CLIENTS, threads - 1);
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}
+
+int step_client(const struct server_process *server)
+{
+    int client = client_connect(server);
+    client_echo(client, "hello\n");
+    return client;
+}
+
+void step_ask(int client, const char *question)
+{
+    client_send_text(client, question);
+    client_await_delivered(client);
+}
+
+bool step_has_answer(int client)
+{
+    int waiting = 0;
+    ioctl(client, FIONREAD, &waiting);
+    return waiting > 0;
+}
+
+bool step_answers(int client, const char *line, int milliseconds)
+{
+    return client_try_echo(client, line, test_now() + milliseconds / 1000.0);
+}

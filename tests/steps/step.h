@@ -1,0 +1,54 @@
+/*
+ * What the tests of the steps share: see tests/steps.sh for how they are run.
+ *
+ * A step's tests are run twice: they pass on its program, and each fails on the program of the step
+ * before. There it has to fail for the reason that the step's page gives, and not because something
+ * else went wrong; so the assertion that is the lesson is a verdict(), and only a test that fails
+ * by one counts. A test whose name begins with keeps_ passes on both.
+ */
+#ifndef TESTS_STEPS_STEP_H
+#define TESTS_STEPS_STEP_H
+
+#include "support/client.h"
+
+#include <criterion/criterion.h>
+
+/** An assertion that is what a step is about. */
+#define verdict(condition, ...) cr_assert((condition), "verdict: " __VA_ARGS__)
+
+/** The program, with as many descriptors as it may have; 0 leaves them. */
+struct server_process step_start(size_t descriptors);
+
+/** The program with options, for steps that have them. */
+struct server_process step_start_with(const char *options);
+
+/**
+ * Ends the program. Bare steps are ended by SIGTERM itself, a stage exits with 0. That it is gone
+ * already, or ends in another way, is a verdict.
+ */
+void step_stop(struct server_process *server);
+
+/** Fails with a verdict if the program has ended; its standard error is part of the message. */
+void step_expect_alive(struct server_process *server);
+
+/** Keeps the program from running until step_thaw(), so that several things happen to it at once.
+ */
+void step_freeze(const struct server_process *server);
+void step_thaw(const struct server_process *server);
+
+/** The body of a test: that twenty silent clients cost no thread is a verdict. */
+void step_expect_one_thread(void);
+
+/** Sends a line and takes the answer: false if it does not come within so many milliseconds. */
+bool step_answers(int client, const char *line, int milliseconds);
+
+/** A client that has had an answer already. */
+int step_client(const struct server_process *server);
+
+/** Sends a line; returns when the server's system has it, and without waiting for the answer. */
+void step_ask(int client, const char *question);
+
+/** Whether bytes of an answer have arrived that the client has not taken yet. */
+bool step_has_answer(int client);
+
+#endif

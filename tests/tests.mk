@@ -1,0 +1,347 @@
+# The tests, and what looks for mistakes without running anything. Included by the Makefile.
+
+# ---- tests -------------------------------------------------------------------------------------
+
+# Criterion is asked for only here, so that servers build and run without it. The answers are kept
+# in files that the compiler reads with @, because they are not there before it is installed.
+CRITERION := $(OUT)/criterion.cflags
+NEED_CRITERION := tests/need.sh Criterion 'pkg-config --exists criterion' libcriterion-dev pkg-config
+
+$(CRITERION): | $(filter test-tools,$(MAKECMDGOALS:test=test-tools))
+	@$(NEED_CRITERION)
+	@mkdir -p $(@D)
+	@pkg-config --libs criterion >$(@:.cflags=.libs)
+	@pkg-config --cflags criterion >$@
+
+# A stage's own tests may include its headers by their bare names, as the stage does, and call all
+# of its functions but main(): Criterion brings one, and with another one no test would run.
+tested_stage = $(call stage,$(patsubst stage%,%,$(firstword $(subst /, ,$1))))
+tested_objects = $(call with_points,$(filter-out %/main.o,$(call objects,$(call tested_stage,$1))))
+
+$(OUT)/obj/tests/%.o: tests/%.c $(OUT)/flags | $(CRITERION)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -Itests $(addprefix -I,$(call tested_stage,$*)) @$(CRITERION) -c -o $@ $<
+
+TEST_OBJECTS := $(call objects,tests/support) \
+    $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
+LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
+    $(call libraries,$*)
+
+APP_SUITES   := chat pop3 http relay
+SUITES       := $(foreach s,common conformance soak steps $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
+STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
+
+$(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
+    $(LIBRARY) tests/% $(wildcard tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+# What those suites share that look inside the framework of stages 4 and 5.
+inside = $(if $(filter stage4 stage5,$1),$(call objects,tests/inside))
+
+$(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
+    $$(call inside,$$*) $$(call tested_objects,$$*) $(LIBRARY_WITH_POINTS) tests/% \
+    $(wildcard tests/inside tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+# The part of a stage's suite that grades any server, linked without anything of the stage.
+graded_objects = $(patsubst %.c,$(OUT)/obj/%.o,$(shell tests/black_box.sh tests/$1))
+GRADED := $(foreach s,$(STAGE_SUITES),$(if $(shell tests/black_box.sh tests/$s),$s-graded))
+
+$(GRADED:%=$(OUT)/tests/%): $(OUT)/tests/%-graded: $$(call graded_objects,$$*) $(TEST_OBJECTS) \
+    $(LIBRARY) tests/% $(wildcard tests/support) tests/black_box.sh Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+$(OUT)/tests/faulty-server: $(OUT)/obj/tests/faulty/faulty_server.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(LDLIBS)
+
+# Servers whose calls can fail (tests/faults/shim.c): the same objects, linked in another way. The
+# names that are wrapped are those of the shim's WRAP lines.
+FAULT_SERVERS := $(if $(wildcard tests/faults/shim.c),$(STAGES:%=$(OUT)/faults/%))
+WRAPPED := $(shell sed -n 's/^WRAP.[^,]*, \([a-z0-9_]*\),.*/\1/p' tests/faults/shim.c 2>/dev/null)
+
+$(FAULT_SERVERS): $(OUT)/faults/%: $$(call objects,$$*) $(OUT)/obj/tests/faults/shim.o \
+    $(LIBRARY) % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
+
+FAULT_OBJECTS := $(filter-out %/shim.o,$(call objects,tests/faults))
+$(OUT)/tests/faults: $(FAULT_OBJECTS) $(TEST_OBJECTS) tests/faults $(wildcard tests/support) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_TEST)
+
+# Each suite is NAME=COMMAND for tests/run.sh. The suites of `make test` are run by one command,
+# one after the other: some tests measure time and want the machine for themselves.
+GATE = SANITIZER=$(SANITIZER) tests/gate.sh
+
+run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common')
+
+# What a stage goes through: what every server answers to, the applications where it has some, and what
+# this stage promises.
+WITH_CHAT := 4 5
+black_box = $(filter conformance soak pop3 http $(if $(filter $1,$(WITH_CHAT)),chat relay),$(SUITES))
+suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
+
+# Another server is graded by the tests that need nothing but the program, and not by those that show
+# a weakness of the stage or what goes wrong without its guard.
+export GRADED_TESTS := !(*/red_*|*/cannot_yet_*|*/lesson_*|*_without_the_guard_*)
+PATTERN = $(if $(SERVER),CRITERION_TEST_PATTERN="$${CRITERION_TEST_PATTERN:-$$GRADED_TESTS}")
+
+# $(call run_stage,N): all of that, one after the other.
+run_stage = $(foreach s,$(call suites_of,$1), \
+    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(PATTERN) $(GATE) \
+    $(OUT)/tests/$s')
+server = $(or $(SERVER),$(OUT)/$(call stage,$1))
+need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1)) \
+    $(addprefix $(OUT)/tests/,$(call suites_of,$1))
+
+need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty-server \
+    $(SUITES:%=$(OUT)/tests/%))
+run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-server \
+    CONFORMANCE=$(OUT)/tests/conformance tests/faulty/run.sh')
+
+need_faults := $(if $(FAULT_SERVERS),$(FAULT_SERVERS) $(OUT)/tests/faults)
+run_faults = $(if $(need_faults),$(foreach n,$(NUMBERS),\
+    'stage$n faults=$1 SERVER=$(OUT)/faults/$(call stage,$n) $(GATE) $(OUT)/tests/faults'))
+
+run_cases = 'cases=tests/cases.sh'
+
+run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh')
+
+run_makefile = 'makefile=tests/makefile.sh'
+
+# Without spin, and where it cannot be installed, this suite is skipped.
+run_model = $(if $(wildcard docs/model/*.pml),'model=tests/need.sh spin \
+    "command -v spin && command -v gcc" spin gcc; tests/model.sh')
+
+# Without node, and where it cannot be installed, this suite is skipped.
+run_play = 'play=tests/need.sh node "command -v node" nodejs; tests/play/run.sh'
+
+ifneq ($(SERVER),)
+ifeq ($(wildcard $(SERVER)),)
+$(error SERVER=$(SERVER): no such program)
+endif
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+$(error SERVER= is for one stage: make test-stageN SERVER=$(SERVER))
+endif
+endif
+
+### test-tools: install what `make test` cannot do without, or say in one line what is missing
+.PHONY: test-tools
+test-tools:
+	@$(NEED_CRITERION) -- netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd \
+	    -- curl 'command -v curl' curl -- patch 'command -v patch' patch \
+	    -- 'Python 3' 'command -v python3' python3
+
+## test: build and run all tests; installs what test-tools finds missing
+.PHONY: test
+test: test-tools all test-build $$(if $$(SANITIZER),,$$(need_steps))
+	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
+	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5)) \
+	    $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
+
+### test-common: run the tests of common/
+.PHONY: test-common
+test-common: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
+	@tests/run.sh $(run_common)
+
+## test-stageN [SERVER=path]: run the tests of stage N, against another server if one is named
+STAGE_TESTS := $(NUMBERS:%=test-stage%)
+.PHONY: $(STAGE_TESTS)
+$(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
+	@tests/run.sh $(call run_stage,$*)
+
+### test-faulty: show that the tests catch each fault of a faulty server
+.PHONY: test-faulty
+test-faulty: $(need_faulty)
+	@tests/run.sh $(run_faulty)
+
+### test-faults: have each call that servers make fail, one after the other and by chance
+.PHONY: test-faults
+test-faults: $(need_faults)
+	@tests/run.sh $(call run_faults,FAULTS=all BUDGET=600)
+
+### soak [MINUTES=N] [STAGE=N]: all kinds of clients for so long (10); 100,000 that come and go
+.PHONY: soak
+SOAKED := $(or $(STAGE),$(NUMBERS))
+SOAK_SECONDS = $(or $(SECONDS),$(shell expr 60 '*' $(or $(MINUTES),10)))
+soak: $(OUT)/tests/soak $(foreach n,$(SOAKED),$(OUT)/$(call stage,$n))
+	@tests/run.sh $(foreach n,$(SOAKED),'stage$n soak=SERVER=$(OUT)/$(call stage,$n) \
+	    SOAK_CONNECTIONS=100000 SOAK_IDLE=10000 SOAK_SECONDS=$(SOAK_SECONDS) \
+	    CRITERION_JOBS=1 BUDGET=$(shell expr $(SOAK_SECONDS) + 1200) $(GATE) $<')
+
+### test-cases: show that each of the forty cases has its tests, and which they are
+.PHONY: test-cases
+test-cases:
+	@tests/cases.sh --list
+	@tests/run.sh $(run_cases)
+
+### withstands: run every test of the forty cases for every stage, and write docs/withstands.md's table
+.PHONY: withstands
+withstands: all test-build $$(PEERS) $$(filter %/raw_epoll %/raw_threads,$$(BENCH_TOOLS))
+	@OUT=$(OUT) tests/withstands.sh $(STAGES)
+
+### coverage: which lines of the servers no test has run; builds and runs everything once more
+.PHONY: coverage
+coverage:
+	@tests/need.sh gcov 'command -v gcov' gcc
+	@tests/coverage.sh $(BUILD)/coverage test-common $(STAGE_TESTS) test-faults
+
+### test-planted [N=20] [SEED=1] [PLANT=list]: plant faults of one line, and list those no test notices
+# The suites run in a copy of the project, where $OUT is the folder of what was built.
+.PHONY: test-planted
+PLANTED := $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c))
+test-planted: OUT = $$OUT
+test-planted:
+	@tests/need.sh gcov 'command -v gcov' gcc
+	$(NEED_PYTHON)
+	@tests/planted.py $(BUILD)/planted $(if $(PLANT),--faults $(PLANT),\
+	    --count $(or $(N),20) --seed $(or $(SEED),1)) --sources $(PLANTED) --suites $(run_common) \
+	    $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few)
+
+### test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
+.PHONY: test-memcheck
+test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
+	@tests/need.sh valgrind 'command -v valgrind' valgrind
+	@tests/run.sh $(if $^,'memcheck=tests/vggate.sh memcheck $< $(MEMCHECK)')
+
+### test-proxied [STAGE=N]: run the suites once more, each client's connection beginning with a PROXY header
+# The suites say so themselves; the lists in tests/through say which tests cannot be run like that.
+PROXIED := $(or $(STAGE),$(NUMBERS))
+all_but = !($(subst $(eval) ,|,$(shell sed -n 's/^\([a-z][^ ]*\)  .*/\1/p' tests/through/$1.txt)))
+proxied = 'stage$1 $2, proxied=SERVER=$(OUT)/$(call stage,$1) \
+    SERVER_OPTIONS="--proxy-protocol 127.0.0.0/8,::1" CRITERION_TEST_PATTERN="$(call all_but,proxied)" \
+    $(GATE) $(OUT)/tests/$2'
+.PHONY: test-proxied
+test-proxied: $(foreach n,$(PROXIED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/tests/,$(call black_box,$n)))
+	@tests/run.sh $(foreach n,$(PROXIED),$(foreach s,$(call black_box,$n),$(call proxied,$n,$s)))
+
+### test-relayed [STAGE=N]: run conformance once more, with relays of stages 4 and 5 between clients and server
+relay_of = $(OUT)/$(call stage,$1)
+relayed = 'stage$1 conformance, relayed by stage$2=SERVER=$(OUT)/$(call stage,$1) \
+    RELAY=$(call relay_of,$2) CRITERION_TEST_PATTERN="$(call all_but,relayed)" \
+    $(GATE) $(OUT)/tests/conformance'
+.PHONY: test-relayed
+test-relayed: $(foreach n,$(PROXIED) $(WITH_CHAT),$(OUT)/$(call stage,$n)) $(OUT)/tests/conformance
+	@tests/run.sh $(foreach n,$(PROXIED),$(foreach r,$(WITH_CHAT),$(call relayed,$n,$r)))
+
+### test-trace: check what each stage records of itself (--trace) under a load
+run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)' \
+    'scenes=$(foreach n,$(NUMBERS),$(call play,$n) &&) tests/trace_check.py $(OUT)/trace/*.json' \
+    'page=$(foreach n,1 4,$(call play,$n) && tests/trace/page_test.sh $(OUT)/trace/stage$n.json &&) :'
+.PHONY: test-trace
+test-trace: all $(OUT)/tests/load $$(SCENARIO)
+	$(NEED_PYTHON)
+	@tests/run.sh $(run_trace)
+
+### test-traced [STAGE=N]: run the suites of all stages once more, and check what each server records
+TRACED := $(or $(STAGE),$(NUMBERS))
+traced = $(filter-out soak,$(call suites_of,$1))
+run_traced = $(foreach n,$(TRACED),$(foreach s,$(call traced,$n),\
+    'stage$n $s=SERVER=$(OUT)/$(call stage,$n) $(GATE) $(OUT)/tests/$s') \
+    'stage$n traces=tests/trace_check.py $(OUT)/traces/*.json; s=$$?; \
+    rm -f $(OUT)/traces/*.json; exit $$s')
+.PHONY: test-traced
+test-traced: export SERVER_OPTIONS = --trace $(OUT)/traces/%p.json
+# A ring is a megabyte of addresses for each thread, which is more than that test allows.
+test-traced: export CRITERION_TEST_PATTERN ?= !(*/two_thousand_clients_fit_in_memory)
+test-traced: $(foreach n,$(TRACED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/tests/,$(call traced,$n)))
+	$(NEED_PYTHON)
+	@rm -rf $(OUT)/traces && mkdir -p $(OUT)/traces
+	@tests/run.sh $(run_traced)
+
+### test-docs: show that what the documents show is what happens
+.PHONY: test-docs
+test-docs: all test-build $(STEP_PROGRAMS)
+	@tests/run.sh $(run_docs)
+
+### test-model: check the model of stage 4 with spin; installs spin if it is missing
+.PHONY: test-model
+test-model:
+	@tests/run.sh $(run_model)
+
+### test-play: take every schedule of "Play the scheduler" with node; installs nodejs if it is missing
+.PHONY: test-play
+test-play:
+	@tests/run.sh $(run_play)
+
+### test-build: build all tests and run none
+.PHONY: test-build
+test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty) \
+    $(need_faults)
+
+### test-makefile: test what this file promises
+.PHONY: test-makefile
+test-makefile:
+	@tests/run.sh $(run_makefile)
+
+# ---- fuzzing -----------------------------------------------------------------------------------
+
+# libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
+# what the target gives it (--wrap).
+FUZZ := $(BUILD)/fuzz
+FUZZ_CC := clang
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_COMMON := $(patsubst $(OUT)/obj/%,$(BUILD)/obj-fuzz/%,$(LIBRARY_OBJECTS)) \
+    $(BUILD)/obj-fuzz/tests/fuzz/fuzz.o
+
+$(BUILD)/obj-fuzz/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,FUZZ-CC,$<)
+	$(Q)$(FUZZ_CC) $(LANGUAGE) $(WARNINGS) -Itests/fuzz -pthread $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(FUZZ_TARGETS:%=$(FUZZ)/%): $(FUZZ)/%: $(BUILD)/obj-fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -pthread -Wl,--wrap=socket_receive -o $@ $^ \
+	    -lcrypt $(call libraries,common)
+
+-include $(wildcard $(BUILD)/obj-fuzz/*/*.d $(BUILD)/obj-fuzz/*/*/*.d $(BUILD)/obj-fuzz/*/*/*/*.d)
+
+# Asked for only by `make fuzz`: whether that clang comes with the library.
+fuzz_works = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+    $(FUZZ_CC) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo yes)
+FUZZED := $(or $(TARGET),$(FUZZ_TARGETS))
+
+### fuzz [TARGET=name] [SECONDS=n]: feed each parser, or one, what nobody would send; wants clang
+.PHONY: fuzz
+fuzz: $$(if $$(fuzz_works),$(FUZZED:%=$(FUZZ)/%))
+	@$(if $^,FUZZ=$(FUZZ) SECONDS_EACH=$(or $(SECONDS),5) tests/fuzz/run.sh $(FUZZED),\
+	    echo 'skipped: fuzz: libclang-rt-dev is not installed, or clang is not'; \
+	    echo '0 passed, 0 failed, $(words $(FUZZED)) skipped')
+
+# ---- checking ----------------------------------------------------------------------------------
+
+SOURCES := $(wildcard $(ROOMS:%=%/*.[ch]) $(STAGES:%=%/*.[ch]) $(STAGES:%=%/steps/*/*.[ch]) \
+    tests/*.[ch] tests/*/*.[ch] docs/examples/*.c)
+CLANG_FORMAT := clang-format
+NEED_FORMAT = @tests/need.sh $(CLANG_FORMAT) 'command -v $(CLANG_FORMAT)' clang-format
+
+### format: put all sources into the form of .clang-format
+.PHONY: format
+format:
+	$(NEED_FORMAT)
+	@$(CLANG_FORMAT) -i $(SOURCES)
+
+### format-check: fail if `make format` would change anything
+.PHONY: format-check
+format-check:
+	$(NEED_FORMAT)
+	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
+
+### lint: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck
+LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED)
+.PHONY: lint
+lint: lay-out-steps
+	@LANGUAGE='$(LANGUAGE)' tests/lint.sh $(LINTED)
