@@ -22,7 +22,8 @@
 #
 #   [reactor.c: reactor_run](../stage2-single-reactor/reactor.c)
 #
-# shows what is defined there by that name (docs/snippets.awk).
+# shows what is defined there by that name (docs/snippets.awk). A block of C behind it shows the same
+# where there is no site (`make step-pages`), and is left out.
 
 # The name of the site that a path belongs to, with a slash; the chapters are the top.
 function site(path)
@@ -195,7 +196,7 @@ function snippet(text,    name, path)
 # Doxygen names the file by its whole path; TOP is the repository's, MADE that of pages that a script
 # has made.
 FNR == 1 {
-    is_bold = 0
+    is_bold = shown = left_out = 0
     source = FILENAME
     if (index(source, ENVIRON["MADE"] "/") == 1)
         source = substr(source, length(ENVIRON["MADE"]) + 2)
@@ -208,6 +209,11 @@ FNR == 1 {
 raw { print }
 /^\\endhtmlonly/ { raw = 0; next }
 raw { next }
+
+# What the snippet above has shown already.
+left_out { left_out = $0 != "```"; next }
+shown && /^```c$/ { left_out = 1; next }
+$0 != "" { shown = 0 }
 
 /^ *```/ { fenced = !fenced }
 fenced || /^ *```/ { print; next }
@@ -251,6 +257,7 @@ bare_name(source) == "glossary.md" && /^\| / {
 
 /^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
     print as_written(with_links($0)) "\n\n" snippet($0)
+    shown = 1
     next
 }
 

@@ -48,7 +48,7 @@ steps: $(STEP_PROGRAMS) $(STEP_STAGES)
 	@CC='$(CC)' SANITIZE='$(SANITIZE)' OUT=$(OUT) LIBRARIES='$(LIBRARIES_stage5) $(LDLIBS)' \
 	    tests/steps.sh list
 
-### step-pages: put the code that the pages of the steps show into them anew
+### step-pages: put the code that chapters and pages of steps show into them anew
 .PHONY: step-pages
 step-pages:
 	@tests/steps.sh pages

@@ -17,7 +17,7 @@
 #   run PROGRAM...       runs a program that ends by a signal as one does that ends in order
 #   diff FROM TO         what changes between two steps, or a step and a stage
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
-#   pages [check]        puts the code that pages show into them anew, or checks that it is in them
+#   pages [check]        puts the code that pages and chapters show into them anew, or checks that it is there
 #   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
 #   exercise STEP SERVER runs the tests of the exercise on its page on another program
 #   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
@@ -270,10 +270,15 @@ list() {
 # ---- pages --------------------------------------------------------------------------------------
 
 # A page says what it shows in front of a block of C: <!-- server.c: client_run --> a function or a
-# struct with the comment above it, <!-- server.c --> the whole file.
+# struct with the comment above it, <!-- server.c --> the whole file. A chapter says it by a line that
+# is nothing but a link, [reactor.c: reactor_run](../stage2-single-reactor/reactor.c), which the site
+# needs, too (docs/filter_markdown.awk).
 refreshed() { # PAGE
-    number=$(basename "$(dirname "$1")" | sed 's/-.*//')
-    awk -v sources="$(sources "$number" | tr '\n' ' ')" -v page="$1" '
+    sources=
+    case $1 in
+    */steps/*) sources=$(sources "$(basename "$(dirname "$1")" | sed 's/-.*//')" | tr '\n' ' ') ;;
+    esac
+    awk -v sources="$sources" -v page="$1" -v folder="$(dirname "$1")" '
         function complain(what) { print page ":" FNR ": " what >"/dev/stderr"; bad = 1 }
         function place(file,    n, i, all) {
             n = split(sources, all, " ")
@@ -287,6 +292,9 @@ refreshed() { # PAGE
                 i++
             return text[i] ~ /\{$/
         }
+        function begins(text, name) {
+            return name ~ / / ? text == name " {" : text ~ "^[a-z].*[ *]" name "($|[^a-z_0-9])"
+        }
         function show(file, name,    line, n, i, j, text) {
             while ((getline line <file) > 0)
                 text[++n] = line
@@ -297,7 +305,7 @@ refreshed() { # PAGE
                 return
             }
             for (i = 1; i <= n; i++)
-                if (text[i] ~ "^[a-z].*[ *]" name "($|[^a-z_0-9])" && is_definition(text, n, i))
+                if (begins(text[i], name) && is_definition(text, n, i))
                     break
             if (i > n) { complain(file " defines no " name); return }
             j = i
@@ -324,6 +332,26 @@ refreshed() { # PAGE
             print "```"
             next
         }
+        /^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
+            print
+            name = file = $0
+            sub(/^\[[^:]*: /, "", name)
+            sub(/\].*/, "", name)
+            sub(/.*\]\(/, "", file)
+            sub(/\)$/, "", file)
+            linked = 1
+            next
+        }
+        linked && /^```c$/ {
+            print
+            show(folder "/" file, name)
+            while ((getline) > 0 && $0 != "```")
+                ;
+            print "```"
+            linked = 0
+            next
+        }
+        $0 != "" { linked = 0 }
         /^```c$/ { complain("a block of C that names no source") }
         { print }
         END { exit bad }' "$1"
@@ -331,7 +359,7 @@ refreshed() { # PAGE
 
 pages() { # [check]
     bad=0
-    for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/lab.md; do
+    for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/lab.md docs/*.md; do
         [ -e "$page" ] || continue
         if ! refreshed "$page" >"$work/page"; then
             bad=1
