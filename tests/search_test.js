@@ -8,7 +8,7 @@ const rank = require(path.resolve('docs/theme/search.js'));
 const expected = [
     ['backpressure', 'queues.html'], ['back pressure', 'queues.html'], ['slowloris', 'armour.html'],
     ['performance', 'measuring.html'], ['benchmark', 'measuring.html'], ['benchmarks', 'measuring.html'],
-    ['graceful shutdown', 'stage5.html'], ['nonblocking', 'glossary.html#glossary--word-non-blocking'],
+    ['graceful shutdown', 'services.html'], ['nonblocking', 'glossary.html#glossary--word-non-blocking'],
     ['non-blocking', 'glossary.html#glossary--word-non-blocking'],
     ['false sharing', 'glossary.html#glossary--word-false-sharing'], ['glossary', 'glossary.html'],
     ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'stage3.html'],

@@ -8,8 +8,8 @@
  * This one passes everything on. Others begin with it and replace the few verbs that they are made
  * for: log_element.h looks at what passes, throttle_element.h has a word with the channel when the
  * connection begins. One that changes the bytes, as TLS does, would have an input queue of its own
- * behind `input`, fill it in `next_message`, and encrypt in `enqueue`; docs/stage5.md says what
- * else.
+ * behind `input`, fill it in `next_message`, and encrypt in `enqueue`; docs/services.md says
+ * what else.
  *
  * Interface:
  * - Elements can be stacked in any number. The application's optional verbs that the framework asks
