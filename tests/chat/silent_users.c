@@ -228,6 +228,22 @@ Test(chat_silent_users, server_stops_and_tells_nobody_of_departures)
     crowd_leave(&crowd);
 }
 
+Test(chat_silent_users, server_stops_and_tells_users_to_come_again)
+{
+    struct server_process server = server_start("--app chat");
+    int ann = chat_join_as(&server, "ann");
+    int bob = chat_join_as(&server, "bob");
+    chat_expect_heard(ann, "ann", bob);
+    server_signal(&server, SIGTERM);
+    chat_await_line(bob, "* this server stops; come again");
+    client_expect_end(bob);
+    chat_await_line(ann, "* this server stops; come again");
+    client_expect_end(ann);
+    client_close(ann);
+    client_close(bob);
+    server_expect_exit(&server);
+}
+
 Test(chat_silent_users, server_stops_with_users)
 {
     enum { USERS = 50 };

@@ -11,7 +11,8 @@
  *   so the chat itself has none.
  * - Control characters are not passed on; a terminal at the other end could take them as orders.
  * - Who comes and who leaves is told while these are few (news.h). Once the server stops, nobody is
- *   told: all leave now, and N users who are told of N departures would hold up the end.
+ *   told: all leave now, and N users who are told of N departures would hold up the end. Each is
+ *   told to come again instead: a balancer in front takes him to another server.
  */
 #include "common/apps/application_choice.h"
 #include "common/apps/chat/news.h"
@@ -356,7 +357,9 @@ static void stopping(struct input_handler *self, struct channel_facade *facade) 
     snprintf(nick, sizeof(nick), "%s", user->nick.text);
     group_leave(&chat->users, &user->member);
     nicknames_give_back(&chat->nicknames, &user->nick);
-    if (!signals_stop_came())
+    if (signals_stop_came())
+        tell(user, "* this server stops; come again\n");
+    else
         news_left(&chat->news, nick, facade);
 }
 
