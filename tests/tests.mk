@@ -285,6 +285,19 @@ test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_f
 test-makefile:
 	@tests/run.sh $(run_makefile)
 
+# ---- several machines --------------------------------------------------------------------------
+
+# Without redis or HAProxy, and where they cannot be installed, this suite is skipped.
+NEED_MACHINES = tests/need.sh redis 'command -v redis-server' redis-server \
+    -- HAProxy 'PATH=$$PATH:/usr/sbin command -v haproxy' haproxy -- 'Python 3' 'command -v python3' python3
+WITH_BROKER := $(foreach n,$(WITH_CHAT),$(OUT)/$(call stage,$n))
+
+### test-machines [SHORT=1]: the chat on several machines, and their failures; SHORT=1: in 45 seconds
+.PHONY: test-machines
+test-machines: $(WITH_BROKER)
+	@$(NEED_MACHINES) || true
+	@tests/run.sh 'machines=BUILD=$(OUT) tests/machines/machines_test.py $(if $(SHORT),--short)'
+
 # ---- fuzzing -----------------------------------------------------------------------------------
 
 # libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
