@@ -9,6 +9,8 @@
 #   anything, also for several lines.
 # - A block that builds servers with APP= has a copy of the tree for itself, because other blocks run
 #   the servers without that.
+# - A block that looks into a process with strace, gdb, perf or ss is skipped where that tool is missing, or
+#   may not look.
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
 # - A relative link leads to a file that exists, and to a heading that exists in it.
 # - A page that has a source of its name below docs/examples shows statements of that source, and it
@@ -29,7 +31,7 @@
 # and compare times by their first digit only. A block that shows something else is run once more at
 # the end, with nothing beside it: many of them are experiments about time.
 #
-# Prints what failed, and "N passed, N failed" at the end.
+# Prints what failed, and "N passed, N failed" at the end, with ", N skipped" if any block was.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 unset MAKEFLAGS MAKELEVEL MFLAGS
@@ -67,7 +69,7 @@ if [ "${BUILD:-build}" != build ]; then
     ln -s "$(cd "$BUILD" && pwd)" "$top/build"
 fi
 
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 pass() {
     passed=$((passed + 1))
 }
@@ -152,12 +154,35 @@ copy_tree() { # TO
     tar -C "$top/build" --format=posix -cf - -T "$work/built" | tar -C "$1/build" -xf -
 }
 
+# Whether the tool is there and can be used on a process of one's own.
+tool_works() { # TOOL
+    case $1 in
+    strace) strace -o /dev/null true ;;
+    gdb) sleep 60 & gdb -batch -p $! -ex 'info threads' | grep '^\*'; local found=$?; kill $!; return $found ;;
+    perf) perf record -q -o /dev/null true ;;
+    ss) ss -tn ;;
+    esac >/dev/null 2>&1
+}
+
+# Leaves, in the folder of each block whose tools cannot be used here, a file "lacks" with such a tool.
+find_lacking() { # FOLDER OF ALL BLOCKS
+    local tool file
+    for tool in strace gdb perf ss; do
+        grep -lE "(^|[^[:alnum:]-])$tool (-|record)" "$1"/*/*.command >"$work/using" || continue
+        ! tool_works "$tool" || continue
+        while read -r file; do
+            echo "$tool" >"${file%/*}/lacks"
+        done <"$work/using"
+    done
+}
+
 builds_application() { # FOLDER
     grep -q 'make.* APP=' "$1"/*.command
 }
 
 # Runs one block. timeout makes a process group of all that the block starts.
 run_block() { # FOLDER
+    [ ! -e "$1/lacks" ] || return
     cd "$top" || exit
     ! builds_application "$1" || cd "$work/with_app" || exit
     timeout "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
@@ -177,7 +202,10 @@ is_right() { # FOLDER
 judge_block() { # FOLDER
     local where
     where=$(cat "$1/where")
-    if [ -e "$1/mismatch" ]; then
+    if [ -e "$1/lacks" ]; then
+        skipped=$((skipped + 1))
+        echo "skipped: documents, $where: $(cat "$1/lacks") is missing, or may not look at a process"
+    elif [ -e "$1/mismatch" ]; then
         fail "$where" 'what is shown is not what happens'
         sed 's/^/    /' "$1/mismatch"
     elif [ ! -e "$1/seen" ]; then
@@ -210,6 +238,7 @@ run_blocks() { # DOCUMENT...
     split_blocks "$work/blocks" "$@"
     [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
+    find_lacking "$work/blocks"
     ! grep -q 'make.* APP=' "$work"/blocks/*/*.command || copy_tree "$work/with_app"
     (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
     run_some 1 <"$work/with_make" &
@@ -218,7 +247,7 @@ run_blocks() { # DOCUMENT...
     wait
     # What depends on time may have failed because of the others: once more, alone.
     while read -r n; do
-        is_right "$work/blocks/$n" && continue
+        [ -e "$work/blocks/$n/lacks" ] || is_right "$work/blocks/$n" && continue
         rm -f "$work/blocks/$n"/{mismatch,seen,output}
         run_block "$work/blocks/$n" &
         wait $!
@@ -351,7 +380,7 @@ check_test_names() { # DOCUMENT
 
 # All names in the sources.
 list_names() {
-    find common stage[1-5]-* tests docs Makefile -regex '.*\.\(c\|h\|sh\|awk\|py\|pml\|mk\)\|Makefile' \
+    find common stage[1-5]-* tests docs Makefile -regex '.*\.\(c\|h\|sh\|awk\|py\|pml\|mk\|patch\)\|Makefile' \
         -exec cat {} + | grep -oE '[A-Za-z_][A-Za-z0-9_]*_[A-Za-z0-9_]+' | sort -u
 }
 
@@ -456,5 +485,7 @@ done
 wait "$blocks"
 judge_blocks
 
-echo "$passed passed, $failed failed"
+skips=
+[ "$skipped" -eq 0 ] || skips=", $skipped skipped"
+echo "$passed passed, $failed failed$skips"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -145,10 +145,10 @@ test-tools:
 
 ## test: build and run all tests; installs what test-tools finds missing
 .PHONY: test
-test: test-tools all test-build $$(if $$(SANITIZER),,$$(need_steps))
+test: test-tools all test-build $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps))
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
 	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5)) \
-	    $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
+	    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
 
 ### test-common: run the tests of common/
 .PHONY: test-common
@@ -190,6 +190,43 @@ test-cases:
 .PHONY: withstands
 withstands: all test-build $$(PEERS) $$(filter %/raw_epoll %/raw_threads,$$(BENCH_TOOLS))
 	@OUT=$(OUT) tests/withstands.sh $(STAGES)
+
+# ---- servers that hang --------------------------------------------------------------------------
+
+# Each stage once more, with a fault planted: the reader of docs/inside.md finds out why it hangs. The
+# fault is in tests/hang/stageN.patch, which is not to be read before.
+HANGING := $(patsubst tests/hang/%.patch,$(OUT)/hang/%,$(wildcard tests/hang/stage*.patch))
+RACING := $(OUT)/hang/race
+hung_stage = $(call stage,$(subst race,3,$(subst stage,,$1)))
+
+$(HANGING) $(RACING): $(OUT)/hang/%: tests/hang/%.patch $$(wildcard $$(call hung_stage,$$*)/*.[ch]) $(LIBRARY) Makefile
+	$(call say,HANG,$@)
+	$(Q)rm -rf $@.sources && mkdir -p $@.sources
+	$(Q)cp $(filter %.c %.h,$^) $@.sources
+	$(Q)patch -s -p1 -d $@.sources <$<
+	$(Q)for source in $@.sources/*.c; do \
+	    $(filter-out -MMD -MP,$(COMPILE)) -Wno-thread-safety -c -o "$${source%c}o" "$$source" || exit 1; done
+	$(Q)$(LINK) -o $@ $@.sources/*.o $(LIBRARY) $(call libraries,$(call hung_stage,$*))
+
+### hang STAGE=N: a server of that stage that hangs, for you to find out why (docs/inside.md)
+.PHONY: hang
+hang: $$(if $$(STAGE),$(OUT)/hang/stage$(STAGE),$$(HANGING))
+	@printf '%s\n' $(patsubst %,'hang: %',$^)
+
+### race: stage 3 with a race planted, for `make race SANITIZER=thread` (docs/inside.md)
+.PHONY: race
+race: $(RACING)
+	@printf '%s\n' 'race: $<'
+
+run_hang = $(if $(HANGING),'hang=OUT=$(OUT) $(FIXED) tests/hang/run.py$(RACES)')
+### test-hang: show that each of those hangs as docs/inside.md says; SANITIZER=thread: the race is reported
+# A report of ThreadSanitizer is what one kind of server is for; the others are not built with a sanitizer.
+RACES := $(if $(filter thread,$(SANITIZER)), race)
+need_hang = $(if $(HANGING),$(if $(RACES),$(RACING),$(if $(SANITIZER),,$(HANGING))))
+.PHONY: test-hang
+test-hang: $$(need_hang) all
+	$(NEED_PYTHON)
+	@tests/run.sh $(run_hang)
 
 ### coverage: which lines of the servers no test has run; builds and runs everything once more
 .PHONY: coverage
@@ -262,7 +299,7 @@ test-traced: $(foreach n,$(TRACED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/te
 
 ### test-docs: show that what the documents show is what happens
 .PHONY: test-docs
-test-docs: all test-build $(STEP_PROGRAMS)
+test-docs: all test-build $(STEP_PROGRAMS) $$(HANGING)
 	@tests/run.sh $(run_docs)
 
 ### test-model: check the model of stage 4 with spin; installs spin if it is missing
