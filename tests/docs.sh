@@ -122,6 +122,9 @@ for ((k = 1; ; k++)); do
     # The characters that a shell pattern gives a meaning to are to mean themselves.
     pattern=$(sed 's/[][*?\\]/\\&/g; s/\.\.\./*/g' "$folder/$k.expected")
     command=$(cat "$folder/$k.command")
+    # At a prompt a shell forgets the jobs that are done; otherwise, now and then, what a wait has seen
+    # end keeps its number, and the next server is not job 1.
+    jobs >/dev/null
     eval "$command"
     end=$((SECONDS + deadline))
     until matches; do
