@@ -63,7 +63,7 @@ $(STEP_SANITIZED): $$(call step_sources,$$(@D)) $(OUT)/flags tests/steps.mk
 
 need_steps = $(OUT)/tests/steps $(STEP_PROGRAMS) $(STEP_STAGES) $(STEP_SANITIZED)
 run_steps = 'steps=OUT=$(OUT) CC="$(CC)" SANITIZE="$(SANITIZE)" LIBRARIES="$(call libraries,stage5)" SANITIZER=$(SANITIZER) FIXED="$(FIXED)" tests/steps.sh test $(or $(STEP),$(STEPS))' \
-    $(if $(STEP)$(SANITIZER),,'labs=BUILD=$(BUILD) tests/lab_test.sh' $(run_grade))
+    $(if $(STEP)$(SANITIZER),,'labs=BUILD=$(BUILD) LIBRARIES="$(call libraries,stage5)" tests/lab_test.sh' $(run_grade))
 run_grade = 'grade=OUT=$(OUT) tests/grade_test.sh'
 
 # Another program is graded by what one can see from outside.

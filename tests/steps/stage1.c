@@ -114,46 +114,27 @@ Test(step1_3, a_line_may_come_in_pieces)
     step_stop(&server);
 }
 
-/* ---- 1.4: stage 1 ---- */
+/* ---- 1.4: the connection ---- */
 
-/* Told to stop, a server answers what has arrived, and says with its exit status that all is well.
- */
-static void expect_orderly_end(void)
+/* What the client hears first, at most as long as what is wanted. */
+static void expect_word(int client, const char *wanted, const char *why)
 {
-    struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
-    server_signal(&server, SIGTERM);
-    int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
-    verdict(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-            "told to stop, the server was killed by signal %d", WTERMSIG(status));
-    server_forget(&server);
-    client_close(ann);
-}
-
-Test(step1_4, a_server_that_is_told_to_stop_ends_in_order)
-{
-    expect_orderly_end();
-}
-
-Test(step2_8, a_server_that_is_told_to_stop_ends_in_order)
-{
-    expect_orderly_end();
+    char answer[64] = "";
+    size_t length = strlen(wanted), got;
+    client_try_receive(client, answer, length, test_now() + PATIENCE_MS / 1000.0, &got);
+    verdict(got == length && strcmp(answer, wanted) == 0, "%s, and all that she heard was \"%s\"",
+            why, answer);
 }
 
 /* A client whose line is too long learns why the connection ends. */
 static void expect_word_for_a_long_line(void)
 {
-    static const char wanted[] = "ERR line too long\n";
-    char answer[64] = "";
     size_t length;
     char *line = line_of(70000, "", &length);
     struct server_process server = step_start(0);
     int eve = client_connect(&server);
     client_try_send(eve, line, length, test_now() + PATIENCE_MS / 1000.0);
-    size_t got = take_all(eve, answer, sizeof(wanted) - 1);
-    verdict(got == sizeof(wanted) - 1 && strcmp(answer, wanted) == 0,
-            "Eve's line was too long, and all that she heard of it was \"%s\"", answer);
+    expect_word(eve, "ERR line too long\n", "Eve's line was too long");
     client_close(eve);
     free(line);
     step_stop(&server);
@@ -167,4 +148,55 @@ Test(step1_4, a_client_learns_that_its_line_is_too_long)
 Test(step2_8, a_client_learns_that_its_line_is_too_long)
 {
     expect_word_for_a_long_line();
+}
+
+/* A server with 64 descriptors has none for the seventieth client. */
+Test(step1_4, a_client_learns_that_there_is_no_room)
+{
+    enum { DESCRIPTORS = 64, CROWD = 70 };
+    int clients[CROWD];
+    struct server_process server = step_start(DESCRIPTORS);
+    for (int i = 0; i < CROWD; i++)
+        clients[i] = client_connect(&server);
+    expect_word(clients[CROWD - 1], "ERR server busy\n", "Ann came when no descriptor was left");
+    client_close(clients[0]);
+    for (int i = 1; i < CROWD; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}
+
+/* ---- 1.5: stage 1 ---- */
+
+/* Told to stop, a server answers what has arrived, although that takes 400 ms and several turns. */
+static void expect_orderly_end(void)
+{
+    enum { LINES = 200 };
+    char answers[LINES * sizeof("line 000000\n")];
+    size_t length;
+    char *lines = lines_numbered("line", LINES, &length);
+    struct server_process server = step_start_with(step_is_bare() ? "" : "--block-ms 2");
+    int carl = step_client(&server);
+    step_freeze(&server);
+    step_ask(carl, lines);
+    server_signal(&server, SIGTERM);
+    step_thaw(&server);
+    size_t got = take_all(carl, answers, sizeof(answers));
+    verdict(got == length && memcmp(answers, lines, length) == 0,
+            "told to stop, the server had %zu bytes to answer, and answered %zu", length, got);
+    int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    verdict(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            "told to stop, the server was killed by signal %d", WTERMSIG(status));
+    server_forget(&server);
+    client_close(carl);
+    free(lines);
+}
+
+Test(step1_5, a_server_that_is_told_to_stop_answers_what_has_arrived)
+{
+    expect_orderly_end();
+}
+
+Test(step2_9, a_server_that_is_told_to_stop_answers_what_has_arrived)
+{
+    expect_orderly_end();
 }

@@ -127,8 +127,8 @@ Test(step2_5, many_lines_of_one_client_do_not_keep_others_waiting)
     static char lines[LINES], answers[LINES];
     size_t got;
     memset(lines, '\n', LINES);
-    bool free_of_charge =
-        strncmp(server_name(), "stage", 5) == 0; /* the steps compute, a stage asks */
+    /* a bare step computes, a stage asks; what others write is taken to be bare */
+    bool free_of_charge = strncmp(server_name(), "st", 2) == 0 && !step_is_bare();
     struct server_process server = step_start_with(free_of_charge ? "--work-us 20" : "");
     int eve = client_connect(&server);
     int ann = client_connect(&server);
@@ -225,5 +225,21 @@ Test(step2_7, a_client_closed_in_this_round_gets_no_event)
     client_expect_gone(clients[0]);
     for (int i = 0; i <= ROOM; i++)
         client_close(clients[i]);
+    step_stop(&server);
+}
+
+/* ---- 2.9: stage 2 ---- */
+
+Test(step2_9, a_client_that_says_nothing_is_disconnected_in_time)
+{
+    char word[64]; /* the server may have one */
+    size_t got;
+    struct server_process server = step_start_with("--idle-timeout 0.3");
+    int ann = step_client(&server);
+    enum client_outcome outcome =
+        client_try_receive(ann, word, sizeof(word), test_now() + PATIENCE_MS / 1000.0, &got);
+    verdict(outcome == CLIENT_ENDED,
+            "Ann may be silent for 300 ms, and after %d ms she is still connected", PATIENCE_MS);
+    client_close(ann);
     step_stop(&server);
 }

@@ -16,6 +16,7 @@ TestSuite(step1_1, .timeout = 60);
 TestSuite(step1_2, .timeout = 60);
 TestSuite(step1_3, .timeout = 60);
 TestSuite(step1_4, .timeout = 60);
+TestSuite(step1_5, .timeout = 60);
 TestSuite(step2_1, .timeout = 60);
 TestSuite(step2_2, .timeout = 60);
 TestSuite(step2_3, .timeout = 60);
@@ -24,6 +25,7 @@ TestSuite(step2_5, .timeout = 60);
 TestSuite(step2_6, .timeout = 60);
 TestSuite(step2_7, .timeout = 60);
 TestSuite(step2_8, .timeout = 60);
+TestSuite(step2_9, .timeout = 60);
 TestSuite(step3_1, .timeout = 60);
 TestSuite(step3_2, .timeout = 60);
 TestSuite(step3_3, .timeout = 60);
@@ -46,6 +48,13 @@ struct server_process step_start(size_t descriptors)
 struct server_process step_start_with(const char *options)
 {
     return server_start("%s", options);
+}
+
+bool step_is_bare(void)
+{
+    int stage = 0, step = 0;
+    sscanf(server_name(), "step%d.%d", &stage, &step);
+    return (stage == 1 && step <= 3) || (stage == 2 && step <= 7) || (stage == 5 && step == 4);
 }
 
 static void fail_with_end(struct server_process *server, int status)

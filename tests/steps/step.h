@@ -22,6 +22,9 @@ struct server_process step_start(size_t descriptors);
 /** The program with options, for steps that have them. */
 struct server_process step_start_with(const char *options);
 
+/** Whether the program is one of our steps that have no options but --port. */
+bool step_is_bare(void);
+
 /**
  * Ends the program. Bare steps are ended by SIGTERM itself, a stage exits with 0. That it is gone
  * already, or ends in another way, is a verdict.

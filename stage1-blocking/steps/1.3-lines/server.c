@@ -1,8 +1,8 @@
 /*
  * Step 1.3: an echo server with a thread for each client, which answers lines.
  *
- * Left out on purpose: a limit to the threads, time limits, a word to the client whose line is too
- * long, and an orderly end (all of these are in stage 1).
+ * Left out on purpose: time limits, a word to the client whose line is too long, what to do without
+ * descriptors (1.4), and an orderly end (1.5).
  */
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /*
  * Step 2.7: a client that another one closes in the same round gets no event any more.
  *
- * Left out on purpose: time limits, a word to the client that has to go, running out of
- * descriptors all the same, and an orderly end (all of these are in stage 2).
+ * Left out on purpose: a word to the client that has to go, running out of descriptors all the same
+ * (2.8), time limits and an orderly end (2.9).
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,0 +1,36 @@
+/*
+ * A handler serves one connection, from its first byte to its last, in a thread of its own.
+ *
+ * Lea, "Classic ServerSocket loop": read, process, write, with calls that block. The connection is
+ * the same as in the later stages (connection.h); its socket is a blocking one, so what it wants to
+ * wait for is simply called.
+ *
+ * Interface:
+ * - While handler_run() runs, its thread is the connection's runner; others may only ask
+ *   (connection_ask()) and call shutdown(2) on its socket.
+ */
+#ifndef HANDLER_H
+#define HANDLER_H
+
+#include "common/server/connection.h"
+
+struct handler_threads;
+
+struct handler {
+    struct connection connection;
+    struct handler_threads *threads;
+    bool has_timeouts; /* the socket's calls end at a deadline: */
+    int64_t deadline;  /* of the last one that could block; INT64_MAX: none */
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+};
+
+/** Makes a handler, which owns fd from now on. NULL without memory; fd stays the caller's then. */
+struct handler *handler_create(struct handler_threads *threads, int fd) NO_LOCK_HELD;
+
+/** Frees the handler, whose socket is the caller's again: its descriptor. */
+int handler_release(struct handler *handler) NO_LOCK_HELD;
+
+/** Serves the connection until it ends, one way or the other. The handler's own thread. */
+void handler_run(struct handler *handler) NO_LOCK_HELD;
+
+#endif

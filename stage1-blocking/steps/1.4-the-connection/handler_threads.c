@@ -1,0 +1,60 @@
+#include "handler_threads.h"
+
+#include "common/base/clock.h"
+#include "common/base/thread.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+static void serve_to_the_end(struct handler_threads *threads, struct handler *handler) NO_LOCK_HELD
+{
+    struct segment_cache cache; /* of the one segment that a line needs at a time */
+    segment_cache_open(&cache, &threads->server->buffers, 1);
+    handler_run(handler);
+    int fd = handler_release(handler);
+    segment_cache_close(&cache);
+    socket_discard(fd); /* unread bytes would turn the close into a reset */
+    close(fd);
+    admission_leave(&threads->admission);
+}
+
+/* A thread for one connection. */
+static void *serve_one(void *argument)
+{
+    struct handler *handler = argument;
+    thread_holds_no_lock_yet();
+    thread_set_name("handler");
+    serve_to_the_end(handler->threads, handler);
+    return NULL;
+}
+
+void handler_threads_open(struct handler_threads *threads, struct server *server,
+                          struct input_handler_factory *factory)
+{
+    threads->server = server;
+    threads->factory = factory;
+    admission_init(&threads->admission, server);
+}
+
+void handler_threads_rest(struct handler_threads *threads, const struct handler *handler)
+{
+    (void)threads;
+    int64_t now;
+    while ((now = clock_ms()) < handler->deadline) {
+        int64_t left = handler->deadline - now;
+        poll(NULL, 0, left < INT_MAX ? (int)left : -1);
+    }
+}
+
+bool handler_threads_serve(struct handler_threads *threads, int fd)
+{
+    struct handler *handler = handler_create(threads, fd);
+    if (handler == NULL)
+        return false;
+    if (thread_start(NULL, serve_one, handler) != 0) {
+        handler_release(handler);
+        return false;
+    }
+    return true;
+}

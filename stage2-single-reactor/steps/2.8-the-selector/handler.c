@@ -1,0 +1,79 @@
+#include "handler.h"
+
+#include "common/base/container_of.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void handler_read(struct runnable *self) NO_LOCK_HELD;
+static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_process(struct handler *handler) NO_LOCK_HELD;
+
+bool handler_create(struct reactor *reactor, int fd)
+{
+    struct handler *handler = calloc(1, sizeof(*handler) + reactor->factory->handler_size);
+    struct input_handler *input =
+        handler != NULL ? input_handler_create(reactor->factory, handler->memory) : NULL;
+    if (input == NULL) {
+        free(handler);
+        return false;
+    }
+    handler->runnable.run = handler_read;
+    handler->reactor = reactor;
+    connection_open(&handler->connection, reactor->server, &reactor->server->counters, fd, input);
+    connection_live_to(&handler->connection, LIFE_STARTING);
+    if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &handler->runnable) !=
+        0) {
+        connection_detach(&handler->connection);
+        free(handler);
+        return false;
+    }
+    handler_process(handler);
+    return true;
+}
+
+/* Frees the handler, too, so a call that may close must be the last of its function. */
+static void handler_close(struct handler *handler) NO_LOCK_HELD
+{
+    struct reactor *reactor = handler->reactor;
+    selector_cancel(&handler->key);
+    close(connection_detach(&handler->connection));
+    admission_leave(&reactor->admission);
+    free(handler);
+}
+
+/* What the connection waits for decides which of Lea's two states comes next. */
+static void handler_wait(struct handler *handler) NO_LOCK_HELD
+{
+    unsigned wants = connection_wants(&handler->connection);
+    if (wants == CONNECTION_RUN)
+        wants = SELECT_WRITE; /* the others go first; a socket nearly always has room soon */
+    if (wants == CONNECTION_OVER ||
+        (wants != handler->key.interest && selector_interest(&handler->key, wants) != 0)) {
+        handler_close(handler);
+        return;
+    }
+    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+}
+
+static void handler_process(struct handler *handler)
+{
+    connection_handle(&handler->connection, HANDLE_MESSAGES);
+    connection_send(&handler->connection);
+    handler_wait(handler);
+}
+
+/* State "reading": input has come, or room for what could not be sent before. */
+static void handler_read(struct runnable *self)
+{
+    struct handler *handler = container_of(self, struct handler, runnable);
+    if ((handler->key.ready & SELECT_READ) != 0)
+        connection_receive(&handler->connection);
+    handler_process(handler);
+}
+
+/* State "sending": there is room for output, and nothing is read before that has left. */
+static void handler_send(struct runnable *self)
+{
+    handler_process(container_of(self, struct handler, runnable));
+}

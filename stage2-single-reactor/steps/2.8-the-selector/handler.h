@@ -1,0 +1,23 @@
+/*
+ * A handler serves one connection, an event at a time (Lea, "Reactor 4: Handler setup" and "Reactor
+ * 5: Request handling"). No call may block: how far the connection is, a thread of stage 1 kept on
+ * its stack, and here the connection keeps it (connection.h).
+ */
+#ifndef HANDLER_H
+#define HANDLER_H
+
+#include "common/server/connection.h"
+#include "reactor.h"
+
+struct handler {
+    struct runnable runnable; /* attached to the key */
+    struct reactor *reactor;
+    struct selection_key key;
+    struct connection connection;
+    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+};
+
+/** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */
+bool handler_create(struct reactor *reactor, int fd) NO_LOCK_HELD;
+
+#endif

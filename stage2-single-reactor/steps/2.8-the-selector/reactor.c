@@ -1,0 +1,80 @@
+#include "reactor.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <string.h>
+
+static void reactor_on_signal(struct runnable *self);
+
+static struct reactor *reactor_of(struct runnable *on_signal)
+{
+    return container_of(on_signal, struct reactor, on_signal);
+}
+
+int reactor_open(struct reactor *reactor, struct server *server,
+                 struct input_handler_factory *factory, const struct selector_provider *provider)
+{
+    memset(reactor, 0, sizeof(*reactor));
+    reactor->server = server;
+    reactor->factory = factory;
+    reactor->accept_at = INT64_MAX;
+    reactor->on_signal.run = reactor_on_signal;
+    if (selector_open(&reactor->selector, provider) != 0)
+        return -1;
+    admission_init(&reactor->admission, server);
+    if (acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
+        selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
+                          SELECT_READ, &reactor->on_signal) == 0)
+        return 0;
+    reactor_close(reactor);
+    return -1;
+}
+
+void reactor_close(struct reactor *reactor)
+{
+    acceptor_close(&reactor->acceptor);
+    selector_cancel(&reactor->signals_key);
+    admission_destroy(&reactor->admission);
+    selector_close(&reactor->selector);
+}
+
+void reactor_accept_at(struct reactor *reactor, int64_t moment)
+{
+    reactor->accept_at = moment;
+}
+
+/* Lea's dispatch: run what is attached. */
+static void reactor_dispatch(const struct selection_key *key)
+{
+    struct runnable *runnable = key->attachment;
+    runnable->run(runnable);
+}
+
+/* A signal is an event like any other; so is a place that has become free. */
+static void reactor_on_signal(struct runnable *self)
+{
+    struct reactor *reactor = reactor_of(self);
+    struct server *server = reactor->server;
+    signals_take(&server->signals);
+    acceptor_update(&reactor->acceptor);
+    if (server->signals.report)
+        counters_print(&server->counters, server->name);
+    reactor->stopping = server->signals.stop;
+}
+
+void reactor_run(struct reactor *reactor)
+{
+    struct selector *selector = &reactor->selector;
+    while (!reactor->stopping) {
+        bool backs_off = reactor->accept_at != INT64_MAX;
+        size_t count = selector_select(selector, backs_off ? SERVER_BACK_OFF_MS : -1);
+        for (size_t i = 0; i < count; i++) {
+            struct selection_key *key = selector_selected(selector, i);
+            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+                reactor_dispatch(key);
+        }
+        if (backs_off)
+            acceptor_update(&reactor->acceptor);
+    }
+}
