@@ -245,16 +245,6 @@ $0 == "" { is_bold = 0 }
         $0 = $0 " {#" page(source) "}"
 }
 
-# Each word of the glossary can be linked to. The first row of a table has its heads.
-bare_name(source) == "glossary.md" && /^\| / {
-    if (in_table++) {
-        match($0, /^\| [^|]*/)
-        word = anchor(substr($0, 3, RLENGTH - 3))
-        sub(/^\| /, "| <a id=\"glossary--word-" word (words[word]++ ? "-2" : "") "\"></a>")
-    }
-}
-!/^\|/ { in_table = 0 }
-
 /^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
     print as_written(with_links($0)) "\n\n" snippet($0)
     shown = 1

@@ -1,6 +1,5 @@
 # The sections of a text for the search, out of what docs/filter_markdown.awk makes of it: one line for
-# each heading, with the words below it. The file `synonyms` has what readers call a page; of the glossary,
-# each word is an entry.
+# each heading, with the words below it. The file `synonyms` has what readers call a page.
 
 BEGIN {
     while (synonyms != "" && (getline line < synonyms) > 0)
@@ -13,15 +12,6 @@ function quoted(text)
     gsub(/[\\"]/, "\\\\&", text)
     gsub(/[\t ]+/, " ", text)
     return "\"" text "\""
-}
-
-# The cells of a row without their marks.
-function word_text(text)
-{
-    gsub(/<[^>]*>/, "", text)
-    gsub(/\]\([^)]*\)/, "]", text)
-    gsub(/[`*|\[\]\\]/, " ", text)
-    return text
 }
 
 function flush()
@@ -59,13 +49,6 @@ fenced { next }
     next
 }
 /^\\snippet/ { next }
-page == "glossary" && /^\| <a id="/ {
-    word = $0
-    match(word, /id="[^"]*"/)
-    anchor = substr(word, RSTART + 4, RLENGTH - 5)
-    split(word, cell, /<\/a>| *\| */)
-    print "[" quoted(cell[3]) ",\"glossary\"," quoted("glossary.html#" anchor) "," quoted(word_text($0)) "],"
-}
 {
     gsub(/\]\([^)]*\)/, "]")
     gsub(/[`*|\[\]\\]/, " ")

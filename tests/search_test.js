@@ -8,12 +8,12 @@ const rank = require(path.resolve('docs/theme/search.js'));
 const expected = [
     ['backpressure', 'queues.html'], ['back pressure', 'queues.html'], ['slowloris', 'armour.html'],
     ['performance', 'measuring.html'], ['benchmark', 'measuring.html'], ['benchmarks', 'measuring.html'],
-    ['graceful shutdown', 'services.html'], ['nonblocking', 'glossary.html#glossary--word-non-blocking'],
-    ['non-blocking', 'glossary.html#glossary--word-non-blocking'],
-    ['false sharing', 'glossary.html#glossary--word-false-sharing'], ['glossary', 'glossary.html'],
+    ['graceful shutdown', 'services.html'], ['nonblocking', 'glossary.html#glossary--non-blocking'],
+    ['non-blocking', 'glossary.html#glossary--non-blocking'],
+    ['false sharing', 'glossary.html#glossary--false-sharing'], ['glossary', 'glossary.html'],
     ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'stage3.html'],
     ['event loop', 'stage2.html'], ['lost wakeup', 'stage3.html'], ['nginx', 'further.html'],
-    ['thundering herd', 'glossary.html#glossary--word-thundering-herd'],
+    ['strace', 'inside.html'], ['thundering herd', 'glossary.html#glossary--thundering-herd'],
 ];
 // One who types a name of the code wants the code; a word of the chapters, a chapter.
 const code = ['selector_wakeup', 'connection_wants()', 'handler_adapter_done', 'epoll.c'];
