@@ -128,7 +128,11 @@ function with_links(text,    done, before, target)
         before = substr(text, 1, RSTART)
         target = substr(text, RSTART + 2, RLENGTH - 3)
         text = substr(text, RSTART + RLENGTH)
-        done = done before "(" (before ~ /!\[[^]]*\]$/ ? target : rewritten(target)) ")"
+        if (before ~ /!\[[^]]*\]$/)
+            sub(/^.*\/diagrams\//, "diagrams/", target) # from wherever the page stands
+        else
+            target = rewritten(target)
+        done = done before "(" target ")"
     }
     return done text
 }
