@@ -167,10 +167,13 @@ Test(step1_4, a_client_learns_that_there_is_no_room)
 
 /* ---- 1.5: stage 1 ---- */
 
-/* Told to stop, a server answers what has arrived, although that takes 400 ms and several turns. */
+/*
+ * Told to stop, a server answers what has arrived, although that takes several turns, and 200 to
+ * 400 ms: a clock of milliseconds may end a wait of 2 ms after one. Nor are answers cut short.
+ */
 static void expect_orderly_end(void)
 {
-    enum { LINES = 200 };
+    enum { LINES = 200, MS_EACH = 1 };
     char answers[LINES * sizeof("line 000000\n")];
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
@@ -179,10 +182,14 @@ static void expect_orderly_end(void)
     step_freeze(&server);
     step_ask(carl, lines);
     server_signal(&server, SIGTERM);
+    double begin = test_now();
     step_thaw(&server);
     size_t got = take_all(carl, answers, sizeof(answers));
+    double took = test_now() - begin;
     verdict(got == length && memcmp(answers, lines, length) == 0,
             "told to stop, the server had %zu bytes to answer, and answered %zu", length, got);
+    cr_assert_geq(took, LINES * MS_EACH / 1000.0, "%d answers were cut short: they took %.3f s",
+                  LINES, took);
     int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
     verdict(WIFEXITED(status) && WEXITSTATUS(status) == 0,
             "told to stop, the server was killed by signal %d", WTERMSIG(status));
@@ -199,4 +206,19 @@ Test(step1_5, a_server_that_is_told_to_stop_answers_what_has_arrived)
 Test(step2_9, a_server_that_is_told_to_stop_answers_what_has_arrived)
 {
     expect_orderly_end();
+}
+
+/* With room for one, and others that wait for it, each that leaves has to be counted out. */
+Test(step1_5, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
+{
+    struct server_process server =
+        step_start_with(step_is_bare() ? "" : "--max-connections 1 --overload wait");
+    for (int i = 0; i < 3; i++) {
+        int client = client_connect(&server);
+        cr_assert(step_answers(client, "hello\n", PATIENCE_MS), "client %d waits for a place", i);
+        client_half_close(client);
+        client_expect_end(client);
+        client_close(client);
+    }
+    step_stop(&server);
 }
