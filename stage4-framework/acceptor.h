@@ -1,7 +1,7 @@
 /*
  * The acceptor takes in new connections and registers each with the dispatcher; that is all it does
  * (Hitchens: "accepting new sockets is done elsewhere"; Roth's Acceptor). It runs in the main
- * thread, which hears the signals too.
+ * thread, which also receives the signals.
  */
 #ifndef ACCEPTOR_H
 #define ACCEPTOR_H

@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+/* What the dispatcher's thread does, as a future: main can wait for its end, with a deadline. */
 static int live(struct future_task *future) NO_LOCK_HELD
 {
     dispatcher_dispatch(container_of(future, struct dispatcher, life));
@@ -53,8 +53,8 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The key is registered without interest, which cannot fail: interest begins with the first status
- * change. A new connection has its handler's `started` run before, and one that connects waits for
- * its socket.
+ * change. Before that, a new connection runs its handler's `started`, and one that connects waits
+ * for its socket.
  */
 void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
@@ -86,7 +86,7 @@ static void ask_by_phase(const struct dispatcher *dispatcher, struct handler_ada
         handler_adapter_ask(adapter, ASK_STOP, 0);
 }
 
-/* An adapter comes in by its first status change. */
+/* Gives a new adapter its timer, at its first status change. */
 static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     if (timer_is_set(&adapter->timer))
@@ -96,13 +96,13 @@ static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *a
     ask_by_phase(dispatcher, adapter);
 }
 
-/* An adapter whose handler has heard `stopped` goes. */
+/* Ends a registration, after the handler's `stopped`. */
 static void drop_adapter(struct dispatcher *dispatcher,
                          struct handler_adapter *adapter) NO_LOCK_HELD
 {
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    bool outgoing = adapter->connection.outgoing; /* such a one has no place that is counted */
+    bool outgoing = adapter->connection.outgoing; /* not counted by the admission */
     close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
     atomic_fetch_sub(&dispatcher->registered, 1);
@@ -113,8 +113,8 @@ static void drop_adapter(struct dispatcher *dispatcher,
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
 /*
- * Runs that must take place are not subject to the saturation policy; if there is no worker at all,
- * the dispatcher does them itself. Any other run that is refused costs the message it was for.
+ * No saturation policy refuses a run that must take place; if there is no worker at all, the
+ * dispatcher runs it itself. Any other run may be refused, and then its message is dropped.
  */
 void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
@@ -128,13 +128,13 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
     }
 }
 
-/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
 static int set_interest(struct handler_adapter *adapter, unsigned interest)
 {
     return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
 }
 
-/* A priority queue has to know which message it is for: then this thread reads, not the worker. */
+/* A priority queue has to know the message, so with one this thread reads, not the worker. */
 static void read_for_queue(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     if (!executor_has_priorities(dispatcher->executor) || (adapter->ready & SELECT_READ) == 0)
@@ -143,7 +143,7 @@ static void read_for_queue(struct dispatcher *dispatcher, struct handler_adapter
     adapter->ready &= (uint8_t)~SELECT_READ;
 }
 
-/* An event, or a request, for an adapter: stops selection on its channel and has it run. */
+/* For an event or a request: stops selection on the adapter's channel and submits its run. */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready) NO_LOCK_HELD
 {
@@ -154,7 +154,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
     dispatcher_execute(dispatcher, adapter);
 }
 
-/* A handler has run, and waits for one event; a worker, not this thread, will then read. */
+/* Re-arms the key for one event: a worker will read, not this thread, so it stays readable. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
@@ -164,7 +164,7 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
         handler_adapter_end(adapter, END_RESOURCES);
 }
 
-/* Looks at every adapter that has changed since the last round. */
+/* Handles every adapter that has changed since the last round. */
 static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
@@ -189,7 +189,7 @@ static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HEL
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-/* Begins to stop when that was asked for: each adapter's timer fires at once, and it is told. */
+/* Begins to stop if asked to: each adapter's timer fires at once, and fire() asks it to stop. */
 static void check_stop(struct dispatcher *dispatcher)
 {
     if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
@@ -201,7 +201,7 @@ static void check_stop(struct dispatcher *dispatcher)
                    dispatcher->now + dispatcher->server->settings.drain_timeout);
 }
 
-/* Connections have had their time to finish. */
+/* The drain timeout is over: ends all connections that are left. */
 static void cut_off(struct dispatcher *dispatcher)
 {
     dispatcher->cut_off = true;
@@ -210,7 +210,7 @@ static void cut_off(struct dispatcher *dispatcher)
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX);
 }
 
-/* A timer that fires too early, because its clock has begun anew, is only set again. */
+/* A timer may fire too early, because its deadline has moved since: then it is only set again. */
 static void fire(struct dispatcher *dispatcher, struct timer *timer)
 {
     if (timer == &dispatcher->end_timer) {
@@ -295,7 +295,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
     return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
 }
 
-/* A handler may hold that thread up, if it runs in it. */
+/* A handler that runs in that thread may hold it up. */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
 {
     if (!dispatcher_await(dispatcher, deadline_ms))

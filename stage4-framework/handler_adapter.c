@@ -10,7 +10,7 @@
 
 /* ---- Life cycle ---------------------------------------------------------------------------- */
 
-/* An adapter without a connection yet, and a handler in its memory. It counts as running. */
+/* An adapter that has a handler in its memory and no connection yet. It counts as running. */
 static struct handler_adapter *make_adapter(struct dispatcher *dispatcher, int fd,
                                             struct input_handler_factory *factory,
                                             struct input_handler **handler) NO_LOCK_HELD
@@ -75,7 +75,7 @@ void handler_adapter_release(struct handler_adapter *adapter)
 
 /* ---- To the dispatcher --------------------------------------------------------------------- */
 
-/* Puts it into the status-change queue, once. True: the dispatcher must be woken. */
+/* Puts it into the status-change queue, if it is not there. True: the dispatcher must be woken. */
 static bool enqueue_change(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
 {
     if (adapter->queued)
@@ -84,16 +84,16 @@ static bool enqueue_change(struct handler_adapter *adapter) REQUIRES(&adapter->s
     return status_change_queue_put(&adapter->dispatcher->changes, adapter);
 }
 
-/* Has the dispatcher look at the adapter, if it is not going to anyway. True: it must be woken. */
+/* Queues it, unless it will be queued anyway or is dead. True: the dispatcher must be woken. */
 static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
 {
     return !adapter->running && !adapter->dead && enqueue_change(adapter);
 }
 
 /*
- * All in one step under the lock: whether it is dead is known before it can be seen (erratum 7),
- * and it does not stop running before it is in the queue (erratum 8), so that nobody else's change
- * can have it resumed in between.
+ * One step under the lock. The adapter is marked dead before the dispatcher can see it (erratum 7),
+ * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
+ * change can resume it in between.
  */
 void handler_adapter_done(struct handler_adapter *adapter)
 {
@@ -133,7 +133,7 @@ void handler_adapter_output(struct handler_adapter *adapter, enum output_result 
     if (result == OUTPUT_FLOWING || result == OUTPUT_REFUSED)
         return;
     mutex_lock(&adapter->state_lock);
-    bool broken = result == OUTPUT_BROKEN; /* with nothing to read, no event tells of it */
+    bool broken = result == OUTPUT_BROKEN; /* with nothing to read, no event reports it */
     bool unwatched = (adapter->watching & SELECT_WRITE) == 0;
     bool still_read = result == OUTPUT_CHOKED && (adapter->watching & SELECT_READ) != 0;
     bool first = (broken || unwatched || still_read) && announce(adapter);
@@ -143,8 +143,8 @@ void handler_adapter_output(struct handler_adapter *adapter, enum output_result 
 }
 
 /*
- * Under the lock with which a run ends: either that run still finds the post, or it is announced
- * here. Once the adapter is dead the connection takes none.
+ * Under the lock with which a run ends, so either that run still finds the post, or it is announced
+ * here. Once the adapter is dead, the connection takes no post.
  */
 void handler_adapter_post(struct handler_adapter *adapter, struct channel_post *post)
 {

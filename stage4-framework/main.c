@@ -22,7 +22,7 @@ struct choice {
     bool guard_works;
 };
 
-/* What the server is made of, beside what every stage has. */
+/* The parts of this server that are not in every stage. */
 struct parts {
     struct input_handler_factory *application;
     struct executor executor;
@@ -38,7 +38,7 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
-/* Has an executor do what waits, or drop that, and waits until its threads have ended. */
+/* Lets an executor finish what waits, or drop it, and waits until its threads have ended. */
 static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
 {
     executor_shutdown(executor, now);
@@ -46,7 +46,7 @@ static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
         ;
 }
 
-/* Accepts until a signal says stop; then everything comes to its end in the order of its use. */
+/* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
 {
@@ -64,7 +64,7 @@ static int serve(struct server *server, const struct choice *choice,
     return EXIT_SUCCESS;
 }
 
-/* Serves until it is told to stop. */
+/* Serves until a signal asks to stop. */
 static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
 {
     struct parts parts;

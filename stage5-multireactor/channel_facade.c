@@ -1,8 +1,8 @@
 /*
- * The channel facade (common/server/channel_facade.h) as this stage means it: what a handler does
- * to its own connection, or to another one's, in any thread and at any time. Each call changes what
- * is asked of the connection, or its output, and lets the adapter know, so that the dispatcher
- * follows.
+ * The channel facade (common/server/channel_facade.h) in this stage: the calls that a handler may
+ * make on its own connection, or on another one, in any thread and at any time. Each call changes
+ * the requests to the connection, or its output, and queues the adapter if the dispatcher has to
+ * know.
  */
 #include "handler_adapter.h"
 
@@ -60,7 +60,7 @@ static bool facade_set_write_rate(struct channel_facade *facade, uint64_t bytes_
 {
     struct handler_adapter *adapter = adapter_of(facade);
     bool set = connection_set_write_rate(&adapter->connection, bytes_per_second);
-    if (!set) /* there is no memory: better none than one at full speed */
+    if (!set) /* no memory: better no connection than one at full speed */
         handler_adapter_end(adapter, END_RESOURCES);
     return set;
 }

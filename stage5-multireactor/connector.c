@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* Nothing here waits: the dispatcher does, until the socket can be written. */
+/* Nothing here waits. The dispatcher waits, until the socket can be written. */
 int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to,
                       struct input_handler_factory *factory)
 {

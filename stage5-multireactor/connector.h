@@ -9,9 +9,9 @@
 
 /**
  * Begins to connect to an address, and has the dispatcher serve that connection with a handler of
- * the factory's. The handler hears `not_connected` if the connection does not come about. 0, or an
- * errno: it could not even begin, and there is no handler. From a run of one of this dispatcher's
- * adapters only, so that the dispatcher has not ended.
+ * the factory's. If the connection cannot be established, `not_connected` is called. Returns 0, or
+ * an errno if connecting could not even begin; then there is no handler. Only for a run of one of
+ * this dispatcher's adapters, so that the dispatcher has not ended.
  */
 int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to,
                       struct input_handler_factory *factory) NO_LOCK_HELD;

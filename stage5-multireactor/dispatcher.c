@@ -9,10 +9,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* The dispatcher whose thread this is; NULL: it is no dispatcher's. */
+/* The dispatcher that runs in this thread; NULL: none. */
 static _Thread_local const struct dispatcher *own_dispatcher;
 
-/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+/* What the dispatcher's thread does, as a future: main can wait for its end, with a deadline. */
 static int live(struct future_task *future) NO_LOCK_HELD
 {
     dispatcher_dispatch(container_of(future, struct dispatcher, life));
@@ -56,8 +56,8 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The key is registered without interest, which cannot fail: interest begins with the first status
- * change. A new connection has its handler's `started` run before, and one that connects waits for
- * its socket.
+ * change. Before that, a new connection runs its handler's `started`, and one that connects waits
+ * for its socket.
  */
 void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
@@ -89,7 +89,7 @@ static void ask_by_phase(const struct dispatcher *dispatcher, struct handler_ada
         handler_adapter_ask(adapter, ASK_STOP, 0);
 }
 
-/* An adapter comes in by its first status change. */
+/* Gives a new adapter its timer, at its first status change. */
 static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
     if (timer_is_set(&adapter->timer))
@@ -99,13 +99,13 @@ static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *a
     ask_by_phase(dispatcher, adapter);
 }
 
-/* An adapter whose handler has heard `stopped` goes. */
+/* Ends a registration, after the handler's `stopped`. */
 static void drop_adapter(struct dispatcher *dispatcher,
                          struct handler_adapter *adapter) NO_LOCK_HELD
 {
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    bool outgoing = adapter->connection.outgoing; /* such a one has no place that is counted */
+    bool outgoing = adapter->connection.outgoing; /* not counted by the admission */
     close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
     atomic_fetch_sub(&dispatcher->registered, 1);
@@ -116,10 +116,10 @@ static void drop_adapter(struct dispatcher *dispatcher,
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
 /*
- * Without an executor this is the dispatcher's own thread, and does it: there is nothing to wait
- * for and no future. Else runs that must take place are not subject to the saturation policy; if
- * there is no worker at all, the dispatcher does them itself. Any other run that is refused costs
- * the message it was for.
+ * Without an executor this thread, the dispatcher's, runs the adapter: no future, nothing to wait
+ * for. With one, no saturation policy refuses a run that must take place; if there is no worker at
+ * all, the dispatcher runs it itself. Any other run may be refused, and then its message is
+ * dropped.
  */
 void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
@@ -138,15 +138,15 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
     }
 }
 
-/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
 static int set_interest(struct handler_adapter *adapter, unsigned interest)
 {
     return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
 }
 
 /*
- * An event, or a request, for an adapter: stops selection on its channel, reads what has come, and
- * has it run.
+ * For an event or a request: stops selection on the adapter's channel, reads what has arrived, and
+ * runs or submits the adapter.
  */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready) NO_LOCK_HELD
@@ -154,13 +154,13 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
     if (dispatcher->executor != NULL || ready == SELECT_NOTHING)
-        set_interest(adapter, SELECT_NOTHING); /* else nobody selects before the run is over */
+        set_interest(adapter, SELECT_NOTHING); /* else the run is over before the next select */
     if ((ready & SELECT_READ) != 0)
         connection_receive(&adapter->connection);
     dispatcher_execute(dispatcher, adapter);
 }
 
-/* A handler has run, and waits for events again. */
+/* Waits for events again, after a run. */
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
@@ -170,7 +170,7 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
         handler_adapter_end(adapter, END_RESOURCES);
 }
 
-/* Looks at every adapter that has changed since the last round. */
+/* Handles every adapter that has changed since the last round. */
 static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct handler_adapter *next = status_change_queue_take_all(&dispatcher->changes);
@@ -195,7 +195,7 @@ static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HEL
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-/* Begins to stop when that was asked for: each adapter's timer fires at once, and it is told. */
+/* Begins to stop if asked to: each adapter's timer fires at once, and fire() asks it to stop. */
 static void check_stop(struct dispatcher *dispatcher)
 {
     if (!atomic_load(&dispatcher->stop_asked) || dispatcher->stopping)
@@ -207,7 +207,7 @@ static void check_stop(struct dispatcher *dispatcher)
                    dispatcher->now + dispatcher->server->settings.drain_timeout);
 }
 
-/* Connections have had their time to finish. */
+/* The drain timeout is over: ends all connections that are left. */
 static void cut_off(struct dispatcher *dispatcher)
 {
     dispatcher->cut_off = true;
@@ -216,7 +216,7 @@ static void cut_off(struct dispatcher *dispatcher)
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX);
 }
 
-/* A timer that fires too early, because its clock has begun anew, is only set again. */
+/* A timer may fire too early, because its deadline has moved since: then it is only set again. */
 static void fire(struct dispatcher *dispatcher, struct timer *timer)
 {
     if (timer == &dispatcher->end_timer) {
@@ -236,8 +236,8 @@ static void check_timers(struct dispatcher *dispatcher)
 }
 
 /*
- * How long select may sleep: until something happens, unless a timer comes first. Changes that this
- * thread itself has made are not announced by a wakeup: they are why it may not sleep at all.
+ * How long select may sleep: until the first timer. If the queue holds anything, not at all,
+ * because no wakeup announces the changes that this thread itself has made.
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {
@@ -315,7 +315,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
     return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
 }
 
-/* A handler may hold that thread up, if it runs in it. */
+/* A handler that runs in that thread may hold it up. */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
 {
     if (!dispatcher_await(dispatcher, deadline_ms))

@@ -1,16 +1,16 @@
 /*
  * The dispatcher: one thread that waits for events and has each handler run (Hitchens, "Core
  * Dispatcher Loop" and "Dispatcher Interface"). Here it is one of several (Roth's dispatcher pool,
- * Lea's sub-reactors): its connections, timers and counters are its own, and nobody else's.
+ * Lea's sub-reactors): no other dispatcher touches its connections, timers and counters.
  *
  * Interface:
  * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
  *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
- * - Without an executor this thread runs the handlers itself: without a change of threads, and
- *   with no connection shared, though the server's memory for buffers is. A handler that blocks
- * stops all connections of this dispatcher. With one, no application code runs here but what the
- * saturation policy brings along (stage 4).
+ * - Without an executor this thread runs the handlers itself, so no message changes threads and no
+ *   connection is shared. (The server's memory for buffers is.) A handler that blocks then stops
+ *   all connections of this dispatcher. With an executor, application code runs here only in the
+ *   three cases of stage 4's dispatcher.h.
  */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
@@ -40,14 +40,14 @@ struct dispatcher {
     struct future_monitor monitor; /* where main waits for that end */
 
     /* The dispatcher's thread's own. */
-    struct timer_heap timers; /* one of each adapter that has begun to run, so it lists them, too */
+    struct timer_heap timers; /* one for each adapter after its first status change */
     struct timer end_timer;   /* when connections are cut off; set while it is stopping */
     int64_t now;              /* when the last select returned, ms */
-    bool stopping;            /* each connection is to finish what it has begun */
-    bool cut_off;             /* it has had its time for that */
+    bool stopping;            /* each connection finishes what it has begun */
+    bool cut_off;             /* the drain timeout is over: each connection ends */
     /*
      * Without a guard the acceptor may be waiting for this dispatcher's selector when a signal
-     * comes, and hears of it only when select returns. So then signals end the sleep, like any
+     * comes, and does not see it before select returns. So signals end the sleep then, like any
      * event.
      */
     struct selection_key signals_key;
@@ -65,41 +65,45 @@ void dispatcher_close(struct dispatcher *dispatcher);
 void dispatcher_dispatch(struct dispatcher *dispatcher) NO_LOCK_HELD;
 
 /**
- * Begins to serve a connection with a handler that the factory makes. The dispatcher owns both from
- * then on: `stopped` is the last that the handler hears. False if that is not possible; fd stays
- * the caller's, and if there was a handler it has heard `stopped`, or `unused`.
+ * Begins to serve a connection with a handler that the factory makes. From then on the dispatcher
+ * owns both, and `stopped` is the handler's last call. False if that is not possible: fd stays the
+ * caller's, and if there was a handler, its `stopped` or `unused` has been called.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
                                  struct input_handler_factory *factory) NO_LOCK_HELD;
 
 /**
- * Begins to serve an adapter's connection, whose life has begun, or is going to when it has
- * connected. Any thread; while this dispatcher has not ended.
+ * Begins to serve an adapter's connection. `starting` has been called, or will be when an outgoing
+ * connection is established. Any thread, while this dispatcher has not ended.
  */
 void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter);
 
-/** Has an adapter run that is prepared for it; it may be gone when this returns. */
+/** Runs an adapter that is prepared to run, or has a worker run it. It may be freed afterwards. */
 void dispatcher_execute(struct dispatcher *dispatcher,
                         struct handler_adapter *adapter) NO_LOCK_HELD;
 
-/** Has the dispatcher look at its status changes. Any thread; its own need not wake it. */
+/** Makes the dispatcher go through its status-change queue. Any thread; in its own a no-op. */
 void dispatcher_wakeup(struct dispatcher *dispatcher);
 
-/** Brings those counters up to date that others keep. Any thread. */
+/** Updates this dispatcher's counters of wakeups. Any thread. */
 void dispatcher_count(struct dispatcher *dispatcher);
 
 /** Gives dispatcher_dispatch() a thread. 0, or an error number. */
 int dispatcher_start(struct dispatcher *dispatcher);
 
-/** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+/**
+ * Lets all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+ * Does not wait. Any thread.
  */
 void dispatcher_stop(struct dispatcher *dispatcher);
 
 /** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
 bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
 
-/** After dispatcher_start() and dispatcher_stop(): waits for the thread's end, and past deadline_ms
- * cuts short what holds it up. */
+/**
+ * After dispatcher_start() and dispatcher_stop(): waits for the thread's end. Past deadline_ms it
+ * cuts short what a handler waits for there.
+ */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms);
 
 #endif

@@ -62,7 +62,7 @@ void dispatcher_pool_stop(struct dispatcher_pool *pool)
         dispatcher_join(&pool->dispatchers[--pool->running], deadline);
 }
 
-/* ---- Who is next --------------------------------------------------------------------------- */
+/* ---- The next one -------------------------------------------------------------------------- */
 
 struct dispatcher *dispatcher_pool_next(struct dispatcher_pool *pool)
 {

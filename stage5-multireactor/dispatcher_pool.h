@@ -1,7 +1,7 @@
 /*
- * The dispatcher pool: dispatchers side by side, each with a thread, a selector and connections of
- * its own (Roth, "dispatcher pool"; Lea, "Using Multiple Reactors"). The acceptor gives each new
- * connection to the next one; there it stays to its end.
+ * The dispatcher pool: several dispatchers, each with a thread, a selector and connections of its
+ * own (Roth, "dispatcher pool"; Lea, "Using Multiple Reactors"). The acceptor gives each new
+ * connection to the next dispatcher, where it stays to its end.
  *
  * Interface:
  * - The dispatchers share nothing but what the server has for all: buffers, the executor if there
@@ -19,7 +19,7 @@ struct dispatcher_pool {
     struct dispatcher *dispatchers;
     size_t count;   /* dispatchers that are open */
     size_t running; /* those of them that have been started */
-    size_t next;    /* whose turn it is */
+    size_t next;    /* which of them gets the next connection */
 };
 
 /** Opens `count` dispatchers. 0, or -1 with errno; nothing is held then. */
@@ -30,7 +30,7 @@ int dispatcher_pool_open(struct dispatcher_pool *pool, size_t count, struct serv
 /** Closes all of them. None runs any more. */
 void dispatcher_pool_close(struct dispatcher_pool *pool);
 
-/** Gives each a thread. 0, or an error number; those that have one already are stopped then. */
+/** Starts a thread for each. 0, or an error number; then those that were started are stopped. */
 int dispatcher_pool_start(struct dispatcher_pool *pool);
 
 /** The dispatcher for the next connection: each in turn. */
@@ -39,7 +39,7 @@ struct dispatcher *dispatcher_pool_next(struct dispatcher_pool *pool);
 /** Stops them, as dispatcher_stop() says, and waits until all have ended. */
 void dispatcher_pool_stop(struct dispatcher_pool *pool);
 
-/** Brings the server's counters up to date with the dispatchers' own. */
+/** Sets the server's counters to the sums of the dispatchers' own. */
 void dispatcher_pool_count(struct dispatcher_pool *pool);
 
 /** Prints each dispatcher's counters in a line of its own. */

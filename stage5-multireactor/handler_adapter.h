@@ -3,16 +3,17 @@
  * handler (Hitchens, "Dispatcher Framework Architecture").
  *
  * It is three things at once. To the dispatcher it is what is attached to a key. To a worker it is
- * a task (handler_future_task.h). To the handler it is a channel facade (channel_facade.c). Between
- * these it keeps two threads apart: while a worker runs it, the dispatcher waits for nothing from
- * the connection, and what others want to change meanwhile is kept until the run is over (Hitchens,
- * "While a Worker Thread Is Running").
+ * a task (handler_future_task.h). To the handler it is a channel facade (channel_facade.c). It
+ * keeps these threads apart: while a worker runs it, the dispatcher does not touch the connection,
+ * and what other threads ask for takes effect when the run is over (Hitchens, "While a Worker
+ * Thread Is Running").
  *
  * Interface:
- * - The connection has one runner (connection.h): the worker while the adapter runs, the
- *   dispatcher's thread while it does not, and until it is registered the thread that does that.
- * - A reference keeps the memory. The dispatcher holds one as long as the adapter is registered;
- *   applications may hold more through the facade.
+ * - The connection has one runner (connection.h), the thread that owns the fields without a lock:
+ *   until it is registered, the thread that registers it; then the worker while the adapter runs,
+ *   and the dispatcher's thread while it does not.
+ * - A reference keeps the memory, not the connection. The dispatcher holds one as long as the
+ *   adapter is registered; applications may hold more through the facade.
  * - Order of locks: the state lock, then the output's.
  */
 #ifndef HANDLER_ADAPTER_H
@@ -28,12 +29,12 @@ struct handler_adapter {
     struct connection connection; /* its facade is the adapter's */
     struct dispatcher *dispatcher;
     atomic_size_t references;
-    struct mutex output_lock; /* the connection's, because others may send to it */
+    struct mutex output_lock; /* the connection's, because other handlers may send to it */
 
     /* Coordination: Hitchens' stateChangeLock. */
     struct mutex state_lock;
     struct handler_adapter *next_changed;     /* the status-change queue's */
-    bool running GUARDED_BY(&state_lock);     /* a worker has it, or soon will */
+    bool running GUARDED_BY(&state_lock);     /* a worker runs it, or soon will */
     bool queued GUARDED_BY(&state_lock);      /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);        /* it will never run again */
     uint8_t watching GUARDED_BY(&state_lock); /* interest that was last set, or soon will be */
@@ -44,7 +45,7 @@ struct handler_adapter {
 
     /* The dispatcher's. */
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer; /* fires at the earliest deadline */
 
     alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
@@ -64,7 +65,10 @@ enum adapter_status {
 struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
                                                struct input_handler_factory *factory) NO_LOCK_HELD;
 
-/** The same with a socket that connects to an address (socket_connect()). */
+/**
+ * An adapter as handler_adapter_create() makes it, for an outgoing connection: fd is a socket that
+ * is connecting to that address (socket_connect()).
+ */
 struct handler_adapter *handler_adapter_create_outgoing(
     struct dispatcher *dispatcher, int fd, const struct endpoint *to,
     struct input_handler_factory *factory) NO_LOCK_HELD;
@@ -73,40 +77,54 @@ struct handler_adapter *handler_adapter_create_outgoing(
 bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready);
 
 /**
- * The run is over: gives the adapter back to the dispatcher. The runner's last call; the adapter
- * may be gone when it returns.
+ * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
+ * adapter may be freed when it returns.
  */
 void handler_adapter_done(struct handler_adapter *adapter);
 
-/** What a status change comes to. The dispatcher's thread. */
+/**
+ * What to do about an adapter that was taken out of the queue. With ADAPTER_WANTS_REST, *interest
+ * is what to wait for. The dispatcher's thread.
+ */
 enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
 
-/** Asks something of the connection; while it runs, that takes effect afterwards. Any thread. */
+/**
+ * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
+ * they take effect at the end of the run. Any thread.
+ */
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
 
-/** Ends the connection at once, for that reason. Any thread. */
+/** Ends the connection at once, for that reason, and drops what is queued. Any thread. */
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
 
-/** Output was enqueued, with that result: the dispatcher may have to know. Any thread. */
+/**
+ * To be called after each enqueue, with its result: queues the adapter if the dispatcher has to
+ * know of the output. Any thread.
+ */
 void handler_adapter_output(struct handler_adapter *adapter, enum output_result result);
 
-/** Has a call made in the connection's runs, or drops it if there are none any more. Any thread. */
+/**
+ * Adds a call that a later run of the connection makes, or drops it if there will be no run. Any
+ * thread.
+ */
 void handler_adapter_post(struct handler_adapter *adapter, struct channel_post *post) NO_LOCK_HELD;
 
 /**
- * Looks at the deadlines, and has it run if one has passed. The moment to look again; INT64_MAX:
- * not before it rests again. The dispatcher's thread.
+ * Checks the deadlines, and makes the adapter run if one has passed. Returns the moment of the next
+ * check; INT64_MAX: none before the adapter rests again. The dispatcher's thread.
  */
 int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
 
-/** Whose timer that is. */
+/** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
-/** Takes a reference, and gives one back; the last one frees it. Any thread. */
+/** Takes a reference. Any thread that has one, or the runner. */
 void handler_adapter_retain(struct handler_adapter *adapter);
+
+/** Gives a reference back; the last one frees the adapter and its handler's memory. Any thread. */
 void handler_adapter_release(struct handler_adapter *adapter);
 
-/** What the facade of every connection of this stage does: channel_facade.c. */
+/** The verbs of every connection's facade in this stage: channel_facade.c. */
 extern const struct channel_facade_verbs handler_adapter_facade_verbs;
 
 #endif

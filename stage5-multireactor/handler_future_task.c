@@ -11,7 +11,7 @@ static struct handler_adapter *adapter_of(struct future_task *future)
     return container_of(future, struct handler_future_task, future)->adapter;
 }
 
-/* What the run had held back for another connection was sent. */
+/* The output that the run had held back for another connection has been sent. */
 static void drained(struct connection *connection, enum output_result result)
 {
     handler_adapter_output(container_of(connection, struct handler_adapter, connection), result);
@@ -54,7 +54,7 @@ void handler_future_task_refuse(struct handler_future_task *task, enum connectio
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
-    int error; /* none: what became of the connection, it knows itself */
+    int error; /* not needed: the connection has its own */
     if (future_task_has_run(future, &error))
         handler_adapter_done(adapter);
     else if (connection_must_run(&adapter->connection))

@@ -2,10 +2,10 @@
  * One run of a handler, as a future (Hitchens, "HandlerFutureTask Class").
  *
  * A worker calls it, which runs the adapter; when the run is over, well or with an error, `done`
- * gives the adapter back to the dispatcher. The worker waits for nobody and returns to its pool.
+ * gives the adapter back to the dispatcher. The worker waits for nothing and returns to its pool.
  *
  * Interface:
- * - It is part of its adapter, and begins anew with each run.
+ * - It is part of its adapter, and is prepared again for each run.
  * - In `done` the adapter learns of an error before the dispatcher can see the adapter at all, so a
  *   dead one is never resumed (erratum 7: Hitchens' done() enqueues first and asks afterwards).
  */
@@ -30,8 +30,8 @@ void handler_future_task_prepare(struct handler_future_task *task,
 void handler_future_task_do(struct handler_future_task *task) NO_LOCK_HELD;
 
 /**
- * The run cannot take place, because the executor is saturated: gives one message up, with an
- * answer that says so or without, and is done. The thread that submits.
+ * For a run that the executor does not take: drops one message, by refuse_input or, if `how` is
+ * DROP_MESSAGE, without an answer, and ends the run. The thread that submits.
  */
 void handler_future_task_refuse(struct handler_future_task *task,
                                 enum connection_messages how) NO_LOCK_HELD;

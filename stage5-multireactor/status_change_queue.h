@@ -1,16 +1,16 @@
 /*
- * The status-change queue: adapters whose state the dispatcher has to look at (Hitchens, "Finally:
- * Reap Completed Handlers").
+ * The status-change queue: adapters that have changed since the dispatcher's last round (Hitchens,
+ * "Finally: Reap Completed Handlers").
  *
  * Workers put adapters in, the dispatcher takes them all out once in each round. Hitchens' queue
  * holds a hundred and put() blocks when it is full, which can stop the whole server (erratum 3).
- * This one is a list through the adapters themselves: an adapter is in it once at most, so it
- * needs no limit, and putting one in cannot block, cannot fail and allocates nothing.
+ * This one is a list through the adapters themselves. An adapter is in it at most once, so it needs
+ * no limit, and putting one in cannot block, cannot fail and allocates nothing.
  *
  * Interface:
  * - Any thread puts; the dispatcher's thread takes.
- * - Whether an adapter is in the queue is the adapter's own book (handler_adapter.h), kept under
- * its lock: it is not put in twice.
+ * - An adapter knows itself whether it is in the queue (`queued`, under its state lock), so it is
+ *   not put in twice.
  */
 #ifndef STATUS_CHANGE_QUEUE_H
 #define STATUS_CHANGE_QUEUE_H
@@ -21,7 +21,7 @@
 struct handler_adapter;
 
 struct status_change_queue {
-    _Atomic(struct handler_adapter *) newest; /* each knows the one put in before it */
+    _Atomic(struct handler_adapter *) newest; /* each adapter points to the one put in before it */
 };
 
 void status_change_queue_init(struct status_change_queue *queue);

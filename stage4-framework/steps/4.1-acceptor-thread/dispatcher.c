@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+/* What the dispatcher's thread does, as a future: main can wait for its end, with a deadline. */
 static int live(struct future_task *future) NO_LOCK_HELD
 {
     dispatcher_dispatch(container_of(future, struct dispatcher, life));
@@ -188,7 +188,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
     return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
 }
 
-/* A handler may hold that thread up, if it runs in it. */
+/* A handler that runs in that thread may hold it up. */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
 {
     if (!dispatcher_await(dispatcher, deadline_ms))

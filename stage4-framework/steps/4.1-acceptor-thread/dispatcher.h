@@ -79,15 +79,19 @@ void dispatcher_count(struct dispatcher *dispatcher);
 /** Gives dispatcher_dispatch() a thread. 0, or an error number. */
 int dispatcher_start(struct dispatcher *dispatcher);
 
-/** Has all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+/**
+ * Lets all connections finish what they have begun, cuts them off at the drain timeout, and ends.
+ * Does not wait. Any thread.
  */
 void dispatcher_stop(struct dispatcher *dispatcher);
 
 /** Waits until dispatcher_dispatch() has returned. False if deadline_ms came first. Any thread. */
 bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
 
-/** After dispatcher_start() and dispatcher_stop(): waits for the thread's end, and past deadline_ms
- * cuts short what holds it up. */
+/**
+ * After dispatcher_start() and dispatcher_stop(): waits for the thread's end. Past deadline_ms it
+ * cuts short what a handler waits for there.
+ */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms);
 
 #endif

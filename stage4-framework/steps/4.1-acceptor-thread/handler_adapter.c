@@ -120,7 +120,7 @@ static bool handler_adapter_is_due(struct handler_adapter *adapter)
     return !processing;
 }
 
-/* A timer that fires too early, because its clock has begun anew, is only set again. */
+/* A timer may fire too early, because its deadline has moved since: then it is only set again. */
 void handler_adapter_expire(struct handler_adapter *adapter)
 {
     struct dispatcher *dispatcher = adapter->dispatcher;

@@ -18,7 +18,7 @@
 struct handler_adapter {
     struct dispatcher *dispatcher;
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer; /* fires at the earliest deadline */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
@@ -44,7 +44,7 @@ void handler_adapter_expire(struct handler_adapter *adapter) NO_LOCK_HELD;
 /** It is new, or a worker has handed it back. */
 void handler_adapter_go_on(struct task *task) NO_LOCK_HELD;
 
-/** Whose timer that is. */
+/** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
 #endif

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* What the dispatcher's thread does, as a future: main can wait for its end, or for some time. */
+/* What the dispatcher's thread does, as a future: main can wait for its end, with a deadline. */
 static int live(struct future_task *future) NO_LOCK_HELD
 {
     dispatcher_dispatch(container_of(future, struct dispatcher, life));
@@ -77,7 +77,7 @@ static void drop_adapter(struct dispatcher *dispatcher,
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
-/* Only this thread changes what a key is interested in, so what is no change costs no lock. */
+/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
 static int set_interest(struct handler_adapter *adapter, unsigned interest)
 {
     return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
@@ -149,7 +149,7 @@ static void check_stop(struct dispatcher *dispatcher)
                        dispatcher->server->settings.drain_timeout); /* after those */
 }
 
-/* A timer that fires too early, because its clock has begun anew, is only set again. */
+/* A timer may fire too early, because its deadline has moved since: then it is only set again. */
 static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = handler_adapter_of_timer(timer);
@@ -253,7 +253,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
     return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
 }
 
-/* A handler may hold that thread up, if it runs in it. */
+/* A handler that runs in that thread may hold it up. */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
 {
     if (!dispatcher_await(dispatcher, deadline_ms))

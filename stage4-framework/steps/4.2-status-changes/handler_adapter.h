@@ -27,7 +27,7 @@ struct handler_adapter {
     /* The dispatcher's. */
     bool processing; /* a worker has it */
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer; /* fires at the earliest deadline */
 
     alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
@@ -47,7 +47,7 @@ bool handler_adapter_process(struct handler_adapter *adapter) NO_LOCK_HELD;
 /** A worker is through with it, or it is new: the dispatcher's turn. The caller's last call. */
 void handler_adapter_done(struct handler_adapter *adapter);
 
-/** Whose timer that is. */
+/** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
 /** Frees it. */

@@ -38,7 +38,7 @@ void handler_adapter_release(struct handler_adapter *adapter)
 
 /* ---- To the dispatcher --------------------------------------------------------------------- */
 
-/* Puts it into the status-change queue, once. True: the dispatcher must be woken. */
+/* Puts it into the status-change queue, if it is not there. True: the dispatcher must be woken. */
 static bool enqueue_change(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
 {
     if (adapter->queued)
@@ -47,16 +47,16 @@ static bool enqueue_change(struct handler_adapter *adapter) REQUIRES(&adapter->s
     return status_change_queue_put(&adapter->dispatcher->changes, adapter);
 }
 
-/* Has the dispatcher look at the adapter, if it is not going to anyway. True: it must be woken. */
+/* Queues it, unless it will be queued anyway or is dead. True: the dispatcher must be woken. */
 static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_lock)
 {
     return !adapter->running && !adapter->dead && enqueue_change(adapter);
 }
 
 /*
- * All in one step under the lock: whether it is dead is known before it can be seen (erratum 7),
- * and it does not stop running before it is in the queue (erratum 8), so that no other
- * change can have it resumed in between.
+ * One step under the lock. The adapter is marked dead before the dispatcher can see it (erratum 7),
+ * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
+ * change can resume it in between.
  */
 void handler_adapter_done(struct handler_adapter *adapter)
 {

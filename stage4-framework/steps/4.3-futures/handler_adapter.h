@@ -27,7 +27,7 @@ struct handler_adapter {
     /* Coordination: Hitchens' stateChangeLock. */
     struct mutex state_lock;
     struct handler_adapter *next_changed; /* the status-change queue's */
-    bool running GUARDED_BY(&state_lock); /* a worker has it, or soon will */
+    bool running GUARDED_BY(&state_lock); /* a worker runs it, or soon will */
     bool queued GUARDED_BY(&state_lock);  /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);    /* it will never run again */
 
@@ -37,7 +37,7 @@ struct handler_adapter {
 
     /* The dispatcher's. */
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer; /* fires at the earliest deadline */
 
     alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
@@ -61,27 +61,33 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned ready);
 
 /**
- * The run is over: gives the adapter back to the dispatcher. The runner's last call; the adapter
- * may be gone when it returns.
+ * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
+ * adapter may be freed when it returns.
  */
 void handler_adapter_done(struct handler_adapter *adapter);
 
-/** What a status change comes to. The dispatcher's thread. */
+/**
+ * What to do about an adapter that was taken out of the queue. With ADAPTER_WANTS_REST, *interest
+ * is what to wait for. The dispatcher's thread.
+ */
 enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
 
-/** Asks something of the connection; while it runs, that takes effect afterwards. Any thread. */
+/**
+ * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
+ * they take effect at the end of the run. Any thread.
+ */
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
 
-/** Ends the connection at once, for that reason. Any thread. */
+/** Ends the connection at once, for that reason, and drops what is queued. Any thread. */
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
 
 /**
- * Looks at the deadlines, and has it run if one has passed. The moment to look again; INT64_MAX:
- * not before it rests again. The dispatcher's thread.
+ * Checks the deadlines, and makes the adapter run if one has passed. Returns the moment of the next
+ * check; INT64_MAX: none before the adapter rests again. The dispatcher's thread.
  */
 int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
 
-/** Whose timer that is. */
+/** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
 /** Frees it. */

@@ -10,7 +10,7 @@ static struct handler_adapter *adapter_of(struct future_task *future)
     return container_of(future, struct handler_future_task, future)->adapter;
 }
 
-/* Fill, messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
+/* Fill, messages, drain. (The slide drains first. Here what waits leaves with the new replies.) */
 static void run(struct handler_adapter *adapter, enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
@@ -40,7 +40,7 @@ void handler_future_task_refuse(struct handler_future_task *task, enum connectio
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
-    int error; /* none: what became of the connection, it knows itself */
+    int error; /* not needed: the connection has its own */
     if (future_task_has_run(future, &error))
         handler_adapter_done(adapter);
     else if (connection_must_run(&adapter->connection))
