@@ -36,8 +36,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-DEADLINE=10     # seconds for a command's output
-BLOCK_BUDGET=40 # seconds for a block
+DEADLINE=30     # seconds for a command's output
+BLOCK_BUDGET=90 # seconds for a block
 
 tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd -- curl 'command -v curl' curl || exit 1
 
