@@ -78,7 +78,7 @@ void dispatcher_pool_count(struct dispatcher_pool *pool)
     struct counters *all = &pool->server->counters;
     for (size_t i = 0; i < pool->count; i++)
         dispatcher_count(&pool->dispatchers[i]);
-    for (enum counter counter = 0; counter < COUNTERS; counter++) {
+    for (enum counter counter = 0; counter < COUNTERS_OF_CONNECTIONS; counter++) {
         uint64_t sum = 0;
         for (size_t i = 0; i < pool->count; i++)
             sum += counters_get(&pool->dispatchers[i].counters, counter);

@@ -20,14 +20,23 @@ extern const struct application *const applications[];
 
 enum { APPLICATION_TEXT_SIZE = 512 };
 
+/** Where a chat finds those on other servers. */
+struct broker_choice {
+    const char *address;       /* --broker, HOST:PORT; NULL: nowhere */
+    const char *name;          /* --broker-name, of this server; NULL: one is made up */
+    const char *password_file; /* --broker-password-file; NULL: the broker wants no password */
+    int64_t lease;             /* --broker-lease; ms */
+};
+
 /** What a user chooses: the application, and whatever one of them has options for. */
 struct application_choice {
     const struct application *chosen;
-    unsigned offers;       /* the stage's */
-    const char *mail_dir;  /* pop3: --mail-dir; NULL: none was named */
-    const char *users;     /* pop3: --users; likewise */
-    const char *http_root; /* http: --root */
-    const char *relay_to;  /* relay: --to; NULL: nobody was named */
+    unsigned offers;             /* the stage's */
+    const char *mail_dir;        /* pop3: --mail-dir; NULL: none was named */
+    const char *users;           /* pop3: --users; likewise */
+    const char *http_root;       /* http: --root */
+    const char *relay_to;        /* relay: --to; NULL: nobody was named */
+    struct broker_choice broker; /* chat */
 
     /* What --help and errors say; a table of options keeps only pointers. */
     char help[APPLICATION_TEXT_SIZE];

@@ -52,17 +52,27 @@ void group_leave(struct group *group, struct group_member *member)
     channel_release(facade);
 }
 
-struct channel_facade *group_first(struct group *group)
+struct channel_facade *group_first(struct group *group, struct group_member **first)
 {
     struct channel_facade *facade = NULL;
     mutex_lock(&group->lock);
     struct list_link *link = group->members.previous;
-    for (; link != &group->members && facade == NULL; link = link->previous)
-        facade = member_of(link)->facade; /* NULL is the place of a send */
+    for (; link != &group->members && facade == NULL; link = link->previous) {
+        *first = member_of(link);
+        facade = (*first)->facade; /* NULL is the place of a send */
+    }
     if (facade != NULL)
         channel_retain(facade);
     mutex_unlock(&group->lock);
     return facade;
+}
+
+bool group_has(struct group *group, const struct group_member *member)
+{
+    mutex_lock(&group->lock);
+    bool has = member->facade != NULL;
+    mutex_unlock(&group->lock);
+    return has;
 }
 
 size_t group_count(struct group *group)

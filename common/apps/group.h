@@ -45,10 +45,14 @@ void group_join(struct group *group, struct group_member *member, struct channel
 void group_leave(struct group *group, struct group_member *member);
 
 /**
- * The facade of the member that joined first, with a reference, which is the caller's to give back.
- * NULL: there is no member.
+ * The facade of the member that joined first, with a reference, which is the caller's to give back;
+ * *first becomes the member, which stays in memory as long as the reference is held. NULL: there is
+ * no member.
  */
-struct channel_facade *group_first(struct group *group);
+struct channel_facade *group_first(struct group *group, struct group_member **first);
+
+/** Whether it is a member at this moment. */
+bool group_has(struct group *group, const struct group_member *member);
 
 /** How many members there are at this moment. */
 size_t group_count(struct group *group);

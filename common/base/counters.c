@@ -25,12 +25,16 @@ static const char *const names[COUNTERS] = {
     [COUNTER_NO_MEMORY] = "no_memory",
     [COUNTER_CONNECTS] = "connects",
     [COUNTER_CONNECTS_FAILED] = "connects_failed",
+    [COUNTER_LINES_PUBLISHED] = "lines_published",
+    [COUNTER_LINES_HEARD] = "lines_heard",
+    [COUNTER_LINES_LOST] = "lines_lost",
+    [COUNTER_LINES_MISSED] = "lines_missed",
 };
 
 /* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */
 void counters_print(const struct counters *counters, const char *program)
 {
-    char line[1024];
+    char line[1280];
     size_t used = (size_t)snprintf(line, sizeof(line), "%s: stats", program);
     for (int i = 0; i < COUNTERS && used < sizeof(line); i++) {
         uint64_t value = counters_get(counters, (enum counter)i);

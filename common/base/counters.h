@@ -32,6 +32,12 @@ enum counter {
     COUNTER_NO_MEMORY,       /* connections that were closed because there was none */
     COUNTER_CONNECTS,        /* connections that we began to open; they end among the closed ones */
     COUNTER_CONNECTS_FAILED, /* those of them that did not come about */
+    COUNTERS_OF_CONNECTIONS, /* those above; an application counts for the whole server */
+    COUNTER_LINES_PUBLISHED =
+        COUNTERS_OF_CONNECTIONS, /* lines of a chat that its broker has confirmed */
+    COUNTER_LINES_HEARD,         /* lines that have come from other servers */
+    COUNTER_LINES_LOST,          /* lines that the broker has not taken, or has not confirmed */
+    COUNTER_LINES_MISSED,        /* lines of other servers that have not come */
     COUNTERS,
 };
 

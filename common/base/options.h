@@ -34,7 +34,7 @@ struct option {
 };
 
 enum {
-    OPTIONS_MAX = 48,
+    OPTIONS_MAX = 56,
 
     /** options_parse() says: go on and serve. Anything else is the status to exit with. */
     OPTIONS_SERVE = -1,

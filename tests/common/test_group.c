@@ -255,12 +255,13 @@ Test(group, many_send_while_others_come_and_go, .init = begin, .fini = end)
 
 Test(group, the_first_one_is_the_one_that_joined_first, .init = begin, .fini = end)
 {
-    struct channel_facade *first = group_first(&group);
+    struct group_member *member;
+    struct channel_facade *first = group_first(&group, &member);
     cr_assert_eq(first, &hearers[0].facade);
     cr_assert_eq(hearers[0].references, 2);
     channel_release(first);
     leave(&hearers[0]);
-    first = group_first(&group);
+    first = group_first(&group, &member);
     cr_assert_eq(first, &hearers[1].facade);
     channel_release(first);
 }

@@ -17,7 +17,7 @@ enum { USERS = 5, POOR = -1000000 };
 /* A user's connection: what it was sent, and what it was asked to call. */
 struct user {
     struct channel_facade facade;
-    struct group_member member;
+    struct clerk_seat seat;
     int references;
     char heard[1000];
     struct channel_post *post;
@@ -27,6 +27,7 @@ struct user {
 };
 
 static struct group group;
+static struct clerk clerk;
 static struct news news;
 static struct user users[USERS];
 
@@ -93,15 +94,17 @@ static const char *name(int i)
 static void comes(int i)
 {
     users[i] = (struct user){.facade.verbs = &verbs};
-    group_join(&group, &users[i].member, &users[i].facade);
-    news_came(&news, name(i), &users[i].member);
+    group_join(&group, &users[i].seat.member, &users[i].facade);
+    clerk_came(&clerk);
+    news_came(&news, name(i), &users[i].seat.member);
 }
 
 static void leaves(int i)
 {
-    group_leave(&group, &users[i].member);
+    group_leave(&group, &users[i].seat.member);
     users[i].timer = NULL; /* its connection forgets it, and drops what was posted */
-    news_left(&news, name(i), &users[i].facade);
+    clerk_left(&clerk, &users[i].seat);
+    news_left(&news, name(i));
     users[i].ended = true;
     struct channel_post *dropped = users[i].post;
     users[i].post = NULL;
@@ -151,18 +154,20 @@ static void earn(void)
 static void begin(void)
 {
     group_init(&group);
-    news_init(&news, &group);
+    clerk_init(&clerk, &group);
+    news_init(&news, &group, &clerk);
 }
 
 static void end(void)
 {
     for (int i = 0; i < USERS; i++) {
-        if (users[i].member.facade != NULL) {
+        if (users[i].seat.member.facade != NULL) {
             leaves(i);
         }
         cr_expect_eq(users[i].references, 0);
     }
     news_destroy(&news);
+    clerk_destroy(&clerk);
     group_destroy(&group);
 }
 

@@ -15,12 +15,15 @@
  *   told to come again instead: a balancer in front takes him to another server.
  */
 #include "common/apps/application_choice.h"
+#include "common/apps/chat/broker.h"
 #include "common/apps/chat/news.h"
 #include "common/apps/chat/nicknames.h"
+#include "common/apps/chat/printable.h"
 #include "common/apps/group.h"
 
 #include "common/base/container_of.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,19 +36,24 @@ enum {
 struct chat {
     struct input_handler_factory factory;
     struct server *server;
+    size_t max_line;
     struct group users;
     struct nicknames nicknames;
+    struct clerk clerk;
     struct news news;
+    bool has_broker;
+    struct broker broker;
 };
 
 struct chat_user {
     struct input_handler handler;
     struct chat *chat;
     struct channel_facade *facade;
-    struct group_member member;
+    struct clerk_seat seat;
     struct nickname nick;
+    struct broker_user away; /* what the broker keeps of him */
     struct {
-        char (*nicks)[NICKNAME_SIZE]; /* NULL: there is no list to go on with */
+        char (*rows)[ROSTER_ROW_SIZE]; /* NULL: there is no list to go on with */
         size_t count;
         size_t next;
     } list; /* what /who has not sent yet */
@@ -79,31 +87,99 @@ __attribute__((format(printf, 2, 3))) static void tell_others(const struct chat_
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    group_send(&user->chat->users, &user->member, piece_bytes(text, (size_t)length));
+    group_send(&user->chat->users, &user->seat.member, piece_bytes(text, (size_t)length));
 }
 
 /* ---- Commands ------------------------------------------------------------------------------ */
 
-static void change_nick(struct chat_user *user, const char *nick)
+static void tell_taken(struct chat_user *user, const char *nick)
 {
-    char before[NICKNAME_SIZE];
+    tell(user, "ERR somebody else is called %s\n", nick);
+}
+
+/* Calls the user so, here. False: another user here is called so. */
+static bool rename_here(struct chat_user *user, const char *nick)
+{
+    char before[NICKNAME_TEXT_SIZE];
     snprintf(before, sizeof(before), "%s", user->nick.text);
+    if (!nicknames_take(&user->chat->nicknames, &user->nick, nick))
+        return false;
+    tell_others(user, "* %s is now %s\n", before, nick);
+    return true;
+}
+
+/* The name is somebody else's, or may be, on another server: so his has ours behind it. */
+static void rename_apart(struct chat_user *user, const char *nick, const char *wish) NO_LOCK_HELD
+{
+    struct broker *broker = &user->chat->broker;
+    char name[NICKNAME_TEXT_SIZE];
+    snprintf(name, sizeof(name), "%.*s~%s", NICKNAME_SIZE - 1, nick, broker->name);
+    if (!rename_here(user, name)) {
+        tell_taken(user, name);
+        return;
+    }
+    broker_renamed(broker, &user->away, name, wish);
+    tell(user, "* you are %s\n", name);
+}
+
+/* What the broker says of the nickname that the user wants, or had. */
+static void hear_answer(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct chat_user *user = container_of(post, struct chat_user, away.post);
+    struct broker *broker = &user->chat->broker;
+    const char *wanted = user->away.wanted;
+    switch (user->away.answer) {
+    case BROKER_GRANTED:
+        if (rename_here(user, wanted)) {
+            broker_renamed(broker, &user->away, wanted, NULL);
+            tell(user, "* you are %s\n", wanted);
+        } else {
+            tell_taken(user, wanted);
+        }
+        break;
+    case BROKER_TAKEN:
+        tell_taken(user, wanted);
+        if (user->away.is_wish)
+            tell(user, "* you stay %s\n", user->nick.text);
+        break;
+    case BROKER_AWAY: rename_apart(user, wanted, wanted); break;
+    case BROKER_LOST:
+        tell(user, "* somebody on another server has been %s for longer\n", user->nick.text);
+        rename_apart(user, user->nick.text, "");
+        break;
+    }
+    broker_dealt_with(broker, &user->away);
+    channel_resume(facade);
+}
+
+/* The user's next message waits for the answer; nobody else does. */
+static void ask_for_nick(struct chat_user *user, const char *nick) NO_LOCK_HELD
+{
+    if (strcmp(user->nick.text, nick) == 0)
+        tell(user, "* you are %s\n", nick);
+    else if (broker_claim(&user->chat->broker, &user->away, nick))
+        channel_suspend(user->facade);
+    else
+        rename_apart(user, nick, nick);
+}
+
+static void change_nick(struct chat_user *user, const char *nick) NO_LOCK_HELD
+{
     if (!nickname_is_possible(nick)) {
         tell(user, "ERR a nickname has 1 to %d letters, digits, - and _\n", NICKNAME_SIZE - 1);
-        return;
+    } else if (user->chat->has_broker) {
+        ask_for_nick(user, nick);
+    } else if (rename_here(user, nick)) {
+        tell(user, "* you are %s\n", nick);
+    } else {
+        tell_taken(user, nick);
     }
-    if (!nicknames_take(&user->chat->nicknames, &user->nick, nick)) {
-        tell(user, "ERR somebody else is called %s\n", nick);
-        return;
-    }
-    tell(user, "* you are %s\n", nick);
-    tell_others(user, "* %s is now %s\n", before, nick);
 }
 
 static void end_list(struct chat_user *user)
 {
-    free(user->list.nicks);
-    user->list.nicks = NULL;
+    free(user->list.rows);
+    user->list.rows = NULL;
 }
 
 /*
@@ -114,23 +190,53 @@ static void list_more(struct chat_user *user)
 {
     enum output_result result = OUTPUT_FLOWING;
     while (user->list.next < user->list.count && result < OUTPUT_CHOKED)
-        result = tell(user, "* %s\n", user->list.nicks[user->list.next++]);
+        result = tell(user, "* %s\n", user->list.rows[user->list.next++]);
     if (user->list.next == user->list.count)
         end_list(user);
 }
 
-static void list_users(struct chat_user *user, const char *nothing)
+static int compare(const void *a, const void *b)
 {
-    (void)nothing;
-    user->list.nicks = nicknames_copy(&user->chat->nicknames, &user->list.count);
-    user->list.next = 0;
-    if (user->list.nicks == NULL)
+    return strcmp(a, b);
+}
+
+/* Those on this server, and behind them those on the others; sorted. */
+static void make_list(struct chat_user *user, bool *reachable)
+{
+    enum { MORE = 16 }; /* who come meanwhile */
+    struct chat *chat = user->chat;
+    size_t room = nicknames_count(&chat->nicknames) + MORE;
+    char here[SERVER_NAME_SIZE + 4] = "";
+    if (chat->has_broker) {
+        snprintf(here, sizeof(here), " on %s", chat->broker.name);
+        room += broker_count(&chat->broker);
+    }
+    end_list(user);
+    user->list.rows = malloc(room * sizeof(*user->list.rows));
+    if (user->list.rows == NULL)
         return;
-    tell(user, "* %zu here\n", user->list.count);
+    size_t count =
+        nicknames_copy(&chat->nicknames, user->list.rows[0], ROSTER_ROW_SIZE, room, here);
+    if (chat->has_broker)
+        count += broker_who(&chat->broker, user->list.rows + count, room - count, reachable);
+    user->list.count = count;
+    user->list.next = 0;
+    qsort(user->list.rows, count, sizeof(*user->list.rows), compare);
+}
+
+static void list_users(struct chat_user *user, const char *nothing) NO_LOCK_HELD
+{
+    bool reachable = true;
+    (void)nothing;
+    make_list(user, &reachable);
+    if (user->list.rows == NULL)
+        return;
+    tell(user, "* %zu here%s\n", user->list.count,
+         reachable ? "" : "; the other servers are out of reach");
     list_more(user);
 }
 
-static void quit(struct chat_user *user, const char *nothing)
+static void quit(struct chat_user *user, const char *nothing) NO_LOCK_HELD
 {
     (void)nothing;
     tell(user, "* goodbye\n");
@@ -142,7 +248,7 @@ static double seconds(int64_t milliseconds)
     return (double)milliseconds / 1000;
 }
 
-static void help(struct chat_user *user, const char *nothing)
+static void help(struct chat_user *user, const char *nothing) NO_LOCK_HELD
 {
     (void)nothing;
     int64_t idle = user->chat->server->settings.deadlines.idle;
@@ -164,7 +270,7 @@ static const struct command {
 };
 
 /* Runs the command on a line, which ends in a zero and may be changed. */
-static void run_command(struct chat_user *user, char *line)
+static void run_command(struct chat_user *user, char *line) NO_LOCK_HELD
 {
     char *argument = line + strcspn(line, " ");
     if (*argument != '\0')
@@ -197,7 +303,7 @@ static struct message without_end(struct message line)
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message)
 {
-    size_t max_line = user_of(self)->chat->server->settings.max_line;
+    size_t max_line = user_of(self)->chat->max_line;
     enum framing_result result;
     do
         result = line_framing_next(channel_input(facade), max_line, message);
@@ -207,55 +313,11 @@ static enum framing_result next_message(struct input_handler *self, struct chann
     return result;
 }
 
-/* How many bytes the text's first character has in UTF-8; 0: the text begins with no whole one. */
-static size_t utf8_length(const unsigned char *text, size_t length)
-{
-    unsigned char lead = text[0];
-    unsigned char second = length > 1 ? text[1] : 0;
-    size_t count = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (lead < 0x80)
-        return 1;
-    if (lead < 0xc2 || lead > 0xf4 || count > length)
-        return 0;
-    for (size_t i = 1; i < count; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-    bool no_character = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
-    return overlong || no_character ? 0 : count;
-}
-
-/*
- * The C0 controls, DEL, and the C1 controls: U+0080 to U+009F, and outside of any character the
- * bytes 0x80 to 0x9f themselves, which a terminal may take for them when it does not read UTF-8.
- */
-static bool is_control(const unsigned char *character, size_t length)
-{
-    switch (length) {
-    case 0: return character[0] >= 0x80 && character[0] <= 0x9f;
-    case 1: return character[0] < ' ' || character[0] == 0x7f;
-    case 2: return character[0] == 0xc2 && character[1] <= 0x9f;
-    default: return false;
-    }
-}
-
-/* Copies the text, with a question mark for each byte of a control character. */
-static void copy_printable(unsigned char *to, const unsigned char *from, size_t length)
-{
-    memcpy(to, from, length);
-    for (size_t i = 0; i < length;) {
-        size_t character = utf8_length(from + i, length - i);
-        size_t bytes = character > 0 ? character : 1;
-        if (is_control(from + i, character))
-            memset(to + i, '?', bytes);
-        i += bytes;
-    }
-}
-
 /* `[nick] text`, with a line end. */
-static struct shared_message *compose(const struct chat_user *user, struct message text)
+static struct shared_message *compose(const struct chat_user *user, struct message text,
+                                      struct message *said)
 {
-    char prefix[NICKNAME_SIZE + 4];
+    char prefix[NICKNAME_TEXT_SIZE + 4];
     size_t length = (size_t)snprintf(prefix, sizeof(prefix), "[%s] ", user->nick.text);
     struct shared_message *message = shared_message_create(length + text.length + 1);
     if (message == NULL)
@@ -263,20 +325,24 @@ static struct shared_message *compose(const struct chat_user *user, struct messa
     memcpy(message->data, prefix, length);
     copy_printable(message->data + length, text.data, text.length);
     message->data[length + text.length] = '\n';
+    *said = (struct message){message->data + length, text.length};
     return message;
 }
 
-static bool say(struct chat_user *user, struct message text)
+static bool say(struct chat_user *user, struct message text) NO_LOCK_HELD
 {
-    struct shared_message *message = compose(user, text);
+    struct message said;
+    struct shared_message *message = compose(user, text, &said);
     if (message == NULL)
         return false;
-    group_send(&user->chat->users, &user->member, piece_shared(message));
+    group_send(&user->chat->users, &user->seat.member, piece_shared(message));
+    if (user->chat->has_broker)
+        broker_say(&user->chat->broker, &user->away, said);
     shared_message_release(message);
     return true;
 }
 
-static bool obey(struct chat_user *user, struct message text)
+static bool obey(struct chat_user *user, struct message text) NO_LOCK_HELD
 {
     char line[TEXT_SIZE / 2];
     if (text.length >= sizeof(line)) {
@@ -297,7 +363,7 @@ static bool is_urgent(struct input_handler *self, struct channel_facade *facade)
 }
 
 static bool handle_input(struct input_handler *self, struct message message,
-                         struct channel_facade *facade)
+                         struct channel_facade *facade) NO_LOCK_HELD
 {
     struct chat_user *user = user_of(self);
     struct message text = without_end(application_process(user->chat->server, facade, message));
@@ -317,7 +383,7 @@ static void drained(struct input_handler *self, struct channel_facade *facade)
 {
     struct chat_user *user = user_of(self);
     (void)facade;
-    if (user->list.nicks != NULL)
+    if (user->list.rows != NULL)
         list_more(user);
 }
 
@@ -337,30 +403,54 @@ static void idle(struct input_handler *self, struct channel_facade *facade)
          seconds(user->chat->server->settings.deadlines.idle));
 }
 
+/* A name that is made up is nobody else's, on whichever server. */
+static void make_up_nick(struct chat_user *user)
+{
+    struct chat *chat = user->chat;
+    char behind[SERVER_NAME_SIZE + 1] = "";
+    if (chat->has_broker)
+        snprintf(behind, sizeof(behind), "~%s", chat->broker.name);
+    nicknames_make_up(&chat->nicknames, &user->nick, behind);
+}
+
+static void join_others(struct chat_user *user) NO_LOCK_HELD
+{
+    struct broker *broker = &user->chat->broker;
+    if (broker_came(broker, &user->away, user->facade, user->nick.text))
+        tell(user, "* the other servers are out of reach; those on %s hear you\n", broker->name);
+}
+
 static void started(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
 {
     struct chat_user *user = user_of(self);
     struct chat *chat = user->chat;
     user->facade = facade;
-    nicknames_make_up(&chat->nicknames, &user->nick);
+    make_up_nick(user);
     tell(user, "* welcome, you are %s; /help tells more\n", user->nick.text);
-    group_join(&chat->users, &user->member, facade);
+    group_join(&chat->users, &user->seat.member, facade);
+    if (chat->has_broker)
+        join_others(user);
+    clerk_came(&chat->clerk);
     if (!signals_stop_came())
-        news_came(&chat->news, user->nick.text, &user->member);
+        news_came(&chat->news, user->nick.text, &user->seat.member);
 }
 
 static void stopping(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
 {
     struct chat_user *user = user_of(self);
     struct chat *chat = user->chat;
-    char nick[NICKNAME_SIZE];
+    char nick[NICKNAME_TEXT_SIZE];
+    (void)facade;
     snprintf(nick, sizeof(nick), "%s", user->nick.text);
-    group_leave(&chat->users, &user->member);
+    group_leave(&chat->users, &user->seat.member);
+    clerk_left(&chat->clerk, &user->seat);
     nicknames_give_back(&chat->nicknames, &user->nick);
+    if (chat->has_broker)
+        broker_left(&chat->broker, &user->away);
     if (signals_stop_came())
         tell(user, "* this server stops; come again\n");
     else
-        news_left(&chat->news, nick, facade);
+        news_left(&chat->news, nick);
 }
 
 static void stopped(struct input_handler *self, struct channel_facade *facade)
@@ -390,35 +480,64 @@ static struct input_handler *create(struct input_handler_factory *factory, void 
     return &user->handler;
 }
 
+static void chat_close(struct input_handler_factory *factory)
+{
+    struct chat *chat = container_of(factory, struct chat, factory);
+    if (chat->has_broker)
+        broker_close(&chat->broker);
+    group_destroy(&chat->users);
+    nicknames_destroy(&chat->nicknames);
+    news_destroy(&chat->news);
+    clerk_destroy(&chat->clerk);
+    free(chat);
+}
+
+/* The stage may have everything that a chat needs but connections to other servers. */
+static bool find_broker(struct chat *chat, const struct application_choice *choice)
+{
+    struct server *server = chat->server;
+    if (choice->broker.address == NULL)
+        return true;
+    if ((choice->offers & OFFERS_CONNECTIONS) == 0) {
+        fprintf(stderr,
+                "%s: --broker: the chat needs outgoing connections for it, which %s does not "
+                "offer; stages 4 and 5 do\n",
+                server->name, server->name);
+        errno = 0;
+        return false;
+    }
+    chat->has_broker = broker_open(&chat->broker, &choice->broker, server, &chat->users,
+                                   &chat->news, &chat->clerk, hear_answer);
+    return chat->has_broker;
+}
+
 static struct input_handler_factory *chat_open(struct server *server,
                                                const struct application_choice *choice)
 {
-    (void)choice;
     struct chat *chat = calloc(1, sizeof(*chat));
     if (chat == NULL)
         return NULL;
     chat->factory =
         (struct input_handler_factory){.handler_size = sizeof(struct chat_user), .create = create};
     chat->server = server;
+    chat->max_line = server->settings.max_line;
     group_init(&chat->users);
     nicknames_init(&chat->nicknames);
-    news_init(&chat->news, &chat->users);
-    return &chat->factory;
-}
-
-static void chat_close(struct input_handler_factory *factory)
-{
-    struct chat *chat = container_of(factory, struct chat, factory);
-    group_destroy(&chat->users);
-    nicknames_destroy(&chat->nicknames);
-    news_destroy(&chat->news);
-    free(chat);
+    clerk_init(&chat->clerk, &chat->users);
+    news_init(&chat->news, &chat->users, &chat->clerk);
+    if (find_broker(chat, choice))
+        return &chat->factory;
+    int error = errno;
+    chat_close(&chat->factory);
+    errno = error;
+    return NULL;
 }
 
 const struct application chat_application = {
     .name = "chat",
     .descriptors = 1,
     .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST,
+    .options = broker_options,
     .open = chat_open,
     .close = chat_close,
 };

@@ -1,7 +1,6 @@
 #include "common/apps/chat/news.h"
 
 #include "common/base/clock.h"
-#include "common/base/container_of.h"
 
 #include <stdio.h>
 
@@ -9,14 +8,14 @@ enum {
     LINE_SIZE = 128,
 };
 
-static void post_arrives(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD;
-static void post_is_dropped(struct channel_post *post) NO_LOCK_HELD;
-static void timer_fires(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD;
+static void tell_untold(void *self, struct channel_facade *facade) NO_LOCK_HELD;
 
-void news_init(struct news *news, struct group *users)
+void news_init(struct news *news, struct group *users, struct clerk *clerk)
 {
-    *news = (struct news){.users = users, .budget = NEWS_SAVED, .counted = clock_ms()};
+    *news =
+        (struct news){.users = users, .clerk = clerk, .budget = NEWS_SAVED, .counted = clock_ms()};
     mutex_init(&news->lock);
+    clerk_learn(clerk, CHORE_NEWS, tell_untold, news);
 }
 
 void news_destroy(struct news *news)
@@ -86,49 +85,14 @@ static struct news_count take_untold(struct news *news, size_t users) REQUIRES(&
     return untold;
 }
 
-/* ---- The clerk ----------------------------------------------------------------------------- */
-
-/* Finds a clerk: of those that are there the one that came first, who may well stay longest. */
-static void find_clerk(struct news *news) NO_LOCK_HELD
+/* The clerk's chore. */
+static void tell_untold(void *self, struct channel_facade *facade)
 {
-    struct channel_facade *facade = group_first(news->users);
-    if (facade == NULL) {
-        mutex_lock(&news->lock);
-        news->has_clerk = false;
-        mutex_unlock(&news->lock);
-        return;
-    }
-    news->post = (struct channel_post){.run = post_arrives, .dropped = post_is_dropped};
-    channel_post(facade, &news->post);
-    channel_release(facade);
-}
-
-/* In the clerk's own context. */
-static void post_arrives(struct channel_post *post, struct channel_facade *facade)
-{
-    struct news *news = container_of(post, struct news, post);
-    mutex_lock(&news->lock);
-    news->clerk = facade;
-    int64_t wait = time_to_wait(news);
-    mutex_unlock(&news->lock);
-    news->timer = (struct channel_timer){.fired = timer_fires};
-    channel_set_timer(facade, &news->timer, wait);
-}
-
-static void post_is_dropped(struct channel_post *post)
-{
-    find_clerk(container_of(post, struct news, post));
-}
-
-static void timer_fires(struct channel_timer *timer, struct channel_facade *facade)
-{
-    struct news *news = container_of(timer, struct news, timer);
+    struct news *news = self;
     size_t users = group_count(news->users);
     (void)facade;
     mutex_lock(&news->lock);
     struct news_count untold = take_untold(news, users);
-    news->has_clerk = false;
-    news->clerk = NULL;
     mutex_unlock(&news->lock);
     tell(news, &untold);
 }
@@ -143,24 +107,21 @@ static void add(struct news_count *untold, const struct news_count *event)
     untold->member = event->member;
 }
 
-/* Tells it now, with what else is untold, or sees to it that somebody will. */
+/* Tells it now, with what else is untold, or sees to it that the clerk will. */
 static void happen(struct news *news, const struct news_count *event) NO_LOCK_HELD
 {
     struct news_count told = {0};
     size_t users = group_count(news->users);
     mutex_lock(&news->lock);
     add(&news->untold, event);
-    bool now = time_to_wait(news) == 0;
-    bool needs_clerk = !now && !news->has_clerk;
-    if (now)
+    int64_t wait = time_to_wait(news);
+    if (wait == 0)
         told = take_untold(news, users);
-    else
-        news->has_clerk = true;
     mutex_unlock(&news->lock);
-    if (now)
+    if (wait == 0)
         tell(news, &told);
-    else if (needs_clerk)
-        find_clerk(news);
+    else
+        clerk_ask(news->clerk, CHORE_NEWS, clock_ms() + wait);
 }
 
 void news_came(struct news *news, const char *name, const struct group_member *member)
@@ -170,16 +131,9 @@ void news_came(struct news *news, const char *name, const struct group_member *m
     happen(news, &event);
 }
 
-/* The connection of the clerk has forgotten the timer before this is called. */
-void news_left(struct news *news, const char *name, const struct channel_facade *facade)
+void news_left(struct news *news, const char *name)
 {
     struct news_count event = {.left = 1};
     snprintf(event.name, sizeof(event.name), "%s", name);
-    mutex_lock(&news->lock);
-    if (news->clerk == facade) {
-        news->clerk = NULL;
-        news->has_clerk = false;
-    }
-    mutex_unlock(&news->lock);
     happen(news, &event);
 }

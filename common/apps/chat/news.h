@@ -9,14 +9,12 @@
  *
  * Interface:
  * - Any thread. No lock is held while something is sent.
- * - What is only counted needs somebody to tell it later. That is a timer in the connection of one
- *   of the users, the clerk; a post (channel_post()) sets it there. If the clerk ends first,
- *   another one is found, and if there is none, nobody is left to read it either.
+ * - What is only counted needs somebody to tell it later: that is a chore of the clerk's (clerk.h).
  */
 #ifndef CHAT_NEWS_H
 #define CHAT_NEWS_H
 
-#include "common/apps/group.h"
+#include "common/apps/chat/clerk.h"
 
 enum {
     /** Lines that the budget grows by in a second: four for each of a thousand users. */
@@ -25,8 +23,8 @@ enum {
     /** Lines that it saves up at most. */
     NEWS_SAVED = 16384,
 
-    /** The longest name. */
-    NEWS_NAME_SIZE = 32,
+    /** The longest name, with the closing zero. */
+    NEWS_NAME_SIZE = 52,
 };
 
 /** A number of people, for one line. */
@@ -39,26 +37,23 @@ struct news_count {
 
 struct news {
     struct group *users;
+    struct clerk *clerk;
     struct mutex lock;
     int64_t budget
         GUARDED_BY(&lock); /* lines; less than none: a line has cost more than was left */
     int64_t counted GUARDED_BY(&lock); /* when the budget was last counted; ms of clock_ms() */
     struct news_count untold GUARDED_BY(&lock);
-    bool has_clerk GUARDED_BY(&lock);                     /* somebody is going to tell it */
-    const struct channel_facade *clerk GUARDED_BY(&lock); /* whose timer is set; only compared */
-    struct channel_post post;                             /* on its way to the clerk */
-    struct channel_timer timer;                           /* the clerk's */
 };
 
-void news_init(struct news *news, struct group *users);
+/** Teaches the clerk a chore. */
+void news_init(struct news *news, struct group *users, struct clerk *clerk);
 
 void news_destroy(struct news *news);
 
 /** A user has joined the group, who reads about others and not about himself. */
 void news_came(struct news *news, const char *name, const struct group_member *member) NO_LOCK_HELD;
 
-/** A user has left the group, and its connection is stopping. */
-void news_left(struct news *news, const char *name,
-               const struct channel_facade *facade) NO_LOCK_HELD;
+/** A user has left the group. */
+void news_left(struct news *news, const char *name) NO_LOCK_HELD;
 
 #endif

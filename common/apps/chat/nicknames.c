@@ -1,8 +1,6 @@
 #include "common/apps/chat/nicknames.h"
 
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void nicknames_init(struct nicknames *all)
@@ -22,24 +20,41 @@ static bool is_possible_character(char c)
            c == '_';
 }
 
-bool nickname_is_possible(const char *text)
+/* How many characters the text begins with that a nickname may have. */
+static size_t possible_length(const char *text)
 {
-    size_t length = strlen(text);
-    if (length == 0 || length >= NICKNAME_SIZE)
-        return false;
-    for (; *text != '\0'; text++)
-        if (!is_possible_character(*text))
-            return false;
-    return true;
+    size_t length = 0;
+    while (is_possible_character(text[length]))
+        length++;
+    return length;
 }
 
-/* FNV-1a. */
-static struct nickname **list_for(struct nicknames *all, const char *text) REQUIRES(&all->lock)
+bool nickname_is_possible(const char *text)
+{
+    size_t length = possible_length(text);
+    return length > 0 && length < NICKNAME_SIZE && text[length] == '\0';
+}
+
+bool nickname_is_whole(const char *text)
+{
+    size_t length = possible_length(text);
+    if (length == 0 || length >= NICKNAME_SIZE || text[length] != '~')
+        return nickname_is_possible(text);
+    size_t server = possible_length(text + length + 1);
+    return server > 0 && server < SERVER_NAME_SIZE && text[length + 1 + server] == '\0';
+}
+
+uint32_t nickname_hash(const char *text)
 {
     uint32_t hash = 2166136261U;
     for (; *text != '\0'; text++)
         hash = (hash ^ (unsigned char)*text) * 16777619U;
-    return &all->lists[hash % NICKNAME_LISTS];
+    return hash;
+}
+
+static struct nickname **list_for(struct nicknames *all, const char *text) REQUIRES(&all->lock)
+{
+    return &all->lists[nickname_hash(text) % NICKNAME_LISTS];
 }
 
 static void remove_own(struct nicknames *all, const struct nickname *own) REQUIRES(&all->lock)
@@ -75,12 +90,12 @@ bool nicknames_take(struct nicknames *all, struct nickname *own, const char *tex
     return taken;
 }
 
-void nicknames_make_up(struct nicknames *all, struct nickname *own)
+void nicknames_make_up(struct nicknames *all, struct nickname *own, const char *behind)
 {
-    char text[NICKNAME_SIZE];
+    char text[NICKNAME_TEXT_SIZE];
     mutex_lock(&all->lock);
     do
-        snprintf(text, sizeof(text), "user%lu", ++all->next_number);
+        snprintf(text, sizeof(text), "user%lu%s", ++all->next_number, behind);
     while (!take(all, own, text));
     mutex_unlock(&all->lock);
 }
@@ -93,21 +108,23 @@ void nicknames_give_back(struct nicknames *all, struct nickname *own)
     own->text[0] = '\0';
 }
 
-static int compare(const void *a, const void *b)
+size_t nicknames_count(struct nicknames *all)
 {
-    return strcmp(a, b);
+    mutex_lock(&all->lock);
+    size_t count = all->count;
+    mutex_unlock(&all->lock);
+    return count;
 }
 
-char (*nicknames_copy(struct nicknames *all, size_t *count))[NICKNAME_SIZE]
+size_t nicknames_copy(struct nicknames *all, char *rows, size_t row_size, size_t count,
+                      const char *behind)
 {
-    *count = 0;
+    size_t copied = 0;
     mutex_lock(&all->lock);
-    char(*copy)[NICKNAME_SIZE] = malloc((all->count + 1) * sizeof(*copy));
-    for (size_t i = 0; copy != NULL && i < NICKNAME_LISTS; i++)
-        for (const struct nickname *own = all->lists[i]; own != NULL; own = own->next)
-            memcpy(copy[(*count)++], own->text, NICKNAME_SIZE);
+    for (size_t i = 0; i < NICKNAME_LISTS; i++)
+        for (const struct nickname *own = all->lists[i]; own != NULL && copied < count;
+             own = own->next)
+            snprintf(rows + copied++ * row_size, row_size, "%s%s", own->text, behind);
     mutex_unlock(&all->lock);
-    if (copy != NULL)
-        qsort(copy, *count, sizeof(*copy), compare);
-    return copy;
+    return copied;
 }

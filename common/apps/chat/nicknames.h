@@ -12,15 +12,22 @@
 #include "common/base/lock.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
-    NICKNAME_SIZE = 25, /* with the closing zero */
+    NICKNAME_SIZE = 25, /* of one that a user chooses, with the closing zero */
+
+    /** A server among others, with the closing zero. */
+    SERVER_NAME_SIZE = 24,
+
+    /** `NICKNAME~SERVER`, which no user can choose, with the closing zero. */
+    NICKNAME_TEXT_SIZE = NICKNAME_SIZE + SERVER_NAME_SIZE,
     NICKNAME_LISTS = 1024,
 };
 
 /** Starts as all zero: not taken. */
 struct nickname {
-    char text[NICKNAME_SIZE];
+    char text[NICKNAME_TEXT_SIZE];
     struct nickname *next; /* in its list: under the lock, so do not copy the struct */
 };
 
@@ -35,19 +42,31 @@ void nicknames_init(struct nicknames *all);
 
 void nicknames_destroy(struct nicknames *all);
 
-/** Whether the text can be a nickname. */
+/** Whether a user can choose that nickname. */
 bool nickname_is_possible(const char *text);
+
+/** Whether the text is one, or one with `~` and a server behind it. */
+bool nickname_is_whole(const char *text);
+
+/** FNV-1a. */
+uint32_t nickname_hash(const char *text);
 
 /** Takes a nickname, in place of the one before, if there is one. False if somebody has it. */
 bool nicknames_take(struct nicknames *all, struct nickname *own, const char *text);
 
-/** Takes one that nobody has: `user`, and a number. */
-void nicknames_make_up(struct nicknames *all, struct nickname *own);
+/** Takes one that nobody has: `user`, and a number, and what is to stand behind that. */
+void nicknames_make_up(struct nicknames *all, struct nickname *own, const char *behind);
 
 /** Gives it back. */
 void nicknames_give_back(struct nicknames *all, struct nickname *own);
 
-/** A copy of all of them, sorted, for the caller to free; NULL without memory. */
-char (*nicknames_copy(struct nicknames *all, size_t *count))[NICKNAME_SIZE];
+size_t nicknames_count(struct nicknames *all);
+
+/**
+ * Writes at most `count` of them, each into a row of so many bytes and with that behind it, in any
+ * order. Returns how many were written.
+ */
+size_t nicknames_copy(struct nicknames *all, char *rows, size_t row_size, size_t count,
+                      const char *behind);
 
 #endif

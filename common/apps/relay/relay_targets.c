@@ -12,30 +12,6 @@ static size_t length_of(const char *text)
     return strcspn(text, ",");
 }
 
-/* The colon between host and port; the host may be an IPv6 address in brackets. NULL: none. */
-static const char *colon_of(const char *text, size_t length)
-{
-    const char *colon = memrchr(text, ':', length);
-    bool has_host = colon != NULL && colon > text;
-    bool is_bare_ipv6 = has_host && *text != '[' && memchr(text, ':', length) != colon;
-    return has_host && !is_bare_ipv6 ? colon : NULL;
-}
-
-static bool is_target(const char *text, size_t length)
-{
-    char port[8] = "";
-    size_t number;
-    const struct option option = {.target = &number, .min = 1, .max = 65535};
-    const char *colon = colon_of(text, length);
-    if (colon == NULL || length >= RELAY_TARGET_NAME_SIZE)
-        return false;
-    size_t digits = (size_t)(text + length - colon) - 1;
-    if (digits >= sizeof(port))
-        return false;
-    memcpy(port, colon + 1, digits);
-    return option_parse_number(&option, port);
-}
-
 bool relay_targets_parse(const struct option *option, const char *text)
 {
     const char **target = option->target;
@@ -44,7 +20,7 @@ bool relay_targets_parse(const struct option *option, const char *text)
     if (strcmp(text, "none") == 0)
         return true;
     for (const char *next = text;; next += length_of(next) + 1) {
-        if (++count > RELAY_TARGETS_MAX || !is_target(next, length_of(next)))
+        if (++count > RELAY_TARGETS_MAX || !host_port_is_one(next, length_of(next)))
             return false;
         if (next[length_of(next)] == '\0')
             break;
@@ -54,26 +30,6 @@ bool relay_targets_parse(const struct option *option, const char *text)
 }
 
 /* ---- What it stands for --------------------------------------------------------------------- */
-
-/* The first address of a name. 0, or an error of getaddrinfo(3). */
-static int look_up(struct relay_target *target)
-{
-    char host[RELAY_TARGET_NAME_SIZE];
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    const char *colon = strrchr(target->name, ':');
-    bool in_brackets = target->name[0] == '[';
-    size_t length = (size_t)(colon - target->name) - (in_brackets ? 2 : 0);
-    memcpy(host, target->name + (in_brackets ? 1 : 0), length);
-    host[length] = '\0';
-    int error = getaddrinfo(host, colon + 1, &wanted, &found);
-    if (error != 0)
-        return error;
-    memcpy(&target->address.address, found->ai_addr, found->ai_addrlen);
-    target->address.length = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
 
 bool relay_targets_open(struct relay_targets *targets, const char *text, const char *program)
 {
@@ -87,7 +43,7 @@ bool relay_targets_open(struct relay_targets *targets, const char *text, const c
         size_t length = length_of(text);
         memcpy(target->name, text, length);
         target->name[length] = '\0';
-        int error = look_up(target);
+        int error = host_port_look_up(target->name, &target->address);
         if (error != 0) {
             fprintf(stderr, "%s: --to: cannot find %s: %s\n", program, target->name,
                     gai_strerror(error));

@@ -8,18 +8,17 @@
 
 #include "common/base/lock.h"
 #include "common/base/options.h"
-#include "common/server/sockets.h"
+#include "common/server/host_port.h"
 
 enum {
     RELAY_TARGETS_MAX = 16,
-    RELAY_TARGET_NAME_SIZE = 262,
 
     /** No target is left that was not tried. */
     RELAY_NO_TARGET = RELAY_TARGETS_MAX,
 };
 
 struct relay_target {
-    char name[RELAY_TARGET_NAME_SIZE]; /* HOST:PORT, as the user has typed it */
+    char name[HOST_PORT_SIZE]; /* HOST:PORT, as the user has typed it */
     struct endpoint address;
 };
 

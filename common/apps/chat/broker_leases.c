@@ -1,0 +1,233 @@
+/*
+ * Nicknames that no two servers give away. `SET chat:nick:ann SERVER PX 10000 NX` succeeds for one
+ * server only, and what it sets expires by itself. So a server that has died keeps no name for
+ * long; one that lives says so again in time. It cannot do that with SET alone, because the lease
+ * may have expired meanwhile, and be somebody else's by now: the script compares and sets in one
+ * step, and so does the one that gives leases back.
+ *
+ * A server that cannot reach the broker keeps the names that it had, though their leases expire.
+ * Then two users may have one name, and when the server is back, the one who had it first keeps it.
+ */
+#include "common/apps/chat/broker_parts.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* KEYS: nicknames. ARGV: the owner, the time in ms, and of each lease since when. What is another
+ * owner's for longer is not touched, and named in the answer. */
+static const char renew_script[] =
+    "local lost = {} "
+    "for i, key in ipairs(KEYS) do "
+    "local own, held = ARGV[1] .. ' ' .. ARGV[i + 2], redis.call('GET', key) "
+    "local since = held and held ~= own and tonumber(string.match(held, ' (%d+)$')) "
+    "if since and since <= tonumber(ARGV[i + 2]) then lost[#lost + 1] = key "
+    "else redis.call('SET', key, own, 'PX', ARGV[2]) end end "
+    "return lost";
+
+/* KEYS: nicknames. ARGV: their values, if they are still ours. */
+static const char release_script[] =
+    "for i, key in ipairs(KEYS) do "
+    "if redis.call('GET', key) == ARGV[i] then redis.call('DEL', key) end end";
+
+/* The time of day, which the servers' leases are compared by; ms. */
+static uint64_t time_of_day(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void add_key(struct resp_text *text, const char *name)
+{
+    char key[sizeof(BROKER_KEY) + NICKNAME_TEXT_SIZE];
+    snprintf(key, sizeof(key), BROKER_KEY "%s", name);
+    resp_string(text, key);
+}
+
+/* `NAME.INCARNATION` */
+static void write_owner(const struct broker *broker, char owner[BROKER_OWNER_SIZE])
+{
+    snprintf(owner, BROKER_OWNER_SIZE, "%s.%" PRIx64, broker->name, broker->incarnation);
+}
+
+static void write_value(const struct broker *broker, uint64_t since,
+                        char value[2 * BROKER_OWNER_SIZE])
+{
+    write_owner(broker, value);
+    size_t length = strlen(value);
+    snprintf(value + length, 2 * BROKER_OWNER_SIZE - length, " %" PRIu64, since);
+}
+
+/* ---- Claims --------------------------------------------------------------------------------- */
+
+bool broker_send_claim(struct broker *broker, struct broker_user *user)
+{
+    struct resp_text text = {0};
+    char value[2 * BROKER_OWNER_SIZE];
+    user->wanted_since = time_of_day();
+    write_value(broker, user->wanted_since, value);
+    resp_command(&text, 6);
+    resp_string(&text, "SET");
+    add_key(&text, user->wanted);
+    resp_string(&text, value);
+    resp_string(&text, "NX");
+    resp_string(&text, "PX");
+    resp_number(&text, (uint64_t)broker->lease);
+    channel_retain(user->facade);
+    bool is_sent =
+        broker_send(broker, (struct broker_command){.kind = COMMAND_CLAIM, .user = user}, &text);
+    resp_free(&text);
+    if (is_sent) {
+        user->claim = CLAIM_ASKED;
+        user->asked = clock_ms();
+    } else {
+        channel_release(user->facade);
+    }
+    return is_sent;
+}
+
+/* The user has gone meanwhile: what was granted and nobody has taken is given back. */
+static void post_is_dropped(struct channel_post *post)
+{
+    struct broker_user *user = container_of(post, struct broker_user, post);
+    struct broker *broker = user->broker;
+    mutex_lock(&broker->lock);
+    if (user->answer == BROKER_GRANTED && broker->state == BROKER_UP)
+        broker_release_lease(broker, user->wanted, user->wanted_since);
+    user->is_posted = false;
+    mutex_unlock(&broker->lock);
+    channel_release(user->facade);
+}
+
+void broker_answer(struct broker_user *user, enum broker_answer answer,
+                   struct broker_outbox *outbox)
+{
+    user->answer = answer;
+    user->is_posted = true;
+    user->post.dropped = post_is_dropped;
+    channel_retain(user->facade);
+    user->next_answered = outbox->answered;
+    outbox->answered = user;
+}
+
+void broker_dealt_with(struct broker *broker, struct broker_user *user)
+{
+    struct channel_facade *facade = user->facade;
+    mutex_lock(&broker->lock);
+    user->is_posted = false;
+    mutex_unlock(&broker->lock);
+    channel_release(facade);
+}
+
+/* What comes later than the user was ready to wait for is treated like a wish of his. */
+static bool wants_late_answer(struct broker_user *user)
+{
+    user->is_wish = true;
+    return !user->is_posted && strcmp(user->wish, user->wanted) == 0;
+}
+
+void broker_claim_answered(struct broker *broker, struct broker_user *user,
+                           enum broker_answer answer, struct broker_outbox *outbox)
+{
+    bool is_overdue = user->claim == CLAIM_OVERDUE;
+    user->claim = CLAIM_NONE;
+    bool is_wanted = user->is_here && (!is_overdue || wants_late_answer(user));
+    if (is_wanted && user->is_wish && answer == BROKER_TAKEN)
+        user->wish[0] = '\0'; /* he is told once */
+    if (is_wanted && !(user->is_wish && answer == BROKER_AWAY))
+        broker_answer(user, answer, outbox);
+    else if (answer == BROKER_GRANTED)
+        broker_release_lease(broker, user->wanted, user->wanted_since);
+    channel_release(user->facade);
+}
+
+void broker_ask_for_wishes(struct broker *broker)
+{
+    struct list_link *link = broker->all.next;
+    bool goes_on = true;
+    for (; link != &broker->all && goes_on; link = link->next) {
+        struct broker_user *user = container_of(link, struct broker_user, link);
+        if (user->wish[0] == '\0' || user->claim != CLAIM_NONE || user->is_posted)
+            continue;
+        memcpy(user->wanted, user->wish, sizeof(user->wanted));
+        user->is_wish = true;
+        goes_on = broker_send_claim(broker, user);
+    }
+}
+
+/* ---- Leases --------------------------------------------------------------------------------- */
+
+void broker_release_lease(struct broker *broker, const char *name, uint64_t since)
+{
+    struct resp_text text = {0};
+    char value[2 * BROKER_OWNER_SIZE];
+    write_value(broker, since, value);
+    resp_command(&text, 5);
+    resp_string(&text, "EVAL");
+    resp_string(&text, release_script);
+    resp_string(&text, "1");
+    add_key(&text, name);
+    resp_string(&text, value);
+    broker_send(broker, (struct broker_command){.kind = COMMAND_OTHER}, &text);
+    resp_free(&text);
+}
+
+/* Renews so many leases from a user on; which one comes next. */
+static struct list_link *renew_some(struct broker *broker, struct list_link *from)
+    REQUIRES(&broker->lock)
+{
+    struct resp_text keys = {0};
+    struct resp_text times = {0};
+    struct resp_text text = {0};
+    char owner[BROKER_OWNER_SIZE];
+    size_t count = 0;
+    for (; from != &broker->all && count < BROKER_RENEWED_AT_ONCE; from = from->next) {
+        struct broker_user *user = container_of(from, struct broker_user, link);
+        if (!user->is_leased)
+            continue;
+        add_key(&keys, user->name);
+        resp_number(&times, user->since);
+        count++;
+    }
+    write_owner(broker, owner);
+    resp_command(&text, 5 + 2 * count);
+    resp_string(&text, "EVAL");
+    resp_string(&text, renew_script);
+    resp_number(&text, count);
+    resp_add(&text, keys.data, keys.length);
+    resp_string(&text, owner);
+    resp_number(&text, (uint64_t)broker->lease);
+    resp_add(&text, times.data, times.length);
+    if (count > 0 && !keys.failed && !times.failed)
+        broker_send(broker, (struct broker_command){.kind = COMMAND_RENEW}, &text);
+    resp_free(&keys);
+    resp_free(&times);
+    resp_free(&text);
+    return from;
+}
+
+void broker_renew(struct broker *broker)
+{
+    struct list_link *next = broker->all.next;
+    broker->next_renewal = clock_ms() + broker->lease / 4;
+    while (next != &broker->all)
+        next = renew_some(broker, next);
+}
+
+void broker_lease_lost(struct broker *broker, struct message key, struct broker_outbox *outbox)
+{
+    size_t prefix = strlen(BROKER_KEY);
+    struct list_link *link = broker->all.next;
+    for (; link != &broker->all; link = link->next) {
+        struct broker_user *user = container_of(link, struct broker_user, link);
+        if (!user->is_leased || user->is_posted || key.length != prefix + strlen(user->name) ||
+            memcmp(key.data + prefix, user->name, key.length - prefix) != 0)
+            continue;
+        user->is_leased = false;
+        broker_answer(user, BROKER_LOST, outbox);
+        return;
+    }
+}

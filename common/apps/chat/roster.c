@@ -1,0 +1,134 @@
+#include "common/apps/chat/roster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void roster_init(struct roster *roster)
+{
+    *roster = (struct roster){0};
+}
+
+static void forget(void *self, const char *name)
+{
+    (void)self;
+    (void)name;
+}
+
+void roster_destroy(struct roster *roster)
+{
+    while (roster->servers != NULL)
+        roster_remove(roster, roster->servers, forget, NULL);
+}
+
+/* ---- Servers -------------------------------------------------------------------------------- */
+
+struct roster_server *roster_find(struct roster *roster, uint64_t incarnation)
+{
+    struct roster_server *server = roster->servers;
+    while (server != NULL && server->incarnation != incarnation)
+        server = server->next;
+    return server;
+}
+
+struct roster_server *roster_add(struct roster *roster, const char *name, uint64_t incarnation)
+{
+    struct roster_server *server =
+        roster->server_count < ROSTER_SERVERS_MAX ? calloc(1, sizeof(*server)) : NULL;
+    if (server == NULL)
+        return NULL;
+    snprintf(server->name, sizeof(server->name), "%s", name);
+    server->incarnation = incarnation;
+    server->next = roster->servers;
+    roster->servers = server;
+    roster->server_count++;
+    return server;
+}
+
+void roster_remove(struct roster *roster, struct roster_server *server, roster_function *left,
+                   void *self)
+{
+    struct roster_server **place = &roster->servers;
+    server->round++;
+    roster_sweep(roster, server, left, self);
+    while (*place != server)
+        place = &(*place)->next;
+    *place = server->next;
+    roster->server_count--;
+    free(server);
+}
+
+/* ---- Users ---------------------------------------------------------------------------------- */
+
+static struct roster_user **place_of(struct roster *roster, const struct roster_server *server,
+                                     const char *name)
+{
+    struct roster_user **place = &roster->lists[nickname_hash(name) % ROSTER_LISTS];
+    while (*place != NULL && ((*place)->server != server || strcmp((*place)->name, name) != 0))
+        place = &(*place)->next;
+    return place;
+}
+
+static void remove_at(struct roster *roster, struct roster_user **place)
+{
+    struct roster_user *user = *place;
+    *place = user->next;
+    user->server->users--;
+    roster->user_count--;
+    free(user);
+}
+
+bool roster_user_came(struct roster *roster, struct roster_server *server, const char *name)
+{
+    struct roster_user **place = place_of(roster, server, name);
+    size_t size = strlen(name) + 1;
+    if (*place != NULL) {
+        (*place)->round = server->round;
+        return false;
+    }
+    struct roster_user *user =
+        roster->user_count < ROSTER_USERS_MAX ? malloc(sizeof(*user) + size) : NULL;
+    if (user == NULL)
+        return false;
+    *user = (struct roster_user){.server = server, .round = server->round};
+    memcpy(user->name, name, size);
+    *place = user;
+    server->users++;
+    roster->user_count++;
+    return true;
+}
+
+bool roster_user_left(struct roster *roster, struct roster_server *server, const char *name)
+{
+    struct roster_user **place = place_of(roster, server, name);
+    bool was_there = *place != NULL;
+    if (was_there)
+        remove_at(roster, place);
+    return was_there;
+}
+
+void roster_sweep(struct roster *roster, struct roster_server *server, roster_function *left,
+                  void *self)
+{
+    for (size_t i = 0; i < ROSTER_LISTS && server->users > 0; i++) {
+        struct roster_user **place = &roster->lists[i];
+        while (*place != NULL) {
+            if ((*place)->server == server && (*place)->round != server->round) {
+                left(self, (*place)->name);
+                remove_at(roster, place);
+            } else {
+                place = &(*place)->next;
+            }
+        }
+    }
+}
+
+size_t roster_copy(const struct roster *roster, char (*rows)[ROSTER_ROW_SIZE], size_t count)
+{
+    size_t copied = 0;
+    for (size_t i = 0; i < ROSTER_LISTS; i++)
+        for (const struct roster_user *user = roster->lists[i]; user != NULL && copied < count;
+             user = user->next)
+            snprintf(rows[copied++], ROSTER_ROW_SIZE, "%s on %s", user->name, user->server->name);
+    return copied;
+}

@@ -1,0 +1,27 @@
+/*
+ * Another server, as a user names it: HOST:PORT, where an IPv6 address stands in brackets.
+ */
+#ifndef COMMON_HOST_PORT_H
+#define COMMON_HOST_PORT_H
+
+#include "common/base/options.h"
+#include "common/server/sockets.h"
+
+enum {
+    /** The longest, with the closing zero. */
+    HOST_PORT_SIZE = 262,
+};
+
+/** Whether so many characters are one. Looks nothing up. */
+bool host_port_is_one(const char *text, size_t length);
+
+/** For an option whose target is a const char *, which becomes the text, or NULL for "none". */
+option_parser host_port_parse;
+
+/**
+ * Looks up the first address of a text that is one, which may take its time. 0, or an error for
+ * gai_strerror(3).
+ */
+int host_port_look_up(const char *text, struct endpoint *address);
+
+#endif
