@@ -12,29 +12,30 @@ struct handler_element *handler_element_of(struct channel_facade *facade)
     return container_of(facade, struct handler_element, facade);
 }
 
-static bool pass_continue_output(struct input_handler *self,
-                                 struct channel_facade *facade) NO_LOCK_HELD;
+static bool pass_holds_input(const struct input_handler *self);
 
 /*
  * The framework asks which optional verbs a handler has, and does without an answer, or without a
- * last word, if there is none. So an element passes on only what the handler behind it has. A
- * continue_output of its own stays: an element with an input queue of its own needs it to be asked
- * for the next message although the channel's queue is empty.
+ * last word, if there is none. So an element passes on only what the handler behind it has, and
+ * none appears by being wrapped. A holds_input of its own stays: it is about the element.
  */
 static void fit(struct handler_element *element)
 {
     element->verbs = *element->all_verbs;
     if (!input_handler_has_urgent(element->inner))
         element->verbs.is_urgent = NULL;
-    if (!input_handler_continues_output(element->inner) &&
-        element->verbs.continue_output == pass_continue_output)
+    if (!input_handler_continues_output(element->inner))
         element->verbs.continue_output = NULL;
+    if (!input_handler_may_hold_input(element->inner) &&
+        element->verbs.holds_input == pass_holds_input)
+        element->verbs.holds_input = NULL;
     if (!input_handler_hears_drained(element->inner))
         element->verbs.drained = NULL;
     if (!input_handler_times_out(element->inner))
         element->verbs.timed_out = NULL;
     if (!input_handler_hears_idle(element->inner))
         element->verbs.idle = NULL;
+    element->verbs.one_piece = input_handler_answers_in_one_piece(element->inner);
     element->verbs.duplex = input_handler_is_duplex(element->inner);
 }
 
@@ -89,6 +90,11 @@ static bool pass_continue_output(struct input_handler *self,
     struct handler_element *element = element_of(self);
     (void)facade;
     return input_handler_continue_output(element->inner, &element->facade);
+}
+
+static bool pass_holds_input(const struct input_handler *self)
+{
+    return input_handler_holds_input(container_of(self, struct handler_element, handler)->inner);
 }
 
 static void pass_drained(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
@@ -164,6 +170,7 @@ const struct input_handler_verbs handler_element_verbs = {
     .handle_input = pass_handle_input,
     .refuse_input = pass_refuse_input,
     .continue_output = pass_continue_output,
+    .holds_input = pass_holds_input,
     .drained = pass_drained,
     .timed_out = pass_timed_out,
     .idle = pass_idle,

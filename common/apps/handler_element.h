@@ -13,11 +13,15 @@
  *
  * Interface:
  * - Elements can be stacked in any number. The application's optional verbs that the framework asks
- *   for, continue_output, drained, timed_out and idle, an element passes on only if the handler
- *   behind it has them, so that a server behaves the same with an element and without. An element
- *   that replaces continue_output keeps it in any case.
- * - Threads and locks are those of the two interfaces: an element adds none. Its facade may be
- *   kept, and called by any thread, as long as a reference is held.
+ *   for, such as drained, timed_out and idle, an element passes on only if the handler behind it
+ * has them, so that a server behaves the same with an element and without.
+ * - An element that changes bytes has an input queue of its own, returns it from `input`, fills it
+ *   in `next_message`, and answers `holds_input`, because the framework sees the channel's queue
+ *   only. What it sends may come as a copy, a shared message or a range of a file: all three have
+ *   to be changed.
+ * - Threads and locks are those of the two interfaces. Its facade may be kept, and called by any
+ *   thread, as long as a reference is held; so an element whose output depends on the order needs a
+ *   lock around the change and outer's enqueue.
  * - One element serves one connection. It is part of the connection's memory, in front of the
  *   handler behind it, so a reference to its facade is one to the connection.
  */

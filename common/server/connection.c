@@ -279,13 +279,20 @@ bool connection_find(struct connection *connection, struct connection_message *f
     return result == FRAMING_MESSAGE;
 }
 
+/* Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
+static bool has_input(const struct connection *connection)
+{
+    return !input_queue_is_empty(&connection->input) ||
+           input_handler_holds_input(connection->handler);
+}
+
 /*
  * A message that came alone, with an answer of one piece: no other reply will leave with it, so it
  * need not be copied to wait for one.
  */
 static bool is_answered_alone(const struct connection *connection, bool first)
 {
-    return first && input_queue_is_empty(&connection->input) &&
+    return first && !has_input(connection) &&
            input_handler_answers_in_one_piece(connection->handler);
 }
 
@@ -303,7 +310,7 @@ static void treat(struct connection *connection, enum connection_messages how,
     counters_add(connection->counters, COUNTER_MESSAGES, 1);
     deadlines_message(&connection->deadlines);
     if (burst_own != NULL)
-        burst_next(burst_own, !input_queue_is_empty(&connection->input));
+        burst_next(burst_own, has_input(connection));
     if (how == HANDLE_MESSAGES)
         handle(connection, message);
     else if (how == REFUSE_MESSAGE)
@@ -325,7 +332,8 @@ static bool treat_next(struct connection *connection, enum connection_messages h
     switch (result) {
     case FRAMING_MESSAGE:
         treat(connection, how, message, first);
-        return !input_queue_retire(&connection->input) || has_long_answers(connection);
+        return !input_queue_retire(&connection->input) || has_long_answers(connection) ||
+               input_handler_holds_input(connection->handler);
     case FRAMING_TOO_LONG:
         counters_add(connection->counters, COUNTER_TOO_LONG, 1);
         connection_end_because(connection, END_TOO_LONG);
@@ -369,8 +377,7 @@ static void take_turn(struct connection *connection, enum connection_messages ho
         if (burst_own != NULL && burst_own->work >= BURST_WORK)
             break;
     }
-    connection->more_to_handle =
-        more && (has_long_answers(connection) || !input_queue_is_empty(&connection->input));
+    connection->more_to_handle = more && (has_long_answers(connection) || has_input(connection));
 }
 
 /* A deadline has passed: the handler says so, and gets no further message. */
@@ -505,7 +512,8 @@ void connection_send(struct connection *connection)
 {
     int64_t now = clock_ms();
     bool partial = connection->phase == CONNECTION_ARRIVING ||
-                   (!connection->more_to_handle && !input_queue_is_empty(&connection->input));
+                   (connection->phase == CONNECTION_OPEN && !connection->more_to_handle &&
+                    has_input(connection));
     if (connection->has_received)
         deadlines_received(&connection->deadlines, now);
     connection->has_received = false;
@@ -529,7 +537,7 @@ void connection_send(struct connection *connection)
 bool connection_is_urgent(struct connection *connection)
 {
     return connection->phase == CONNECTION_OPEN && connection->life == LIFE_STARTED &&
-           !input_queue_is_empty(&connection->input) &&
+           has_input(connection) &&
            input_handler_is_urgent(connection->handler, &connection->facade);
 }
 

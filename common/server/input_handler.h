@@ -110,6 +110,16 @@ struct input_handler_verbs {
     void (*drained)(struct input_handler *self, struct channel_facade *facade);
 
     /**
+     * For an element that takes bytes out of the channel's input before the handler behind it asks
+     * for them (handler_element.h): whether it holds some that are in no message yet, or waits for
+     * some before there can be one. To the framework they are like bytes in the channel's input:
+     * another message may follow, and one was begun, whose time runs (--request-timeout). It comes
+     * between runs, too, and touches nothing but what the handler's own calls touch. NULL: the
+     * channel's input is all there is.
+     */
+    bool (*holds_input)(const struct input_handler *self);
+
+    /**
      * A message was begun, and its end did not come within the request timeout. The last chance to
      * say so: nothing more is read, and the connection is closed when the output has left. NULL:
      * it ends at once.
@@ -284,6 +294,20 @@ static inline void input_handler_drained(struct input_handler *handler,
 {
     if (handler->verbs->drained != NULL)
         handler->verbs->drained(handler, facade);
+}
+
+/** Whether it ever holds input. */
+static inline bool input_handler_may_hold_input(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->holds_input != NULL;
+}
+
+/** Whether bytes wait that are not in the channel's input any more. */
+static inline bool input_handler_holds_input(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->holds_input != NULL && handler->verbs->holds_input(handler);
 }
 
 /** Whether it has something to say to a client whose message is late. */

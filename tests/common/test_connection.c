@@ -1057,36 +1057,99 @@ static enum framing_result changing_next(struct input_handler *self, struct chan
     return handler_element_verbs.next_message(self, facade, message);
 }
 
-static bool changing_continue(struct input_handler *self, struct channel_facade *facade)
+static bool changing_holds(const struct input_handler *self)
 {
-    return handler_element_verbs.continue_output(self, facade);
+    return !input_queue_is_empty(
+        &container_of(self, struct changing_element, element.handler)->clear);
+}
+
+/* Echo behind it, with all verbs of its own. */
+struct changing_bench {
+    struct bench bench;
+    struct changing_element own;
+    struct input_handler_verbs verbs;
+    struct channel_facade_verbs facade_verbs;
+    int ends[2];
+};
+
+static void changing_open(struct changing_bench *all)
+{
+    *all = (struct changing_bench){.verbs = handler_element_verbs,
+                                   .facade_verbs = handler_element_facade_verbs};
+    pair_open(all->ends);
+    all->verbs.next_message = changing_next;
+    all->verbs.holds_input = changing_holds;
+    all->facade_verbs.input = changing_input;
+    all->facade_verbs.enqueue = changing_enqueue;
+    struct input_handler *echo = bench_prepare(&all->bench);
+    input_queue_init(&all->own.clear, &all->bench.server.buffers, 100);
+    handler_element_init(&all->own.element, &all->verbs, &all->facade_verbs, echo);
+    bench_begin(&all->bench, all->ends[0], &all->own.element.handler);
+}
+
+/* The text arrives changed, and is handled. */
+static unsigned changing_run(struct changing_bench *all, const char *text)
+{
+    unsigned char changed[100];
+    change(changed, (const unsigned char *)text, strlen(text));
+    cr_assert(connection_give(&all->bench.connection, changed, strlen(text)));
+    return run(&all->bench);
+}
+
+static void changing_expect(struct changing_bench *all, const char *text)
+{
+    char changed[100] = "";
+    change((unsigned char *)changed, (const unsigned char *)text, strlen(text));
+    expect(all->ends[1], changed);
+}
+
+static void changing_close(struct changing_bench *all)
+{
+    input_queue_clear(&all->own.clear);
+    bench_close(&all->bench);
+    pair_close(all->ends);
 }
 
 Test(connection, an_element_with_a_queue_of_its_own_is_asked_for_every_line_of_a_read)
 {
-    struct bench bench;
-    struct changing_element own = {0};
-    struct input_handler_verbs verbs = handler_element_verbs;
-    struct channel_facade_verbs facade_verbs = handler_element_facade_verbs;
-    unsigned char lines[] = "one\ntwo\nthree\n", answers[] = "one\ntwo\nthree\n";
-    int ends[2];
-    pair_open(ends);
-    verbs.next_message = changing_next;
-    verbs.continue_output = changing_continue;
-    facade_verbs.input = changing_input;
-    facade_verbs.enqueue = changing_enqueue;
-    struct input_handler *echo = bench_prepare(&bench);
-    input_queue_init(&own.clear, &bench.server.buffers, 100);
-    handler_element_init(&own.element, &verbs, &facade_verbs, echo);
-    bench_begin(&bench, ends[0], &own.element.handler);
+    struct changing_bench all;
+    changing_open(&all);
+    cr_assert_eq(changing_run(&all, "one\ntwo\nthree\n"), SELECT_READ);
+    changing_expect(&all, "one\ntwo\nthree\n");
+    changing_close(&all);
+}
 
-    change(lines, lines, sizeof(lines) - 1);
-    change(answers, answers, sizeof(answers) - 1);
-    cr_assert(give(&bench, (const char *)lines));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], (const char *)answers);
+/* Erratum 20: the time of a request runs although the channel's own queue is empty. */
+Test(connection, half_a_line_in_the_queue_of_an_element_has_a_deadline)
+{
+    struct changing_bench all;
+    struct connection *connection = &all.bench.connection;
+    changing_open(&all);
+    all.bench.server.settings.deadlines.request = 1000;
+    cr_assert_eq(changing_run(&all, "whole\n"), SELECT_READ);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), INT64_MAX);
+    cr_assert_eq(changing_run(&all, "ha"), SELECT_READ);
+    int64_t deadline = connection_deadline(connection, clock_ms());
+    cr_assert_leq(deadline, clock_ms() + 1000);
+    cr_assert_eq(changing_run(&all, "lf"), SELECT_READ);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), deadline, "a byte has put it off");
+    cr_assert(connection_expire(connection, deadline));
+    cr_assert_eq(run(&all.bench), CONNECTION_OVER);
+    cr_assert_eq(counters_get(&all.bench.server.counters, COUNTER_TIMED_OUT), 1);
+    changing_close(&all);
+}
 
-    input_queue_clear(&own.clear);
-    bench_close(&bench);
-    pair_close(ends);
+/* Nothing more is going to be handled, so what is left there has no deadline. */
+Test(connection, what_an_element_still_holds_at_the_end_has_none)
+{
+    struct changing_bench all;
+    struct connection *connection = &all.bench.connection;
+    changing_open(&all);
+    all.bench.server.settings.deadlines.request = 1000;
+    changing_run(&all, "half");
+    channel_close(&connection->facade);
+    run(&all.bench);
+    cr_assert_eq(connection->phase, CONNECTION_LINGERING);
+    cr_assert_eq(connection->deadlines.request, 0);
+    changing_close(&all);
 }

@@ -207,6 +207,11 @@ static bool fake_continue_output(struct input_handler *self, struct channel_faca
     return application_of(self)->answer;
 }
 
+static bool fake_holds_input(const struct input_handler *self)
+{
+    return application_of((struct input_handler *)(uintptr_t)self)->answer;
+}
+
 static void fake_drained(struct input_handler *self, struct channel_facade *facade)
 {
     note(self, facade, 'd');
@@ -258,8 +263,10 @@ static const struct input_handler_verbs all_verbs = {
     .next_message = fake_next_message,
     .is_urgent = fake_is_urgent,
     .handle_input = fake_handle_input,
+    .one_piece = true,
     .refuse_input = fake_refuse_input,
     .continue_output = fake_continue_output,
+    .holds_input = fake_holds_input,
     .drained = fake_drained,
     .timed_out = fake_timed_out,
     .idle = fake_idle,
@@ -366,6 +373,7 @@ static void pass_everything_inwards(int elements)
         cr_assert_eq(verbs->handle_input(outermost, message, facade), answer);
         cr_assert(application.message.data == message.data);
         cr_assert_eq(verbs->continue_output(outermost, facade), answer);
+        cr_assert_eq(verbs->holds_input(outermost), answer);
         cr_assert_eq(verbs->is_urgent(outermost, facade), answer);
     }
     expect_calls(&application, "hcghcg");
@@ -478,6 +486,9 @@ Test(handler_element, calls_that_the_application_does_not_want)
     verbs->started(outermost, &channel.facade);
     cr_assert_null(verbs->continue_output, "the framework believes that its answers are long");
     cr_assert_null(verbs->is_urgent);
+    cr_assert_null(verbs->holds_input,
+                   "the framework believes that somebody has an input of his own");
+    cr_assert_not(verbs->one_piece);
     cr_assert_null(verbs->drained, "the framework makes runs that nobody waits for");
     cr_assert_null(verbs->timed_out, "the framework believes that it has a last word");
     cr_assert_null(verbs->idle);
@@ -523,7 +534,10 @@ Test(handler_element, another_handler_has_verbs_of_its_own)
     channel_set_handler(all.facade, &few.handler);
     cr_assert_null(outermost->verbs->timed_out);
     cr_assert_null(outermost->verbs->continue_output);
+    cr_assert_null(outermost->verbs->holds_input);
+    cr_assert_not(outermost->verbs->one_piece);
     channel_set_handler(all.facade, &all.handler);
+    cr_assert(outermost->verbs->one_piece, "an answer of one piece would be copied once more");
     outermost->verbs->timed_out(outermost, &channel.facade);
     cr_assert_not(outermost->verbs->continue_output(outermost, &channel.facade));
     expect_calls(&all, "1tc");
