@@ -11,6 +11,7 @@
 
 enum {
     WRITE_SEGMENTS = 64, /* a burst of references; a batch out of our own segments takes 17 */
+    READ_PIECE = 16384,  /* of a file that has to pass through our memory */
 };
 
 void output_chain_init(struct output_chain *chain, const struct output_settings *settings, int fd)
@@ -184,11 +185,32 @@ static ssize_t write_memory(struct output_chain *chain, size_t most, size_t *off
     return write_some(chain, iov, count, call);
 }
 
+/*
+ * Reads a piece of the file that the chain begins with, and offers it to the socket. What it does
+ * not take is read again the next time: nothing is kept in between.
+ */
+static ssize_t write_what_is_read(struct output_chain *chain, size_t most, size_t *offered)
+{
+    unsigned char piece[READ_PIECE];
+    const struct segment *first = first_of(chain);
+    ssize_t got =
+        shared_file_read(first->file, piece, smaller(most, sizeof(piece)), first->file_start);
+    if (got <= 0) {
+        errno = got == 0 ? ESTALE : errno;
+        return -1;
+    }
+    struct iovec iov = {piece, (size_t)got};
+    *offered = (size_t)got;
+    return write_some(chain, &iov, 1, socket_send);
+}
+
 /* Offers the socket, from the file that the chain begins with, `most` bytes; as write_some(). */
 static ssize_t write_file(struct output_chain *chain, size_t most, size_t *offered)
 {
     const struct segment *first = first_of(chain);
     *offered = smaller(length_of(first), most);
+    if (first->file->verbs != NULL)
+        return write_what_is_read(chain, *offered, offered);
     ssize_t written =
         file_sender_send(chain->fd, first->file->fd, (off_t)first->file_start, *offered);
     chain->calls++;

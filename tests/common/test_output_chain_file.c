@@ -662,3 +662,105 @@ Test(output_chain_file, without_memory_for_a_link_the_queue_breaks)
     shared_file_release(file);
     bench_close(&bench);
 }
+
+/* ---- a file that is changed on its way ---- */
+
+struct changed_file {
+    struct shared_file file; /* first */
+    const unsigned char *data;
+    size_t length;
+    size_t most; /* of one read */
+    int error;
+};
+
+static int destroyed;
+
+static ssize_t read_changed(const struct shared_file *self, void *to, size_t count, uint64_t offset)
+{
+    const struct changed_file *file = (const struct changed_file *)self;
+    unsigned char *bytes = to;
+    size_t here = 0;
+    if (file->error != 0) {
+        errno = file->error;
+        return -1;
+    }
+    while (here < count && here < file->most && offset + here < file->length) {
+        bytes[here] = file->data[offset + here] ^ 0x20;
+        here++;
+    }
+    return (ssize_t)here;
+}
+
+static void destroy_changed(struct shared_file *file)
+{
+    (void)file;
+    destroyed++;
+}
+
+static const struct shared_file_verbs changed_verbs = {read_changed, destroy_changed};
+
+enum { CHANGED = 300001 };
+
+static struct changed_file changed_with(unsigned char *data)
+{
+    struct changed_file file = {.data = data, .length = CHANGED, .most = SIZE_MAX};
+    fill_pattern(data, CHANGED, 3);
+    shared_file_init(&file.file, &changed_verbs);
+    destroyed = 0;
+    return file;
+}
+
+/* In its place between other output, in pieces as the socket and the reads have them. */
+static void send_changed(size_t most)
+{
+    static unsigned char data[CHANGED], taken[CHANGED + 100];
+    struct bench bench;
+    struct changed_file file = changed_with(data);
+    file.most = most;
+    bench_open(&bench, roomy);
+    enqueue(&bench, "before");
+    enqueue_file(&bench, &file.file, 1, CHANGED - 1);
+    enqueue(&bench, "after");
+    shared_file_release(&file.file);
+    cr_assert_eq(destroyed, 0);
+    size_t got = take_all(&bench, taken, sizeof(taken));
+    cr_assert_eq(destroyed, 1);
+    cr_assert_eq(got, 6 + CHANGED - 1 + 5);
+    cr_assert_arr_eq(taken, "before", 6);
+    cr_assert_arr_eq(taken + got - 5, "after", 5);
+    for (size_t i = 1; i < CHANGED; i++)
+        cr_assert_eq(taken[6 + i - 1], data[i] ^ 0x20, "byte %zu", i);
+    bench_close(&bench);
+}
+
+Test(output_chain_file, what_is_read_and_changed_leaves_in_its_place)
+{
+    send_changed(SIZE_MAX);
+}
+
+Test(output_chain_file, reads_may_be_short)
+{
+    send_changed(777);
+}
+
+Test(output_chain_file, one_that_cannot_be_read_breaks_the_chain)
+{
+    static unsigned char data[CHANGED];
+    struct bench bench;
+    struct changed_file file = changed_with(data);
+    bench_open(&bench, roomy);
+    file.error = EIO;
+    cr_assert_eq(enqueue_file(&bench, &file.file, 0, CHANGED), OUTPUT_BROKEN);
+    cr_assert_eq(errno, EIO);
+    bench_close(&bench);
+    shared_file_release(&file.file);
+    cr_assert_eq(destroyed, 1);
+
+    file = changed_with(data);
+    bench_open(&bench, roomy);
+    cr_assert_eq(enqueue_file(&bench, &file.file, CHANGED, 1), OUTPUT_BROKEN);
+    cr_assert_eq(errno, ESTALE);
+    bench_close(&bench);
+    shared_file_release(&file.file);
+    cr_assert_eq(destroyed, 1);
+}
