@@ -3,6 +3,7 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
+#include "common/apps/cipher_element.h"
 #include "common/apps/log_element.h"
 #include "common/apps/throttle_element.h"
 #include "common/base/clock.h"
@@ -25,6 +26,7 @@ struct choice {
     bool guard_works;
     struct throttle_choice throttle;
     bool log_traffic;
+    struct cipher_choice cipher;
 };
 
 /* The parts of this server that are not in every stage. */
@@ -32,6 +34,7 @@ struct parts {
     struct input_handler_factory *application;
     struct throttle_element_factory throttle;
     struct log_element_factory log;
+    struct cipher_element_factory cipher;
     struct executor executor;
     struct executor helpers;
     struct admission admission;
@@ -54,6 +57,8 @@ static struct input_handler_factory *chain(struct server *server, const struct c
         factory = throttle_element_over(&parts->throttle, factory, &choice->throttle);
     if (choice->log_traffic)
         factory = log_element_over(&parts->log, factory, &server->log);
+    if (choice->cipher.clients != NULL || choice->cipher.servers != NULL)
+        factory = cipher_element_over(&parts->cipher, factory, &choice->cipher, &server->log);
     return factory;
 }
 
@@ -139,6 +144,7 @@ int main(int argc, char **argv)
     server_connect_option(&options, &server.settings);
     throttle_options(&options, &choice.throttle);
     options_add(&options, log_element_option(&choice.log_traffic));
+    cipher_options(&options, &choice.cipher);
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
         status = application_settle(&choice.application, &options, choice.executor.policy);
@@ -147,7 +153,9 @@ int main(int argc, char **argv)
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    status = run(&server, &choice);
+    status = EXIT_FAILURE;
+    if (cipher_read_keys(&choice.cipher, &server.log))
+        status = run(&server, &choice);
     server_close(&server);
     return status;
 }
