@@ -12,7 +12,7 @@ enum { USAGE_ERROR = 2 };
 
 /* ---- Without a state of its own ------------------------------------------------------------- */
 
-/* The application's verbs with the gaps filled, and the one handler that has them. */
+/* The verbs of the application, with defaults for those that it lacks, and its only handler. */
 struct stateless {
     struct input_handler_factory factory;
     struct input_handler handler;
@@ -90,7 +90,7 @@ static void stateless_close(struct input_handler_factory *factory)
 
 /* ---- Which one ------------------------------------------------------------------------------ */
 
-/* What each offer is called in a sentence, and where it is found. */
+/* What the refusal calls each offer, and which stages have it. */
 static const struct offer {
     unsigned bit;
     const char *name;

@@ -2,8 +2,8 @@
  * An application: what a server serves. It knows no socket, no thread and no stage; the framework
  * knows nothing of what it does (Hitchens: decouple I/O grunt work from the client handler logic).
  *
- * An author needs this header, input_handler.h and channel_facade.h, and no other: the first
- * includes the second, and the second the third.
+ * An author needs only this header. It includes input_handler.h, and that includes
+ * channel_facade.h.
  */
 #ifndef COMMON_APPS_APPLICATION_H
 #define COMMON_APPS_APPLICATION_H
@@ -30,8 +30,8 @@ struct application {
     unsigned needs;   /* what not every stage offers: enum stage_offer */
 
     /**
-     * A client tells which answer belongs to which request by their order alone. If a request of
-     * such a client is dropped without an answer, it takes the next answer for that one.
+     * True if a client knows only by their order which answer belongs to which request. If one of
+     * its requests is dropped without an answer, it takes the next answer for that one.
      */
     bool ordered_answers;
 
@@ -48,31 +48,32 @@ struct application {
      * For an application that remembers nothing from one message to the next: one handler with
      * these verbs serves all connections, and there is neither open nor close. Here every verb may
      * be NULL. Without next_message a message is a line of at most --max-line bytes; without
-     * handle_input it is dropped; without refuse_input the client is told that the server is busy.
+     * handle_input it is dropped; without refuse_input the client reads that the server is busy.
      * NULL: the application has an open.
      */
     const struct input_handler_verbs *verbs;
 
     /**
-     * What makes its handlers, for as long as the server runs; NULL with errno, or with 0 there if
-     * it has told on standard error what is wrong. The choice lives as long as the server.
+     * Returns the factory of its handlers, which must live until `close`. NULL on failure: errno is
+     * set, or 0 if the application has already printed the reason on standard error. The choice
+     * lives as long as the server.
      */
     struct input_handler_factory *(*open)(struct server *server,
                                           const struct application_choice *choice);
 
-    /** Ends it. Every handler has heard `stopped`. */
+    /** Ends the application, after every handler's `stopped`. */
     void (*close)(struct input_handler_factory *factory);
 };
 
 /**
- * Pays what a message costs (--work-us, --block-ms) and returns the reply of the echo service, the
- * message itself. If that is going to wait, what the client was answered before leaves first, so
- * that it does not wait, too. The handler's own calls; may block.
+ * Spends what a message costs (--work-us, --block-ms) and returns the reply of the echo service,
+ * the message itself. If it is going to block, it sends the earlier answers first. For the
+ * handler's own calls.
  */
 struct message application_process(struct server *server, struct channel_facade *facade,
                                    struct message message);
 
-/** The server that a handler of an application with `verbs` serves in. */
+/** The server of a handler, for applications with `verbs`. */
 struct server *application_server(struct input_handler *handler);
 
 #endif

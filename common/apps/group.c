@@ -84,8 +84,8 @@ size_t group_count(struct group *group)
 }
 
 /*
- * A send keeps its place in the list by a link of its own, which is no member: so members can come
- * and go between two looks, and those in front of the place have been served.
+ * A send keeps its place in the list by a link of its own, which is no member. So members can join
+ * and leave while the lock is free, and those in front of the place have got the piece.
  */
 static void begin(struct group *group, struct group_member *place)
 {
@@ -95,7 +95,7 @@ static void begin(struct group *group, struct group_member *place)
     mutex_unlock(&group->lock);
 }
 
-/* The next facades behind the place, each with a reference; 0: that was all, the place is gone. */
+/* The next facades behind the place, each with a reference. 0: that was all; the place is out. */
 static size_t take_some(struct group *group, const struct group_member *except,
                         struct group_member *place, struct channel_facade *facades[])
 {

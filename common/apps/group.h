@@ -4,12 +4,12 @@
  * Interface:
  * - All calls are safe from any thread, and none waits for a peer. A handler joins in `started` or
  *   later, and leaves in `stopping` or `stopped` at the latest.
- * - The group keeps a reference to each member's facade. A member may end while somebody sends to
- *   the group: its facade then takes the message and drops it.
+ * - The group keeps a reference to each member's facade. A member may end during a send: then its
+ *   facade drops the message.
  * - group_send() takes the group's lock for 64 members at a time, and never calls a facade's
  *   enqueue under it. It needs no memory, so it cannot fail.
- * - What one thread sends reaches every member in that order. Of two threads that send at the same
- *   time either may come first, and not everywhere the same one.
+ * - What one thread sends reaches every member in that order. If two threads send at the same time,
+ *   members may get the two messages in different orders.
  */
 #ifndef COMMON_GROUP_H
 #define COMMON_GROUP_H
@@ -24,7 +24,7 @@ struct group {
     size_t count GUARDED_BY(&lock);
 };
 
-/** Part of whatever the application keeps of a connection. Starts as all zero: in no group. */
+/** Embedded in what the application keeps for a connection. Starts as all zero: in no group. */
 struct group_member {
     struct list_link link;
     struct channel_facade *facade; /* with a reference; NULL: no member */
@@ -58,8 +58,8 @@ bool group_has(struct group *group, const struct group_member *member);
 size_t group_count(struct group *group);
 
 /**
- * Sends a piece to all members but one (NULL: to all). Whoever is a member from the beginning of
- * the call to its end gets it exactly once; whoever joins meanwhile does not get it. Of a shared
+ * Sends a piece to all members but one (NULL: to all). A member from the beginning of the call to
+ * its end gets it exactly once; one that joins meanwhile does not get it. Of a shared
  * message the members' queues hold references, and the caller keeps its own.
  */
 void group_send(struct group *group, const struct group_member *except, struct piece piece);

@@ -1,12 +1,13 @@
 /*
- * An element of a handler chain: what stands between an application and its channel, and looks to
- * each of them like the other (Roth: frameworks "support handler chains").
+ * An element of a handler chain. It stands between an application and its channel: the application
+ * takes it for the channel, and the framework takes it for the application (Roth: frameworks
+ * "support handler chains").
  *
  *   framework  <-- channel_facade --  element  <-- channel_facade --  application's handler
  *              --  input_handler -->           --  input_handler -->
  *
- * This one passes everything on. Others begin with it and replace the few verbs that they are made
- * for: log_element.h looks at what passes, throttle_element.h has a word with the channel when the
+ * This one passes every call on. Others begin with it and replace the few verbs that they are made
+ * for: log_element.h prints what passes, throttle_element.h sets the rate of the channel when the
  * connection begins. One that changes the bytes, as TLS does, would have an input queue of its own
  * behind `input`, fill it in `next_message`, and encrypt in `enqueue`; docs/services.md says
  * what else.
@@ -45,12 +46,12 @@ struct handler_element_kind {
 };
 
 struct handler_element {
-    struct input_handler handler; /* what the channel's side holds */
-    struct channel_facade facade; /* what the application's side holds */
+    struct input_handler handler; /* what the framework calls */
+    struct channel_facade facade; /* what the application calls */
     struct input_handler *inner;  /* towards the application */
     struct channel_facade *outer; /* towards the socket; from `starting` on */
     const struct input_handler_verbs *all_verbs;
-    struct input_handler_verbs verbs; /* those of them that the inner handler has a use for */
+    struct input_handler_verbs verbs; /* those of them that are passed on to the inner handler */
     const struct handler_element_kind *kind; /* how to make another; NULL: not possible */
 };
 
@@ -66,14 +67,14 @@ void handler_element_init(struct handler_element *element, const struct input_ha
                           const struct channel_facade_verbs *facade_verbs,
                           struct input_handler *inner);
 
-/** The bytes of an element that the handler behind it can follow, in one block of memory. */
+/** The size of an element, rounded up so that the handler behind it can follow in one block. */
 static inline size_t handler_element_room(size_t size)
 {
     size_t unit = alignof(max_align_t);
     return (size + unit - 1) / unit * unit;
 }
 
-/** Whose facade that is. */
+/** The element that a facade belongs to. */
 struct handler_element *handler_element_of(struct channel_facade *facade);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    SHOWN = 60, /* bytes of each message; behind them stands how many there are in all */
+    SHOWN = 60, /* bytes of each message that are shown, before the count of all */
 };
 
 struct log_element {
@@ -34,7 +34,7 @@ static int print_byte(char *text, size_t size, unsigned char byte)
     return snprintf(text, size, printable ? "%c" : "\\x%02x", byte);
 }
 
-/* A line about some bytes that pass; the arrow tells where to. */
+/* Logs a line about some bytes that pass; the arrow shows the direction. */
 static void show(struct log_element *self, const char *arrow, const unsigned char *data,
                  size_t length)
 {
@@ -125,7 +125,7 @@ static struct input_handler *create(struct input_handler_factory *self, void *me
     return &element->element.handler;
 }
 
-/* Passes everything on, but for the verbs of its own. */
+/* The facade passes every call on, except those that the log replaces. */
 struct input_handler_factory *log_element_over(struct log_element_factory *factory,
                                                struct input_handler_factory *inner, struct log *log)
 {

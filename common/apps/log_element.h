@@ -2,7 +2,7 @@
  * A chain element that shows what passes: every message that comes in and everything that goes out,
  * a line for each on standard error, printable, with the client's address.
  *
- * It shows all of it, passwords too: a tool for looking, not a log to keep.
+ * It shows everything, even passwords, so use it to look for a fault, and not as a log to keep.
  */
 #ifndef COMMON_LOG_ELEMENT_H
 #define COMMON_LOG_ELEMENT_H
@@ -20,8 +20,8 @@ struct log_element_factory {
 };
 
 /**
- * Makes elements in front of what inner makes. Has to outlive all of them; it needs no end. The log
- * takes lines of their level, info, from then on: so this comes before other threads use it.
+ * Makes elements in front of the handlers that inner makes. The factory must outlive all of them,
+ * and needs no end. Lowers the log's level to info, so call this before other threads use the log.
  */
 struct input_handler_factory *log_element_over(struct log_element_factory *factory,
                                                struct input_handler_factory *inner,

@@ -10,7 +10,7 @@ struct throttle_element {
     const struct throttle_choice *choice;
 };
 
-/* Before the application hears of the connection, so that not a byte goes out faster. */
+/* Before the application's `starting`, so that not a byte leaves faster. */
 static void slow_down(struct input_handler *handler, struct channel_facade *facade)
 {
     const struct throttle_choice *choice =

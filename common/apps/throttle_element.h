@@ -1,12 +1,12 @@
 /*
  * A chain element that gives suspicious clients a write rate when they come (Roth, "if
- * (gatekeeper.isSuspiciousAddress) setWriteTransferRate(5)"; his DelayedWriteHandler). Which
- * clients are suspicious, a gatekeeper says, which may be anything: the one that the options make
- * looks at the client's network.
+ * (gatekeeper.isSuspiciousAddress) setWriteTransferRate(5)"; his DelayedWriteHandler). A gatekeeper
+ * decides which clients are suspicious. The one that the options make checks the client's network;
+ * an application may have another.
  *
  * Roth's handler holds the bytes back itself, in front of the output queue, where no limit counts
- * them and a close does not wait for them (erratum 19). This one tells the channel the rate and is
- * done; what is held back waits in the output queue like any other output.
+ * them and a close does not wait for them (erratum 19). This one only sets the rate of the channel,
+ * so what is held back waits in the output queue like any other output.
  */
 #ifndef COMMON_THROTTLE_ELEMENT_H
 #define COMMON_THROTTLE_ELEMENT_H
@@ -15,21 +15,21 @@
 #include "common/base/options.h"
 #include "common/server/network.h"
 
-/** Says which clients are suspicious. Whoever has its own begins a struct with this. */
+/** Decides which clients are suspicious. The struct of your own gatekeeper begins with this. */
 struct gatekeeper {
     /** Whether this client is. It may be asked by several threads at a time, and must not block. */
     bool (*is_suspicious)(struct gatekeeper *self, const struct endpoint *peer);
 };
 
-/** A gatekeeper for whom the clients of some networks are suspicious, and no others. */
+/** A gatekeeper that suspects the clients of some networks, and no others. */
 struct network_gatekeeper {
     struct gatekeeper gatekeeper;
     struct network_list networks;
 };
 
-/** What the options say. */
+/** What --suspicious and --throttle set. */
 struct throttle_choice {
-    struct gatekeeper *gatekeeper; /* NULL: nobody is suspicious, so no element is needed */
+    struct gatekeeper *gatekeeper; /* NULL: no client is suspicious, so no element is needed */
     size_t bytes_per_second;
     struct network_gatekeeper of_networks; /* the one that --suspicious sets */
 };

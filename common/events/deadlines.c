@@ -60,7 +60,7 @@ void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)
         deadlines_restart_progress(deadlines, now);
 }
 
-/* If all is acknowledged now, nobody knows since when: then `active` stays what it was. */
+/* If all is acknowledged now, it is unknown since when: then `active` stays what it was. */
 void deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged)
 {
     bool known = deadlines->owed > unacknowledged;

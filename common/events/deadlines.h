@@ -1,16 +1,16 @@
 /*
- * How long a connection may take, for each thing that a useless one can drag out.
+ * How long a connection may take for each thing that a useless client can drag out.
  *
- * An idle timeout alone does not do: any byte resets it, so one byte each period keeps a useless
- * connection forever (erratum 20). Beside it stand a deadline for a request that was begun, a
- * deadline for output that is not read, and a limit to the whole connection's life.
+ * An idle timeout alone is not enough: any byte resets it, so one byte in each period keeps a
+ * useless connection forever (erratum 20). So there are also a deadline for a request that was
+ * begun, one for output that is not read, and a limit to the whole connection's life.
  *
- * This only keeps the books; who looks at them, and when, is the stage's business.
+ * This only keeps the times. The stage decides which thread checks them, and when.
  *
  * Interface: one thread at a time, without a lock. Times are milliseconds of clock_ms(). Of these
- * a connection keeps the lower 32 bits, because there may be a hundred thousand of them: what lies
- * up to 24 days before or behind `now` is still told apart. A limit is shorter than that (see
- * option_parse_seconds()), and somebody looks before it is over.
+ * a connection keeps the lower 32 bits, because there may be a hundred thousand connections. They
+ * are unambiguous up to 24 days before or after `now`. A limit is shorter than that (see
+ * option_parse_seconds()), and the stage checks it before it is over.
  */
 #ifndef COMMON_DEADLINES_H
 #define COMMON_DEADLINES_H
@@ -57,7 +57,7 @@ void deadlines_start(struct deadlines *deadlines, int64_t now);
 /** Some bytes were received. */
 void deadlines_received(struct deadlines *deadlines, int64_t now);
 
-/** A whole message was taken out: what follows it is another one, whose time has not begun yet. */
+/** A whole message was taken out. What follows it is another one, whose time has not begun yet. */
 void deadlines_message(struct deadlines *deadlines);
 
 /** All whole messages have been taken out; partial says whether the beginning of one is left. */
@@ -76,7 +76,7 @@ void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits);
  */
 void deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged);
 
-/** Whether output waits, as deadlines_output() was last told. */
+/** Whether output waits: what the last call of deadlines_output() said. */
 static inline bool deadlines_output_waits(const struct deadlines *deadlines)
 {
     return deadlines->progress != 0;
@@ -93,8 +93,10 @@ enum deadline deadlines_passed(const struct deadlines *deadlines,
 int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits,
                        int64_t now);
 
-/** When the connection began, and when a byte last moved. */
+/** When the connection began. */
 int64_t deadlines_born(const struct deadlines *deadlines, int64_t now);
+
+/** When a byte last moved, in either direction. */
 int64_t deadlines_active(const struct deadlines *deadlines, int64_t now);
 
 /** "idle timeout" and so on, for the log. */

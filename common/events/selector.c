@@ -12,11 +12,11 @@
  *   AWAKE  --select--> ASLEEP --return--> AWAKE
  *   AWAKE  --wakeup--> CALLED             no system call: the next select will not sleep
  *   ASLEEP --wakeup--> CALLED             one system call: the sleep ends
- *   CALLED --wakeup--> CALLED             nothing: somebody has called already
+ *   CALLED --wakeup--> CALLED             nothing: a call is pending
  *   CALLED --return--> AWAKE
  *
- * All of it happens in one atomic variable, so a wakeup either comes before the step to ASLEEP,
- * which then fails, or after it, and then it is written: none is lost between.
+ * All of it is one atomic variable, so a wakeup comes either before the step to ASLEEP, which then
+ * fails, or after it, and then it is written. None is lost in between.
  */
 enum selector_sleep { AWAKE, ASLEEP, CALLED };
 
@@ -70,7 +70,7 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
     return result;
 }
 
-/* The event that the key was selected for is not to be delivered any more. */
+/* Keeps the event that the key was selected for from being delivered. */
 static void deselect(struct selector *selector, struct selection_key *key) REQUIRES(&selector->lock)
 {
     if (key->selected != 0)
@@ -118,7 +118,7 @@ int selector_interest(struct selection_key *key, unsigned interest)
     return result;
 }
 
-/* The keys of the last round are selected no more. */
+/* Deselects the keys of the last round. */
 static void clear_selected(struct selector *selector) REQUIRES(&selector->lock)
 {
     for (size_t i = 0; i < selector->selected_count; i++) {
@@ -131,8 +131,8 @@ static void clear_selected(struct selector *selector) REQUIRES(&selector->lock)
 }
 
 /*
- * Selects the key of an event that its owner wants. An event that nobody wants any more is the
- * moment to tell the kernel what the interest has become.
+ * Selects the key of an event, if its owner still wants it. If not, the kernel does not know the
+ * key's interest yet, so this sets it.
  */
 static void select_key(struct selector *selector, const struct ready_event *event)
     REQUIRES(&selector->lock)
@@ -150,7 +150,7 @@ static void select_key(struct selector *selector, const struct ready_event *even
     key->selected = (uint32_t)selector->selected_count;
 }
 
-/* Sleeps, unless somebody has called since the last select. Events found, or -1. */
+/* Sleeps, unless a wakeup has come since the last select. Returns events found, or -1. */
 static int wait_for_events(struct selector *selector, struct ready_event *events, int timeout_ms)
     REQUIRES(&selector->lock)
 {

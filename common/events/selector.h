@@ -6,10 +6,10 @@
  * interested in, and, after selector_select(), what it is ready for. Where the readiness comes from
  * is the provider's business: epoll(7), poll(2) (selector_provider.h).
  *
- * The selector is cranky on purpose, as Java's is: selector_select() holds the selector's lock
- * while it sleeps, and register, cancel and interest from another thread wait for that lock until
- * the sleep ends. selector_wakeup() alone may be called by anyone at any time. Stages 3 and 4
- * need a guard for exactly this reason.
+ * selector_select() holds the selector's lock while it sleeps, as in Java (Hitchens calls such
+ * selectors cranky). So register, cancel and interest from another thread wait for that lock until
+ * the sleep ends. Only selector_wakeup() may be called by any thread at any time. Therefore stages
+ * 3 to 5 need a guard.
  *
  * Interface:
  * - One thread selects, and it alone looks at the selected keys and at what they are ready for.
@@ -18,7 +18,7 @@
  *   first, close afterwards.
  * - An event of a cancelled key is never delivered, even if it was selected already, and even if a
  *   new connection has got the same descriptor number since (erratum 11, case 24).
- *   Neither is one that nobody is interested in any more when its turn comes: a handler that was
+ *   Neither is one that its owner does not want any more when its turn comes: a handler that was
  *   given to a worker earlier in the same round is not run again by its own event.
  * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
@@ -51,11 +51,11 @@ struct selector_provider;
 /** Handle: one descriptor registered with one selector. */
 struct selection_key {
     struct selector *selector; /* NULL while not registered */
-    void *attachment;          /* its owner's; the selector does not look at it */
+    void *attachment;          /* its owner's; the selector does not use it */
     int fd;
     uint32_t index;    /* the provider's: its place in a set of the provider's own */
     uint32_t selected; /* place among the selected keys, plus one; 0: not selected */
-    uint8_t interest;  /* what the owner wants to hear of */
+    uint8_t interest;  /* what the owner wants to be selected for */
     uint8_t watched;   /* what the kernel has been told to watch */
     uint8_t ready;     /* what the last select found, as far as it is still wanted */
 };
@@ -74,8 +74,8 @@ struct selector {
     struct mutex lock;                     /* held through select: the crankiness */
     size_t key_count GUARDED_BY(&lock);    /* registered */
     size_t selected_count;                 /* the selecting thread's */
-    /* Filled by the selecting thread, read by it without the lock, because no order with other
-     * fields matters; any thread that holds the lock may take a key out. */
+    /* Filled by the selecting thread, which reads it without the lock, because the order with
+     * other fields does not matter. Any thread that holds the lock may take a key out. */
     _Atomic(struct selection_key *) selected[SELECTOR_BATCH];
 };
 
@@ -93,12 +93,15 @@ void selector_close(struct selector *selector);
 int selector_register(struct selector *selector, struct selection_key *key, int fd,
                       unsigned interest, void *attachment);
 
-/** Ends a registration; a key that is not registered is left alone. Any thread; waits likewise. */
+/**
+ * Ends a registration; does nothing for a key that is not registered. Any thread; waits while
+ * another thread selects.
+ */
 void selector_cancel(struct selection_key *key);
 
 /**
- * Sets what the key is interested in. Any thread; waits likewise. 0, or -1 with errno if the kernel
- * has no memory for it; the key is then interested in nothing.
+ * Sets what the key is interested in. Any thread; waits while another thread selects. 0, or -1 with
+ * errno if the kernel has no memory for it; then the key is interested in nothing.
  */
 int selector_interest(struct selection_key *key, unsigned interest);
 
@@ -114,8 +117,8 @@ struct selection_key *selector_selected(struct selector *selector, size_t i);
 
 /**
  * Makes the select that sleeps now, or else the next one, return at once. Any thread, any time;
- * never waits. However many ask before the selecting thread is back, at most one system call
- * is made, and none if that thread is awake.
+ * never waits. All calls before the selecting thread is back cost one system call together, and
+ * none if that thread is awake.
  */
 void selector_wakeup(struct selector *selector);
 

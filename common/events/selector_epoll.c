@@ -14,7 +14,7 @@ struct epoll_state {
     int wakeup; /* an eventfd(2), watched with no key */
 };
 
-/* Edge-triggered: each write wakes once, so nobody ever has to read the counter back. */
+/* Edge-triggered: each write wakes once, so the counter need not be read back. */
 static int watch_wakeup(const struct epoll_state *epoll)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};

@@ -33,7 +33,7 @@ struct selector_provider {
 
     /**
      * Waits for events, timeout_ms at most (-1: no limit). Swallows wakeups. How many events
-     * it found; -1 with errno. If the kernel has let go of a key with SELECT_ONCE, key->watched is
+     * it found; -1 with errno. If the kernel has disarmed a key with SELECT_ONCE, key->watched is
      * SELECT_ONCE and nothing else from then on.
      */
     int (*wait)(void *state, struct ready_event *events, size_t capacity, int timeout_ms);

@@ -11,7 +11,7 @@
  * - One thread at a time, without a lock.
  * - A timer lives in its owner, all zero before it is set first, and stays where it is while set.
  * - Only setting a timer that is not set may need memory.
- * - Moments are milliseconds, of whatever clock the owner reads; the heap reads none.
+ * - Moments are milliseconds of any clock that the owner reads. The heap reads none.
  */
 #ifndef COMMON_TIMER_HEAP_H
 #define COMMON_TIMER_HEAP_H
@@ -42,7 +42,7 @@ bool timer_heap_set(struct timer_heap *heap, struct timer *timer, int64_t moment
 /** Takes a timer out; one that is not set is left alone. */
 void timer_heap_cancel(struct timer_heap *heap, struct timer *timer);
 
-/** Moves a timer that is set to a moment, unless it would fire before that anyway. */
+/** Moves a timer that is set to an earlier moment; one that fires before that anyway stays. */
 static inline void timer_heap_set_by(struct timer_heap *heap, struct timer *timer, int64_t moment)
 {
     if (moment < timer->moment)

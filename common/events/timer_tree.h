@@ -11,7 +11,7 @@
  * Interface:
  * - One thread at a time, without a lock.
  * - A timer lives in its owner, all zero before it is set first, and stays where it is while set.
- * - Moments are milliseconds, of whatever clock the owner reads; the tree reads none.
+ * - Moments are milliseconds of any clock that the owner reads. The tree reads none.
  * - Timers of the same moment come out in no particular order.
  */
 #ifndef COMMON_TIMER_TREE_H
@@ -24,8 +24,8 @@
 struct tree_timer {
     int64_t moment;
     struct tree_timer *child;    /* the first of those below it */
-    struct tree_timer *next;     /* beside it, under the same parent */
-    struct tree_timer *previous; /* beside it; of a first child it is the parent */
+    struct tree_timer *next;     /* its neighbour, under the same parent */
+    struct tree_timer *previous; /* its other neighbour; of a first child the parent */
 };
 
 /** Starts as all zero: no timer is set. */

@@ -4,7 +4,7 @@
 #include "common/base/thread.h"
 #include "common/base/trace.h"
 
-/* A clock is looked at only if somebody asked for it. Differences of 32 bits hold for 49 days. */
+/* Reads the clock only if there is a max_wait. Differences of 32 bits hold for 49 days. */
 static uint32_t now_if_limited(const struct executor *executor)
 {
     return executor->settings.max_wait > 0 ? (uint32_t)clock_ms() : 0;
@@ -87,11 +87,11 @@ static void *worker(void *argument)
         executor->stats.completed++;
         task = next_task(executor);
     }
-    segment_cache_close(&cache); /* before anybody can know that this thread has ended */
+    segment_cache_close(&cache); /* before another thread can know that this one has ended */
     executor->stats.threads--;
     if (executor->stats.threads == 0) {
         condition_broadcast(&executor->gone);
-        condition_broadcast(&executor->room); /* who is blocked has nobody left to wait for */
+        condition_broadcast(&executor->room); /* no thread is left to wait for */
     }
     mutex_unlock(&executor->lock);
     return NULL;
@@ -148,7 +148,7 @@ static void wake_workers(struct executor *executor, size_t count)
         condition_signal(&executor->work);
 }
 
-/* One task more waits. While somebody holds, workers are woken later, for all of them. */
+/* One task more waits. Between hold and release, workers are woken later, for all tasks. */
 static void wake_for_task(struct executor *executor) REQUIRES(&executor->lock)
 {
     if (atomic_load(&executor->holders) == 0 && executor->stats.idle > 0)
@@ -163,7 +163,7 @@ static bool offer(struct executor *executor, struct task *task) REQUIRES(&execut
     return true;
 }
 
-/* Finds a thread or a place in the queue for the task; with no thread at all, a place is no use. */
+/* Finds a thread or a place in the queue for the task. Without any thread a place is useless. */
 static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     const struct executor_settings *settings = &executor->settings;
@@ -182,7 +182,7 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return true;
     wake_workers(executor, workers_to_wake(executor)); /* a policy may wait for them */
     if (executor->stats.threads == 0)
-        return saturation_abort.saturated(executor, task); /* nobody would ever run it */
+        return saturation_abort.saturated(executor, task); /* no thread would ever run it */
     return executor->settings.policy->saturated(executor, task);
 }
 
@@ -201,7 +201,7 @@ void executor_hold(struct executor *executor)
     atomic_fetch_add(&executor->holders, 1);
 }
 
-/* The lock is free before anybody is woken, or they would wake only to wait for it. */
+/* Releases the lock before it wakes a thread, or that would wake only to wait for the lock. */
 void executor_release(struct executor *executor)
 {
     mutex_lock(&executor->lock);
@@ -233,7 +233,7 @@ static bool abort_task(struct executor *executor, struct task *task) REQUIRES(&e
     return false;
 }
 
-/* While it waits, all threads may end that are not of the core: then its turn is to start one. */
+/* While it waits, all threads above core may end. Then the submitter has to start one. */
 static bool block_submitter(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     executor->stats.blocked++;
@@ -269,9 +269,9 @@ static bool drop(struct executor *executor, struct task *task) REQUIRES(&executo
 }
 
 /*
- * Somebody else may take the room that was made, while the lock is free: then once more. But the
- * owner of one that must not be lost puts it back behind the others (executor_insist()), so that
- * the queue need not get any shorter; a thread that has tried as many as there were gives up.
+ * While the lock is free, another thread may take the room that was made: then this tries again.
+ * But the owner of a dropped task may put it back (executor_insist()), so the queue need not get
+ * any shorter. A thread that has dropped as many tasks as there were fails.
  */
 static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {

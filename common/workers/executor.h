@@ -12,11 +12,12 @@
  *
  * Interface:
  * - All calls are safe from any thread, but executor_close() is the last.
- * - A task belongs to its owner, who keeps it alive until run or dropped was called, and does not
+ * - A task belongs to its owner, which keeps it alive until run or dropped was called, and does not
  *   submit it again before. Submitting allocates nothing (a new thread is the system's).
  * - run and dropped are called without any lock. run is called in a worker, or in the submitter
- *   under the policy caller-runs; dropped in whatever thread gave the task up.
- * - A thread that cannot be started is done without while there is one at all.
+ *   under the policy caller-runs; dropped is called in the thread that drops the task.
+ * - If a new thread cannot be started, the executor carries on with those it has. Only with none at
+ *   all does it fail.
  */
 #ifndef COMMON_EXECUTOR_H
 #define COMMON_EXECUTOR_H
@@ -34,13 +35,13 @@ struct executor;
 struct saturation_policy {
     const char *name;
     bool drops; /* a task that was accepted may never run */
-    /** Called with the lock held; holds it on return, and may let go of it in between. */
+    /** Called with the lock held; holds it on return, and may release it in between. */
     bool (*saturated)(struct executor *executor, struct task *task);
 };
 
-extern const struct saturation_policy saturation_abort;          /* the submitter is told */
+extern const struct saturation_policy saturation_abort;          /* the submitter gets false */
 extern const struct saturation_policy saturation_block;          /* the submitter waits */
-extern const struct saturation_policy saturation_caller_runs;    /* the submitter does it */
+extern const struct saturation_policy saturation_caller_runs;    /* the submitter runs it */
 extern const struct saturation_policy saturation_discard;        /* it is dropped */
 extern const struct saturation_policy saturation_discard_oldest; /* the one next in turn is */
 
@@ -99,15 +100,17 @@ void executor_open(struct executor *executor, const struct executor_settings *se
  */
 bool executor_submit(struct executor *executor, struct task *task) EXCLUDES(any_lock);
 
-/** Whether its queue gives urgent tasks first, so that it is worth to find out which are. */
+/** Whether its queue gives out urgent tasks first, so that it is worthwhile to mark them. */
 bool executor_has_priorities(const struct executor *executor);
 
 /**
- * Between the two, tasks that are submitted wake no worker; executor_release() wakes as many as
- * there are tasks for. Who has several tasks to submit saves the switch to a worker and back for
- * each. Workers that are awake take them at once all the same. Whoever holds must not block.
+ * Until executor_release(), tasks that are submitted wake no worker. A thread that submits several
+ * tasks in between saves a switch to a worker and back for each. Workers that are awake take the
+ * tasks at once all the same. The caller must not block before the release.
  */
 void executor_hold(struct executor *executor);
+
+/** Wakes as many workers as there are tasks for. */
 void executor_release(struct executor *executor);
 
 /**
@@ -131,7 +134,7 @@ void executor_close(struct executor *executor);
 /** Brings the server's counters of tasks and workers up to date. */
 void executor_count(struct executor *executor, struct counters *counters);
 
-/** A look at the counters. */
+/** A copy of the counters. */
 struct executor_stats executor_stats(struct executor *executor);
 
 #endif

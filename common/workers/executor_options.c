@@ -147,7 +147,7 @@ struct option executor_helpers_option(size_t *count)
 
 /*
  * Each connection has only a few tasks under way, so the number of connections limits the queue.
- * And a task that were refused would be a client without an answer.
+ * And a task that was refused would be a client without an answer.
  */
 struct executor_settings executor_helpers_settings(size_t count)
 {

@@ -24,13 +24,13 @@ struct executor_choice {
  * --max-wait-ms. */
 void executor_options(struct options *options, struct executor_choice *choice);
 
-/** The same for servers that can do without an executor, which is then the default: --workers 0. */
+/** As executor_options(), for a server that needs no executor: --workers is 0 by default. */
 void executor_options_or_none(struct options *options, struct executor_choice *choice);
 
 /** The option --helpers, which sets *count: threads for the tasks that handlers begin. */
 struct option executor_helpers_option(size_t *count);
 
-/** The settings of an executor with so many helpers: a queue without a limit, and no policy. */
+/** The settings of an executor with that many helpers: a queue without a limit, and no policy. */
 struct executor_settings executor_helpers_settings(size_t count);
 
 /** The settings that follow from them; with neither workers nor more of them, `max` is 0. */

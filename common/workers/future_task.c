@@ -24,9 +24,9 @@ static bool change(struct future_task *future, enum future_state from, enum futu
 }
 
 /*
- * Wakes those who wait for a future, once it is over. A thread that waits counts itself before it
- * looks at the state, and here the state is set before the count is looked at: so either the thread
- * sees the new state, or it is seen here (sequentially consistent).
+ * Wakes the threads that wait for a future, once it is over. A thread that waits counts itself
+ * before it reads the state, and here the state is set before the count is read. So either that
+ * thread sees the new state, or it is counted here (sequentially consistent).
  */
 static void wake(struct future_monitor *monitor)
 {

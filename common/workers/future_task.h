@@ -5,9 +5,9 @@
  *   PENDING --run--> RUNNING --call returns--> DONE
  *   PENDING --cancel, or dropped by its executor--> CANCELLED
  *
- * It runs once at most. When it is over and its executor has let go of it, the hook `done` is
- * called: the place to tell whoever waits for the outcome without waiting for it (Hitchens'
- * HandlerFutureTask overrides it).
+ * It runs at most once. When it is over and its executor does not need it any more, the hook `done`
+ * is called, so that a thread need not wait for the outcome (Hitchens' HandlerFutureTask overrides
+ * it).
  *
  * Interface:
  * - A future is embedded in its owner and is an executor's task: submit &future->task.
@@ -17,8 +17,8 @@
  * - After done has been called the future is not touched any more, so that its owner may free it
  *   there, unless a thread may still be in future_task_get().
  * - Many futures share one monitor, which is where future_task_get() sleeps. Its lock is taken only
- *   when somebody sleeps there: a future that nobody waits for costs two atomic steps. One that
- *   nobody will ever wait for needs no monitor (NULL).
+ *   when a thread sleeps there: a future without a waiting thread costs two atomic steps. A future
+ *   that no thread will ever wait for needs no monitor (NULL).
  */
 #ifndef COMMON_FUTURE_TASK_H
 #define COMMON_FUTURE_TASK_H
@@ -44,11 +44,11 @@ enum future_state {
 
 struct future_task {
     struct task task;
-    /** The work: 0, or an error number. What it has to tell beside that, it leaves in its owner. */
+    /** The work. Returns 0 or an error number; it leaves any other result in its owner. */
     int (*call)(struct future_task *self);
     /** Called once, as the last thing that happens to it; NULL: nothing to call. */
     void (*done)(struct future_task *self);
-    struct future_monitor *monitor; /* NULL: nobody ever waits for it */
+    struct future_monitor *monitor; /* NULL: no thread ever waits for it */
     _Atomic(enum future_state) state;
     int error; /* what call returned; there to be read once the state is FUTURE_DONE */
 };
@@ -60,7 +60,7 @@ void future_monitor_destroy(struct future_monitor *monitor);
 void future_task_init(struct future_task *future, struct future_monitor *monitor,
                       int (*call)(struct future_task *), void (*done)(struct future_task *));
 
-/** Sees to it that it never runs. False if it is too late for that. Any thread. */
+/** Prevents it from running. False if it is too late for that. Any thread. */
 bool future_task_cancel(struct future_task *future);
 
 /** Whether it is over, done or cancelled. Any thread. */
@@ -70,13 +70,13 @@ bool future_task_is_over(struct future_task *future);
 bool future_task_has_run(struct future_task *future, int *error);
 
 /**
- * Waits until it is over, to deadline_ms at most. What its call returned, ECANCELED, or
+ * Waits until it is over, until deadline_ms at most. Returns what its call returned, ECANCELED, or
  * ETIMEDOUT. It needs a monitor.
  *
- * The thread that calls this does nothing else meanwhile, so it has to be one that serves nobody,
- * such as main() while the server stops. A thread that runs handlers would stop every connection
- * that it serves; and a worker that waits for a task of its own pool may be the thread that the
- * task waits for. Those let `done` tell them.
+ * The thread that calls this does nothing else meanwhile, so it has to be one that serves no
+ * client, such as main() while the server stops. A thread that runs handlers would stop every
+ * connection that it serves; and a worker that waits for a task of its own pool may be the thread
+ * that the task waits for. Such threads use `done`.
  */
 int future_task_get(struct future_task *future, int64_t deadline_ms);
 

@@ -32,7 +32,7 @@ struct task {
     bool urgent;       /* goes first in a priority queue */
     bool late;         /* when run is called: it has waited longer than the executor's max_wait */
     uint32_t since;    /* when it was submitted, in ms; the executor's */
-    int fd;            /* of the connection that it is for; told to traces, and nothing else */
+    int fd;            /* of the connection that it is for; only for traces */
 };
 
 /** Runs a task. Its owner may call an application in it, or free it. */
@@ -41,7 +41,7 @@ static inline void task_run(struct task *task) NO_LOCK_HELD
     task->run(task);
 }
 
-/** Tells the owner of an accepted task that it will not run. */
+/** Lets the owner of an accepted task know that it will not run. */
 static inline void task_drop(struct task *task) NO_LOCK_HELD
 {
     task->dropped(task);
@@ -74,7 +74,7 @@ struct task_queue_kind {
     const char *name;
     /** Takes a task in; false if it is full. `idle` workers are waiting for a task. */
     bool (*offer)(struct task_queue *queue, struct task *task, size_t idle);
-    /** Gives the task out whose turn it is; NULL if none waits. */
+    /** Gives out the task whose turn it is; NULL if none waits. */
     struct task *(*take)(struct task_queue *queue);
 };
 
@@ -89,7 +89,7 @@ void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kin
 /** Takes a task in; false if it is full. */
 bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle);
 
-/** Takes a task in, whatever the kind and the limit say. */
+/** Takes a task in, even if the kind or the limit would refuse it. */
 void task_queue_insist(struct task_queue *queue, struct task *task);
 
 /** Gives out the task whose turn it is; NULL if none waits. */

@@ -5,14 +5,14 @@
  *   /nick NAME  /who  /quit  /help
  *
  * Rules of the house:
- * - A line goes to every other user whole, in one shared buffer; the lines of one user arrive in
- *   the order in which he said them. Who does not read is let go, and slows down nobody.
+ * - A line goes to every other user whole, in one shared buffer. The lines of one user arrive in
+ *   their order. A user that does not read is disconnected, and slows down no other.
  * - All users are a group (group.h), and their names a table (nicknames.h). These have their locks,
  *   so the chat itself has none.
  * - Control characters are not passed on; a terminal at the other end could take them as orders.
- * - Who comes and who leaves is told while these are few (news.h). Once the server stops, nobody is
- *   told: all leave now, and N users who are told of N departures would hold up the end. Each is
- *   told to come again instead: a balancer in front takes him to another server.
+ * - All users read which users come and leave, while these are few (news.h). Once the server stops,
+ *   no departure is announced, because N lines for each of N users would hold up the end. Instead
+ *   each user reads that he should come again: a balancer in front takes him to another server.
  */
 #include "common/apps/application_choice.h"
 #include "common/apps/chat/broker.h"
@@ -66,7 +66,7 @@ static struct chat_user *user_of(struct input_handler *handler)
 
 /* ---- What the server itself says ----------------------------------------------------------- */
 
-/* Has the user read a line of the server's own. */
+/* Sends the user a line of the server's own. */
 __attribute__((format(printf, 2, 3))) static enum output_result tell(struct chat_user *user,
                                                                      const char *format, ...)
 {
@@ -78,7 +78,7 @@ __attribute__((format(printf, 2, 3))) static enum output_result tell(struct chat
     return channel_enqueue(user->facade, piece_bytes(text, (size_t)length));
 }
 
-/* Sends such a line to all others. */
+/* Sends a line of the server's own to all other users. */
 __attribute__((format(printf, 2, 3))) static void tell_others(const struct chat_user *user,
                                                               const char *format, ...)
 {
@@ -183,8 +183,8 @@ static void end_list(struct chat_user *user)
 }
 
 /*
- * Goes on with the list until the output is choked; `drained` comes back here. So a user who asks
- * in a crowd is not disconnected because the list alone is more than may wait for anybody.
+ * Sends more of the list until the output is choked; `drained` calls this again. Otherwise the list
+ * of a crowd could exceed the cap, and the user would be disconnected for asking.
  */
 static void list_more(struct chat_user *user)
 {
@@ -355,7 +355,7 @@ static bool obey(struct chat_user *user, struct message text) NO_LOCK_HELD
     return true;
 }
 
-/* A user who wants to go does not wait behind what others say. */
+/* A user who wants to leave does not wait behind the lines of others. */
 static bool is_urgent(struct input_handler *self, struct channel_facade *facade)
 {
     (void)self;

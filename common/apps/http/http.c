@@ -102,7 +102,7 @@ static void answer_error(struct http_connection *connection, struct channel_faca
     send_page(connection, facade, &head, status);
 }
 
-/* An answer after which nobody knows where the next request begins. */
+/* An answer after which it is unknown where the next request begins. */
 static void answer_last(struct http_connection *connection, struct channel_facade *facade,
                         enum http_status status)
 {
@@ -316,10 +316,10 @@ static void read_head(struct http_connection *connection, struct message head)
         connection->whole += (size_t)request->body;
         return;
     }
-    request->closes = true; /* a body that is not going to be read, or nobody knows */
+    request->closes = true; /* a body that we do not read, or whose length is unknown */
     bool is_for_file = request->method == HTTP_METHOD_GET || request->method == HTTP_METHOD_HEAD;
     if (connection->status == HTTP_OK && !request->waits && is_for_file)
-        connection->status = HTTP_BODY_TOO_LARGE; /* others hear that they are not allowed at all */
+        connection->status = HTTP_BODY_TOO_LARGE; /* for a method that is allowed */
 }
 
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
@@ -418,7 +418,7 @@ static int open_root(const struct server *server, const char *name)
     return root;
 }
 
-/* Who is turned away hears why in words that his program understands. */
+/* A client that is turned away gets the reason in HTTP. */
 static void turn_away_in_http(struct server_settings *settings)
 {
     static const char format[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
@@ -444,7 +444,7 @@ static struct input_handler_factory *http_open(struct server *server,
     http->root = open_root(server, choice->http_root);
     if (http->root < 0) {
         free(http);
-        errno = 0; /* it has been told */
+        errno = 0; /* the reason was printed */
         return NULL;
     }
     turn_away_in_http(&server->settings);

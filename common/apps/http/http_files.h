@@ -16,7 +16,7 @@
 
 #include <sys/stat.h>
 
-/** An open file. The descriptor is whoever's opened it. */
+/** An open file. The caller owns the descriptor. */
 struct http_file {
     int fd;
     const char *name; /* of the path, or the index's */

@@ -246,7 +246,7 @@ static enum http_status read_target(struct http_request *request, struct message
     if (target.length == 0)
         return HTTP_BAD_REQUEST;
     if (request->method != HTTP_METHOD_GET && request->method != HTTP_METHOD_HEAD)
-        return HTTP_OK; /* of whatever form: it is not going to be looked at */
+        return HTTP_OK; /* of any form: we do not read it */
     if (target.data[0] != '/' && !skip_host(&target))
         return HTTP_BAD_REQUEST;
     request->query = take_query(&target);
@@ -435,7 +435,7 @@ static enum http_status judge(struct http_request *request, const struct fields 
     if (request->is_1_0 && !fields->keep_alive)
         request->closes = true;
     if (request->body == 0 || request->is_1_0)
-        request->waits = false; /* nobody waits to send nothing, and 1.0 has no Expect */
+        request->waits = false; /* there is no body to wait for, and 1.0 has no Expect */
     return HTTP_OK;
 }
 

@@ -8,7 +8,7 @@
  * Content-Length at most, of digits only, and none beside a Transfer-Encoding.
  *
  * Interface:
- * - No state, no memory, any thread. Whatever bytes come, an answer comes back.
+ * - No state, no memory, any thread. Any bytes get an answer.
  * - What a request refers to lies in the head that it was read from, and is good as long as that.
  */
 #ifndef COMMON_APPS_HTTP_REQUEST_H

@@ -1,7 +1,7 @@
 /*
  * The head of an answer, and the short page that an error is explained by.
  *
- * Interface: a head belongs to whoever makes it; no memory, any thread.
+ * Interface: a head belongs to its caller; no memory, any thread.
  */
 #ifndef COMMON_APPS_HTTP_RESPONSE_H
 #define COMMON_APPS_HTTP_RESPONSE_H
@@ -25,13 +25,13 @@ struct http_head {
     char text[HTTP_HEAD_SIZE];
 };
 
-/** Begins a head: the line that tells the status, and the date. */
+/** Begins a head: the status line and the date. */
 void http_head_begin(struct http_head *head, enum http_status status, time_t now);
 
 /** Adds a field: a name, with colon and space, and a value. */
 void http_head_add(struct http_head *head, const char *name, const char *value);
 
-/** The same with a number. */
+/** Adds a field whose value is a number. */
 void http_head_add_number(struct http_head *head, const char *name, uint64_t value);
 
 /** Adds the field Content-Range: the first and the last byte, or none if length is 0. */

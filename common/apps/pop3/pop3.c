@@ -191,7 +191,7 @@ static void add_options(struct options *options, struct application_choice *choi
                                          .target = &choice->users});
 }
 
-/* False with errno, or with 0 there if standard error tells why. */
+/* False with errno, or with 0 there if the reason was printed. */
 static bool find_users(struct pop3_application *application,
                        const struct application_choice *choice)
 {
@@ -243,7 +243,7 @@ static void pop3_close(struct input_handler_factory *factory)
     free(application);
 }
 
-/* Who is turned away hears why in words that his program understands. */
+/* A client that is turned away gets the reason in POP3. */
 static void turn_away_in_pop3(struct server_settings *settings)
 {
     char text[sizeof(settings->turn_away)];

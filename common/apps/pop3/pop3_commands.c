@@ -45,7 +45,7 @@ static bool take_number(const char **text, uint64_t *number)
     return true;
 }
 
-/* The message of that number, if it is there; else the client is told. */
+/* The message of that number; NULL if there is none, and the client got an error. */
 static bool find_message(struct pop3_session *session, uint64_t number, struct arguments *arguments)
 {
     struct maildir *mailbox = &session->maildir;
@@ -64,7 +64,7 @@ static bool is_blank(const char *text)
     return *skip_spaces(text) == '\0';
 }
 
-/* Reads what follows a command's name; false if that is not as it should be: the client is told. */
+/* Reads what follows a command's name. False if it is malformed: the client got an error. */
 static bool read_arguments(struct pop3_session *session, enum wants wants, const char *text,
                            struct arguments *arguments)
 {
@@ -107,7 +107,7 @@ static void capa(struct pop3_session *session, const struct arguments *arguments
     pop3_send(session, capabilities, sizeof(capabilities) - 1);
 }
 
-/* The mailbox goes back to whoever wants it next. */
+/* Unlocks the mailbox, for the next session. */
 void pop3_close_mailbox(struct pop3_session *session)
 {
     if (session->state == POP3_TRANSACTION)
@@ -130,7 +130,7 @@ static void quit(struct pop3_session *session, const struct arguments *arguments
 
 /* ---- Commands in AUTHORIZATION ------------------------------------------------------------- */
 
-/* The answer is the same whoever it is. A name that is too long is nobody's. */
+/* The answer is the same for every name. A name that is too long belongs to no user. */
 static void user(struct pop3_session *session, const struct arguments *arguments)
 {
     snprintf(session->user, sizeof(session->user), "%s",
@@ -200,7 +200,7 @@ static void uidl(struct pop3_session *session, const struct arguments *arguments
     tell(session, arguments->message, unique_id_line);
 }
 
-/* Begins to send the message; false if it cannot be read: the client is told. */
+/* Begins to send the message. False if it cannot be read: the client got an error. */
 static bool begin_message(struct pop3_session *session, struct maildir_message *message,
                           uint64_t lines)
 {

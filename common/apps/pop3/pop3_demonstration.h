@@ -2,7 +2,7 @@
  * A mailbox to try a POP3 server with: one user, three messages, in a temporary folder that goes
  * when the server does.
  *
- * Interface: one thread at a time; opened before anybody is served, closed when nobody is.
+ * Interface: one thread at a time; opened before the first connection, closed after the last.
  */
 #ifndef COMMON_APPS_POP3_DEMONSTRATION_H
 #define COMMON_APPS_POP3_DEMONSTRATION_H
@@ -21,7 +21,7 @@ struct pop3_demonstration {
 /** Makes the mailbox, and adds its user. False with errno; nothing is left behind then. */
 bool pop3_demonstration_open(struct pop3_demonstration *demonstration, struct pop3_users *users);
 
-/** Tells on standard error who the user is and what the password. */
+/** Prints the user and the password on standard error. */
 void pop3_demonstration_tell(const char *program);
 
 /** Removes the folder and all in it. */

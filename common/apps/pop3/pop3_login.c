@@ -79,7 +79,7 @@ static void free_login(struct login *login)
     free(login);
 }
 
-/* The client has gone. It may not have come to the password. */
+/* The client has gone, perhaps before its password was checked. */
 static void drop(struct channel_task *task)
 {
     struct login *login = login_of(task);
@@ -199,7 +199,7 @@ static void refuse_login(struct login *login, int64_t wait)
     forget_user_unless_logged_in(session);
 }
 
-/* Once; otherwise a client could be kept waiting for as long as somebody else is guessing. */
+/* Once, because otherwise another client's guesses could keep this one waiting forever. */
 static void put_off(struct login *login, int64_t wait)
 {
     struct pop3_session *session = login->session;

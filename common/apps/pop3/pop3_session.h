@@ -27,7 +27,7 @@ struct pop3 {
 };
 
 enum pop3_state {
-    POP3_AUTHORIZATION = 1, /* who is it? */
+    POP3_AUTHORIZATION = 1, /* before the login */
     POP3_TRANSACTION = 2,   /* a mailbox is open */
     POP3_OVER = 4,          /* UPDATE is behind it, or it has no right to it */
 };
@@ -64,7 +64,7 @@ struct pop3_session {
     struct login *waiting;         /* a password that has to wait; NULL: none does */
     enum pop3_state state;
     unsigned refused_passwords;
-    char user[POP3_USER_SIZE]; /* said by USER; empty: nobody yet */
+    char user[POP3_USER_SIZE]; /* from USER; empty: not given yet */
     struct maildir maildir;    /* in POP3_TRANSACTION */
 
     /* The answer that is not complete yet. */

@@ -40,11 +40,11 @@ struct pop3_users {
 /** What becomes of a password. */
 enum pop3_password {
     POP3_PASSWORD_RIGHT,
-    POP3_PASSWORD_WRONG,    /* or there is no such user; nobody is told which */
+    POP3_PASSWORD_WRONG,    /* or there is no such user; the answer is the same */
     POP3_PASSWORD_NOT_TOLD, /* there is no memory to find out */
 };
 
-/** Nobody. */
+/** An empty list. */
 void pop3_users_init(struct pop3_users *users);
 
 /** Forgets all. */

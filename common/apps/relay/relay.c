@@ -7,7 +7,7 @@
  * whose verbs any thread may call:
  *
  * - Bytes go into the other channel's output. If that is choked, this end suspends its input, and
- *   the other end resumes it when it hears `drained`.
+ *   the `drained` of the other end resumes it.
  * - The end of input ends the other channel's output (channel_finish()): a half-close is passed on.
  * - `stopped` closes the other channel, so either end ends both.
  *
@@ -76,7 +76,7 @@ static struct relay_server *server_of(struct input_handler *handler)
 
 /* ---- Both ends: bytes ----------------------------------------------------------------------- */
 
-/* Whatever has come is a message. */
+/* A message is all that has arrived. */
 static enum framing_result next_bytes(struct input_handler *self, struct channel_facade *facade,
                                       struct message *bytes)
 {
@@ -88,8 +88,9 @@ static enum framing_result next_bytes(struct input_handler *self, struct channel
 }
 
 /*
- * Between an enqueue that finds the output choked and the suspension that follows, it may drain,
- * and the `drained` that was to resume this end is over. So it looks once more.
+ * Between an enqueue that finds the output choked and the suspension that follows, the output may
+ * drain, and then the `drained` that should resume this end comes too early. So this checks once
+ * more.
  */
 static void pass_bytes(const struct relay_end *end, struct message bytes,
                        struct channel_facade *facade)
@@ -301,7 +302,7 @@ static struct input_handler_factory *relay_open(struct server *server,
     if (relay_targets_open(&relay->targets, choice->relay_to, server->name))
         return &relay->factory;
     free(relay);
-    errno = 0; /* it has told why */
+    errno = 0; /* the reason was printed */
     return NULL;
 }
 
