@@ -28,14 +28,14 @@ struct broker_choice {
     int64_t lease;             /* --broker-lease; ms */
 };
 
-/** What a user chooses: the application, and whatever one of them has options for. */
+/** What a user chooses: the application, and the values of the applications' options. */
 struct application_choice {
     const struct application *chosen;
     unsigned offers;             /* the stage's */
-    const char *mail_dir;        /* pop3: --mail-dir; NULL: none was named */
-    const char *users;           /* pop3: --users; likewise */
+    const char *mail_dir;        /* pop3: --mail-dir; NULL: not given */
+    const char *users;           /* pop3: --users; NULL: not given */
     const char *http_root;       /* http: --root */
-    const char *relay_to;        /* relay: --to; NULL: nobody was named */
+    const char *relay_to;        /* relay: --to; NULL: not given */
     struct broker_choice broker; /* chat */
 
     /* What --help and errors say; a table of options keeps only pointers. */
@@ -52,19 +52,19 @@ void application_options(struct options *options, struct application_choice *cho
                          unsigned offers);
 
 /**
- * Applies what depends on the chosen application, after options_parse(): its own defaults, for
- * options that the user has not given. Returns OPTIONS_SERVE; or 2, the status to exit with, if the
- * stage does not offer what it needs, or it cannot work under that saturation policy (NULL: there
- * is none), and standard error says why.
+ * After options_parse(): sets the chosen application's own defaults for options that the user has
+ * not given. Returns OPTIONS_SERVE. Or prints the reason on standard error and returns 2, the
+ * status to exit with, if the stage does not offer what the application needs, or if the
+ * application cannot work under that saturation policy (NULL: there is none).
  */
 int application_settle(const struct application_choice *choice, struct options *options,
                        const struct saturation_policy *policy);
 
-/** Opens the one that was chosen. NULL: it cannot be opened, and standard error tells why. */
+/** Opens the chosen application. NULL: it cannot be opened, and the reason was printed. */
 struct input_handler_factory *application_open(const struct application_choice *choice,
                                                struct server *server);
 
-/** Ends it. Every handler has heard `stopped`. NULL is allowed: it was not opened. */
+/** Ends it, after every handler's `stopped`. The factory may be NULL: it was not opened. */
 void application_close(const struct application_choice *choice,
                        struct input_handler_factory *factory);
 

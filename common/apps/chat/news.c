@@ -34,7 +34,7 @@ static void count_budget(struct news *news) REQUIRES(&news->lock)
     news->counted = now;
 }
 
-/* How long until something may be told; ms. */
+/* How long until the budget allows a line; ms. */
 static int64_t time_to_wait(struct news *news) REQUIRES(&news->lock)
 {
     count_budget(news);
@@ -65,18 +65,18 @@ static size_t compose(const struct news_count *count, char line[LINE_SIZE])
     return (size_t)length;
 }
 
-/* Who comes does not read about himself; but one of many is told how many they are. */
+/* A user does not read about his own arrival, unless it is one of many in one line. */
 static void tell(struct news *news, const struct news_count *count) NO_LOCK_HELD
 {
     char line[LINE_SIZE];
     bool is_one = count->came + count->left == 1;
     if (count->came + count->left == 0)
-        return; /* somebody else was allowed to tell it */
+        return; /* another thread has reported it */
     size_t length = compose(count, line);
     group_send(news->users, is_one ? count->member : NULL, piece_bytes(line, length));
 }
 
-/* Takes what is untold, and pays for a line about it. */
+/* Takes what was only counted, and pays for a line about it. */
 static struct news_count take_untold(struct news *news, size_t users) REQUIRES(&news->lock)
 {
     struct news_count untold = news->untold;

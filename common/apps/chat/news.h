@@ -1,11 +1,12 @@
 /*
- * The news of a chat: who comes, and who leaves.
+ * The news of a chat: which users come and leave.
  *
  * As long as these are few, all users read a line about each of them, at once. But if a thousand
- * come in the same moment, after a restart say, that would be half a million lines, which nobody
- * reads and the server would send for a minute. So there is a budget: so many lines a second, each
- * counted for every user that it is sent to. What comes when it is used up is counted, and told in
- * one line for all, `* 950 people came`, as soon as the budget allows that. /who tells the names.
+ * users come at the same moment, perhaps after a restart, that would be half a million lines, which
+ * no one would read and which the server would send for a minute. So there is a budget of lines per
+ * second, in which a line counts once for each user that it is sent to. When the budget is used up,
+ * arrivals and departures are only counted, and reported in one line, `* 950 people came`, as soon
+ * as the budget allows it. /who lists the names.
  *
  * Interface:
  * - Any thread. No lock is held while something is sent.
@@ -32,7 +33,7 @@ struct news_count {
     size_t came;
     size_t left;
     char name[NEWS_NAME_SIZE];         /* of the only one */
-    const struct group_member *member; /* the only one, who is not told; only compared */
+    const struct group_member *member; /* the only one; only compared */
 };
 
 struct news {
@@ -50,7 +51,7 @@ void news_init(struct news *news, struct group *users, struct clerk *clerk);
 
 void news_destroy(struct news *news);
 
-/** A user has joined the group, who reads about others and not about himself. */
+/** A user has joined the group. All others read it. */
 void news_came(struct news *news, const char *name, const struct group_member *member) NO_LOCK_HELD;
 
 /** A user has left the group. */

@@ -51,13 +51,13 @@ bool nickname_is_whole(const char *text);
 /** FNV-1a. */
 uint32_t nickname_hash(const char *text);
 
-/** Takes a nickname, in place of the one before, if there is one. False if somebody has it. */
+/** Takes a nickname, in place of the one before, if there is one. False if another user has it. */
 bool nicknames_take(struct nicknames *all, struct nickname *own, const char *text);
 
 /** Takes one that nobody has: `user`, and a number, and what is to stand behind that. */
 void nicknames_make_up(struct nicknames *all, struct nickname *own, const char *behind);
 
-/** Gives it back. */
+/** Gives a nickname back, so that another user may take it. */
 void nicknames_give_back(struct nicknames *all, struct nickname *own);
 
 size_t nicknames_count(struct nicknames *all);
