@@ -17,6 +17,9 @@
 #   compiles.
 # - A row of a table in docs/sources.md names a test, or says why there is none.
 # - A remark in docs/remarks is about something that changes.
+# - No experiment stands twice: no two blocks have the same commands. (A page of a step runs the same
+#   ones on two programs.)
+# - The main line is no longer than tests/words.sh allows.
 # - A test that is named as `suite/test` exists, and a name with an underscore is in the sources. A
 #   stage's README.md names all files of the stage.
 #
@@ -280,6 +283,27 @@ check_make_commands() { # DOCUMENT
                   inside && /^make/ { sub(/ *#.*/, ""); print }' "$1")
 }
 
+# Two blocks with the same commands are one experiment that stands twice.
+check_repeated() {
+    local block sum
+    [ -e "$work/all" ] || return 0
+    for block in "$work"/blocks/*/; do
+        sum=$(cat "$block"*.command | cksum)
+        printf '%s\t%s\n' "$sum" "$(cat "$block/where")"
+    done | sort | awk -F '\t' '$1 == sum { print where " and " $2 } { sum = $1; where = $2 }' >"$work/repeated"
+    while IFS= read -r block; do
+        fail "$block" 'type the same commands'
+    done <"$work/repeated"
+}
+
+check_length() {
+    if tests/words.sh >"$work/words"; then
+        pass
+    else
+        fail docs "$(tail -1 "$work/words"); see tests/words.sh"
+    fi
+}
+
 # Who types one block after the other wants each server to be job 1. A job keeps its number until the
 # shell has said that it is done, so a block ends with a wait.
 # shellcheck disable=SC2016 # no command is meant
@@ -485,8 +509,10 @@ for document in "${documents[@]}"; do
     case $document in */further.md | */glossary.md | */java.md) ;; *) check_names "$document" ;; esac
 done
 [ ! -d docs/remarks ] || check_remarks
+[ ! -e tests/words.sh ] || check_length
 wait "$blocks"
 judge_blocks
+check_repeated
 
 skips=
 [ "$skipped" -eq 0 ] || skips=", $skipped skipped"
