@@ -13,7 +13,7 @@ MAX=40000
 
 main_line() {
     awk '/^[A-Z]/ { part++ } part <= 2 && /\.md$/ { print "docs/" $1 }' docs/chapters
-    ls stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md | grep -v -- -epilogue/
+    find stage[1-5]-*/steps -name README.md ! -path '*-epilogue/*' | sort
 }
 
 # shellcheck disable=SC2046 # names of documents have no spaces
