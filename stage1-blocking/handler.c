@@ -8,9 +8,9 @@
 #include <sys/time.h>
 
 /*
- * The segment that a handler's thread holds while it waits is made before there is a thread, where
- * the client can be told that there is no memory for it. And a thread that asks the heap for
- * nothing has no cache of the C library's, which would be an eighth of what it holds in the heap.
+ * Takes the segment that the thread will read into from the heap now, in the acceptor's thread,
+ * because here we can still tell the client that there is no memory. It also saves memory: the C
+ * library makes a cache for each thread that calls malloc.
  */
 struct handler *handler_create(struct handler_threads *threads, int fd)
 {

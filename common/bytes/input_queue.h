@@ -36,7 +36,7 @@ struct input_queue {
     struct segment *unsearched; /* if searched > 0: where the search goes on */
     uint32_t length;            /* bytes in the queue */
     uint32_t limit;             /* bytes it may hold; never changes */
-    uint32_t searched;          /* bytes from the front that are known not to be searched_for */
+    uint32_t searched;          /* the first so many bytes contain no searched_for */
     uint8_t searched_for;       /* the byte of the last search */
     uint8_t fresh_segments;     /* how much new room the next fill offers */
     bool secret;                /* what leaves the queue is wiped */
@@ -75,15 +75,15 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index);
 
 /**
- * Finds the first wanted byte that is at a distance of at least `from`. For who looks for one after
- * the other, and remembers how far that came.
+ * Finds the first wanted byte that is at a distance of at least `from`. For callers that search for
+ * several in turn and keep their own position.
  */
 bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
                             size_t *index);
 
 /**
- * As input_queue_dequeue(), but the bytes stay in the queue: for who has to read the beginning of a
- * message to know where it ends.
+ * As input_queue_dequeue(), but the bytes stay in the queue: for a caller that has to read the
+ * beginning of a message to know where it ends.
  */
 bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message);
 

@@ -220,8 +220,8 @@ static ssize_t write_file(struct output_chain *chain, size_t most, size_t *offer
 }
 
 /*
- * A socket that takes less than it was offered is full; asking again would only say so. And who has
- * used up what a rate allows would be allowed the few bytes of the time since, over and over.
+ * A socket that takes less than it was offered is full, so we stop. And once the rate is used up we
+ * stop, too: otherwise we would loop, sending the few bytes that each microsecond allows.
  */
 enum output_result output_chain_drain(struct output_chain *chain)
 {
