@@ -15,9 +15,9 @@ struct handler_element *handler_element_of(struct channel_facade *facade)
 static bool pass_holds_input(const struct input_handler *self);
 
 /*
- * The framework asks which optional verbs a handler has, and does without an answer, or without a
- * last word, if there is none. So an element passes on only what the handler behind it has, and
- * none appears by being wrapped. A holds_input of its own stays: it is about the element.
+ * The framework behaves differently if a handler lacks an optional verb. So an element has only the
+ * optional verbs that the handler behind it has, except a holds_input of its own, which is about
+ * the element.
  */
 static void fit(struct handler_element *element)
 {
@@ -270,14 +270,14 @@ static int pass_connect(struct channel_facade *facade, const struct endpoint *to
     return channel_connect(model->outer, to, &another.factory);
 }
 
-/* Its facade stays the one it was posted to, which is what the application knows. */
+/* post->facade stays the element's, because that is the one that the application knows. */
 static void pass_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
     struct channel_facade *next = outer(facade);
     next->verbs->post(next, post);
 }
 
-/* As with a post. */
+/* The facade that `fired` gets is the element's, as with a post. */
 static void pass_set_timer(struct channel_facade *facade, struct channel_timer *timer,
                            int64_t milliseconds)
 {
@@ -290,7 +290,7 @@ static void pass_cancel_timer(struct channel_facade *facade, struct channel_time
     channel_cancel_timer(outer(facade), timer);
 }
 
-/* And so with a task. */
+/* The facade that `completed` gets is the element's, as with a post. */
 static void pass_begin(struct channel_facade *facade, struct channel_task *task,
                        enum channel_meanwhile meanwhile) NO_LOCK_HELD
 {
@@ -313,7 +313,7 @@ static enum end_reason pass_end_reason(struct channel_facade *facade)
     return channel_end_reason(outer(facade));
 }
 
-/* The element is in the connection's memory, so a reference to that is one to the element. */
+/* The element is in the connection's memory, so a reference to the channel keeps it, too. */
 static void pass_retain(struct channel_facade *facade)
 {
     channel_retain(outer(facade));
