@@ -5,7 +5,7 @@ switch: then a cable can be pulled and a route can lead nowhere. Where it does n
 processes on 127.0.0.1. enter() finds out which, and begins the script anew inside.
 
 Nothing stays behind. Every process is ended by its id when its Lab ends, and by the kernel if this
-script is killed (PR_SET_PDEATHSIG); namespaces go with their last process. Every wait has an end,
+script is killed (PR_SET_PDEATHSIG); namespaces go with their last process, and files with them. Every wait has an end,
 and one that runs out raises Missed, which says what was awaited and what came instead.
 """
 
@@ -29,6 +29,7 @@ CONFIGURATION = os.path.join(TOP, "docs", "examples", "haproxy.cfg")
 os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
 
 PATIENCE = 15  # seconds, for what should come at once on a machine that is busy
+LEASE = 2  # seconds; a server gives the broker up after half of them
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"  # of a PROXY header; 0x20: a connection of the proxy's own
 LOCAL_HEADER = SIGNATURE + b"\x20\0\0\0"
 
@@ -81,6 +82,8 @@ class Namespaces:
         self.count = 0
         os.makedirs("/run/netns", exist_ok=True)
         run("mount", "-t", "tmpfs", "none", "/run/netns")
+        self.folder = "/run/netns/.files"
+        os.mkdir(self.folder)
         run("ip", "-batch", "-", lines=(
             "link set lo up", "link add switch type bridge",
             f"addr add {self.own_address}/24 dev switch", "link set switch up"))
@@ -90,7 +93,10 @@ class Namespaces:
         return NamespaceHost(self.count)
 
     def close(self):
-        run("ip", "link", "del", "switch", check=False)
+        cables = [f"host{number}" for number in range(1, self.count + 1)]
+        run("ip", "-force", "-batch", "-", check=False,
+            lines=[f"{verb} {cable}" for cable in cables for verb in ("link del", "netns del")] +
+            ["link del switch"])
         run("umount", "/run/netns", check=False)
 
 
@@ -125,11 +131,14 @@ class Loopback:
     has_cables = False
     own_address = "127.0.0.1"
 
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="machines.")
+
     def add(self):
         return LoopbackHost()
 
     def close(self):
-        pass
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class LoopbackHost:
@@ -143,6 +152,7 @@ class LoopbackHost:
 
 def enter():
     """Begins the script once more in namespaces of its own, where that is permitted."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if os.environ.get("MACHINES_IN"):
         return
     inside = ["unshare", "-rnm", "env", "MACHINES_IN=namespaces", sys.executable, "-B"]
@@ -240,7 +250,8 @@ class Broker(Machine):
 class Server(Machine):
     def start(self, *options):
         if self.lab.broker is not None:
-            options = ("--broker", self.lab.broker.at, "--server-name", self.name) + options
+            options = ("--broker", self.lab.broker.at, "--broker-name", self.name,
+                       "--broker-lease", str(LEASE)) + options
         if self.lab.balancer is not None:
             proxies = f"{self.lab.balancer.host.address},{self.lab.network.own_address}"
             options = ("--proxy-protocol", proxies) + options
@@ -295,6 +306,12 @@ class Balancer(Machine):
     def expect_status(self, server, pattern, within=PATIENCE):
         return until(lambda: re.match(pattern, self.status(server)),
                      f"HAProxy finds {server.name} {pattern}", within, 0.05)
+
+    def server_of(self, user):
+        """The name of the server that a user was given."""
+        source = "%s:%d" % user.socket.getsockname()[:2]
+        found = re.search(rf" src={re.escape(source)} .* srv=(\w+)", self.ask("show sess"))
+        return found.group(1) if found else None
 
     def drain(self, server, drained=True):
         self.ask(f"set server servers/{server.name} state {'drain' if drained else 'ready'}")
@@ -384,15 +401,25 @@ class User:
             found = (re.match(rf"\[{other.nick}(?:~\w+)?\] (\d+)$", text) for _, text in self.heard)
             return [int(match.group(1)) for match in found if match]
 
-    def close(self):
+    def moment_of(self, pattern, since=0):
+        """When the first line like that came, at that moment or later; None if none has."""
+        with self.came:
+            return next((moment for moment, text in self.heard
+                         if moment >= since and re.search(pattern, text)), None)
+
+    def hang_up(self):
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.reader.join(PATIENCE)
         self.socket.close()
 
     def come_again(self):
-        self.close()
+        self.hang_up()
         self.connect()
+
+    def close(self):
+        """For good."""
+        self.hang_up()
 
 
 # ---- all of it -----------------------------------------------------------------------------------
@@ -404,8 +431,8 @@ class Lab:
     def __init__(self, servers=3, stage=5, broker=True, balancer=True, options=(), start=True):
         self.starts = start
         self.processes, self.users = [], []
-        self.folder = tempfile.mkdtemp(prefix="machines.")
         self.network = network()
+        self.folder = self.network.folder
         build = os.environ.get("BUILD", os.path.join(TOP, "build"))
         names = {4: "stage4-framework", 5: "stage5-multireactor"}
         self.program = os.path.join(os.path.abspath(build), names[stage])
@@ -425,7 +452,10 @@ class Lab:
                 self.balancer.expect_status(server, "UP")
 
     def user(self, nick, via):
-        user = User(self, nick, via)
+        return self.add_user(User(self, nick, via))
+
+    def add_user(self, user):
+        """From now on the user leaves when all of it ends."""
         self.users.append(user)
         return user
 
@@ -449,7 +479,6 @@ class Lab:
                 process.kill()
                 process.wait(PATIENCE)
         self.network.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["probe"]:
