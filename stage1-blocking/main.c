@@ -12,7 +12,7 @@ static const struct option threads_option = {
     .name = "--threads",
     .value = "N",
     .default_text = "0",
-    .help = "a fixed pool of N threads; 0: a thread for every client",
+    .help = "serve clients with a pool of N threads; 0: a thread for every client",
     .parse = option_parse_number,
     .max = 30000,
 };

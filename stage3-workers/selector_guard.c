@@ -49,7 +49,7 @@ struct option selector_guard_option(bool *works)
     return (struct option){.name = "--guard",
                            .value = "KIND",
                            .default_text = "lock",
-                           .help = "lock; none leaves the wakeup out, to show its worth",
+                           .help = "lock, or none: leaves out the wakeup, to show what it is for",
                            .expects = "one of lock, none",
                            .parse = parse_guard,
                            .target = works};

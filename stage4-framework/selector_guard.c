@@ -56,7 +56,7 @@ struct option selector_guard_option(bool *works)
     return (struct option){.name = "--guard",
                            .value = "KIND",
                            .default_text = "lock",
-                           .help = "lock; none shows how a registration waits without it",
+                           .help = "lock, or none: shows how a registration waits without a guard",
                            .expects = "one of lock, none",
                            .parse = parse_guard,
                            .target = works};

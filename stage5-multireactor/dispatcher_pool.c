@@ -109,7 +109,8 @@ struct option dispatcher_pool_option(size_t *count)
     return (struct option){.name = "--dispatchers",
                            .value = "N",
                            .default_text = default_text,
-                           .help = "dispatchers; connections are given to each in turn",
+                           .help =
+                               "run N dispatchers; each new connection goes to the next of them",
                            .parse = option_parse_number,
                            .target = count,
                            .min = 1,

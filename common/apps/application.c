@@ -148,7 +148,8 @@ void application_options(struct options *options, struct application_choice *cho
     append_names(choice->help, offers);
     strcpy(choice->expects, "one of ");
     append_names(choice->expects, ~0u);
-    strcpy(choice->idle_help, "close when nothing was received or sent for SEC seconds; 0: never");
+    strcpy(choice->idle_help,
+           "disconnect after SEC seconds without a byte in either direction; 0: never");
     options_add(options, (struct option){.name = "--app",
                                          .value = "NAME",
                                          .default_text = applications[0]->name,

@@ -91,21 +91,23 @@ static bool parse_suspicious(const struct option *option, const char *text)
 
 void throttle_options(struct options *options, struct throttle_choice *choice)
 {
-    options_add(options,
-                (struct option){.name = "--suspicious",
-                                .value = "NETWORKS",
-                                .default_text = "none",
-                                .help = "throttle clients from there: 10.0.0.0/8,2001:db8::/32",
-                                .expects = "networks, such as 10.0.0.0/8,2001:db8::/32, or none",
-                                .parse = parse_suspicious,
-                                .target = choice});
-    options_add(options, (struct option){.name = "--throttle",
-                                         .value = "BYTES",
-                                         .default_text = "5",
-                                         .help = "rate for those clients, in bytes per second",
-                                         .parse = option_parse_number,
-                                         .target = &choice->bytes_per_second,
-                                         .min = 1,
-                                         .max = PACE_MAX_RATE < SIZE_MAX ? (size_t)PACE_MAX_RATE
-                                                                         : SIZE_MAX});
+    options_add(
+        options,
+        (struct option){
+            .name = "--suspicious",
+            .value = "NETWORKS",
+            .default_text = "none",
+            .help = "throttle clients from these networks, such as 10.0.0.0/8,2001:db8::/32",
+            .expects = "networks, such as 10.0.0.0/8,2001:db8::/32, or none",
+            .parse = parse_suspicious,
+            .target = choice});
+    options_add(options, (struct option){
+                             .name = "--throttle",
+                             .value = "BYTES",
+                             .default_text = "5",
+                             .help = "send at most BYTES bytes per second to each of those clients",
+                             .parse = option_parse_number,
+                             .target = &choice->bytes_per_second,
+                             .min = 1,
+                             .max = PACE_MAX_RATE < SIZE_MAX ? (size_t)PACE_MAX_RATE : SIZE_MAX});
 }

@@ -18,7 +18,7 @@ struct option selector_provider_option(const struct selector_provider **provider
     return (struct option){.name = "--selector",
                            .value = "NAME",
                            .default_text = selector_providers[0]->name,
-                           .help = "what tells which sockets are ready",
+                           .help = "how to wait for sockets",
                            .expects = selector_provider_names,
                            .parse = parse_provider,
                            .target = provider};

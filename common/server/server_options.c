@@ -118,49 +118,50 @@ static void add_connection_options(struct options *options, struct server_settin
                                          .parse = option_parse_port,
                                          .target = &settings->port});
     add_number(options, "--max-line", "BYTES", "65536", &settings->max_line, 1, 1 << 30,
-               "longest line, without its end");
+               "longest line, without its line end");
     add_number(options, "--max-connections", "N", "0", &settings->max_connections, 0,
                SERVER_MAX_CONNECTIONS,
-               "clients at a time; 0: as many as have descriptors, files included");
+               "serve at most N clients at a time; 0: as many as the descriptor limit allows");
     options_add(
         options,
         (struct option){.name = "--overload",
                         .value = "HOW",
                         .default_text = "reject",
-                        .help = "what happens to more clients: reject, wait or redirect=HOST:PORT",
+                        .help = "what to do with more clients: reject, wait or redirect=HOST:PORT",
                         .expects = "one of reject, wait, redirect=HOST:PORT",
                         .parse = parse_overload,
                         .target = settings});
     add_number(options, "--send-buffer", "BYTES", "0", &settings->send_buffer, 0, 1 << 30,
-               "size of each send buffer; 0: the system's choice");
-    options_add(options, (struct option){
-                             .name = "--proxy-protocol",
-                             .value = "ADDRESSES",
-                             .default_text = "none",
-                             .help = "proxies, which send a PROXY header of version 2 first; all "
-                                     "others are closed",
-                             .expects = "up to 16 addresses or networks with commas between "
-                                        "them, or none",
-                             .parse = parse_proxies,
-                             .target = &settings->proxies});
+               "size of each socket's send buffer; 0: the system's choice");
+    options_add(
+        options,
+        (struct option){.name = "--proxy-protocol",
+                        .value = "ADDRESSES",
+                        .default_text = "none",
+                        .help = "expect a PROXY header (version 2) from these proxies, and close "
+                                "all other connections",
+                        .expects = "up to 16 addresses or networks with commas between "
+                                   "them, or none",
+                        .parse = parse_proxies,
+                        .target = &settings->proxies});
 }
 
 static void add_limit_options(struct options *options, struct server_settings *settings)
 {
     add_seconds(options, "--idle-timeout", "0", &settings->deadlines.idle,
-                "close when nothing was received or sent for SEC seconds; 0: never");
+                "disconnect after SEC seconds without a byte in either direction; 0: never");
     add_seconds(options, "--request-timeout", "0", &settings->deadlines.request,
-                "close when a line takes longer than SEC seconds to arrive; 0: never");
+                "disconnect if a line takes longer than SEC seconds to arrive; 0: never");
     add_seconds(options, "--lifetime", "0", &settings->deadlines.lifetime,
-                "close SEC seconds after accept, whatever happens; 0: never");
+                "disconnect SEC seconds after accept, in any case; 0: never");
     add_seconds(options, "--progress-timeout", "0", &settings->deadlines.progress,
-                "close when 64 KiB of waiting output take longer than SEC; 0: never");
+                "disconnect if a client takes longer than SEC seconds to read 64 KiB; 0: never");
     add_seconds(options, "--drain-timeout", "5", &settings->drain_timeout,
                 "at SIGTERM, wait at most SEC seconds for pending output");
     add_number(options, "--output-high-mark", "BYTES", "65536", &settings->output_high_mark, 1,
                1 << 30, "stop reading from a client with more output waiting");
     add_number(options, "--output-low-mark", "BYTES", "16384", &settings->output_low_mark, 0,
-               1 << 30, "read from it again once less is waiting");
+               1 << 30, "read from that client again when less is waiting");
     add_number(options, "--output-cap", "BYTES", "1048576", &settings->output_cap, 1, 1 << 30,
                "disconnect a client with more output waiting");
 }
@@ -168,33 +169,33 @@ static void add_limit_options(struct options *options, struct server_settings *s
 static void add_lesson_options(struct options *options, struct server_settings *settings)
 {
     add_number(options, "--work-us", "USEC", "0", &settings->work_us, 0, 1000000000,
-               "spend USEC microseconds of CPU time on a message");
+               "spend USEC microseconds of CPU time on each message");
     add_number(options, "--block-ms", "MSEC", "0", &settings->block_ms, 0, 1000000,
-               "block the thread for MSEC milliseconds with a message");
+               "block the thread for MSEC milliseconds with each message");
     add_number(options, "--cost-every", "N", "1", &settings->cost_every, 1, 1000000000,
-               "spend that on one message in N only");
+               "spend that only on one message in N");
     options_add(options, (struct option){.name = "--cost-for",
                                          .value = "TEXT",
                                          .default_text = "all",
-                                         .help = "spend that only on messages with TEXT in them",
+                                         .help = "spend that only on messages that contain TEXT",
                                          .expects = "a text, or all",
                                          .parse = parse_cost_for,
                                          .target = &settings->cost_for});
     options_add(options, (struct option){.name = "--stats",
                                          .help = "print counters at exit (SIGUSR1: at once)",
                                          .target = &settings->stats});
-    options_add(options, (struct option){
-                             .name = "--log",
-                             .value = "LEVEL",
-                             .default_text = "warn",
-                             .help = "log lines of this level and above: error, warn, info, debug",
-                             .expects = "one of error, warn, info, debug",
-                             .parse = parse_log_level,
-                             .target = &settings->log_level});
+    options_add(options,
+                (struct option){.name = "--log",
+                                .value = "LEVEL",
+                                .default_text = "warn",
+                                .help = "log messages of LEVEL and above: error, warn, info, debug",
+                                .expects = "one of error, warn, info, debug",
+                                .parse = parse_log_level,
+                                .target = &settings->log_level});
     options_add(options, (struct option){.name = "--trace",
                                          .value = "FILE",
                                          .default_text = "none",
-                                         .help = "write what the threads did to a file at exit",
+                                         .help = "at exit, write what the threads did to FILE",
                                          .expects = "the name of a file, or none",
                                          .parse = parse_trace,
                                          .target = &settings->trace});

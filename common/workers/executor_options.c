@@ -57,31 +57,33 @@ void executor_options(struct options *options, struct executor_choice *choice)
     options_add(options, (struct option){.name = "--workers",
                                          .value = "N",
                                          .default_text = choice->workers_text,
-                                         .help = "worker threads that are kept",
+                                         .help = "keep N worker threads",
                                          .parse = option_parse_number,
                                          .target = &choice->workers,
                                          .min = 1,
                                          .max = MAX_WORKERS});
     options_add(
         options,
-        (struct option){.name = "--max-workers",
-                        .value = "N",
-                        .default_text = "0",
-                        .help = "worker threads when the queue is full; 0: no more than --workers",
-                        .parse = option_parse_number,
-                        .target = &choice->max_workers,
-                        .max = MAX_WORKERS});
+        (struct option){
+            .name = "--max-workers",
+            .value = "N",
+            .default_text = "0",
+            .help = "start up to N workers when the queue is full; 0: no more than --workers",
+            .parse = option_parse_number,
+            .target = &choice->max_workers,
+            .max = MAX_WORKERS});
     options_add(options,
                 (struct option){.name = "--keep-alive",
                                 .value = "SEC",
                                 .default_text = "60",
-                                .help = "end a thread above --workers after SEC idle seconds",
+                                .help = "end a worker above --workers after SEC idle seconds",
                                 .expects = "a number of seconds",
                                 .parse = option_parse_seconds,
                                 .target = &choice->keep_alive});
-    options_add(options, (struct option){.name = "--warm",
-                                         .help = "start --workers threads before the first message",
-                                         .target = &choice->warm});
+    options_add(options,
+                (struct option){.name = "--warm",
+                                .help = "start all --workers threads before the first message",
+                                .target = &choice->warm});
     options_add(options,
                 (struct option){.name = "--queue",
                                 .value = "KIND",
@@ -95,17 +97,17 @@ void executor_options(struct options *options, struct executor_choice *choice)
                     .name = "--saturation",
                     .value = "POLICY",
                     .default_text = "abort",
-                    .help = "when it is full: abort, block, caller-runs, or drop one without an "
-                            "answer: discard, discard-oldest",
+                    .help = "when the queue is full: abort, block, caller-runs, or drop a message "
+                            "without an answer: discard, discard-oldest",
                     .expects = "one of abort, block, caller-runs, discard, discard-oldest",
                     .parse = parse_policy,
                     .target = &choice->policy});
     options_add(options,
                 (struct option){.name = "--max-wait-ms",
-                                .value = "N",
+                                .value = "MSEC",
                                 .default_text = "0",
-                                .help = "refuse a message that has waited longer for a worker; 0: "
-                                        "never",
+                                .help = "refuse a message that has waited longer than MSEC "
+                                        "milliseconds for a worker; 0: never",
                                 .parse = option_parse_number,
                                 .target = &choice->max_wait,
                                 .max = MAX_WAIT});
@@ -116,7 +118,7 @@ void executor_options_or_none(struct options *options, struct executor_choice *c
     executor_options(options, choice);
     struct option *workers = options_find(options, "--workers");
     workers->default_text = "0";
-    workers->help = "worker threads; 0: each dispatcher runs its handlers itself";
+    workers->help = "keep N worker threads; 0: each dispatcher runs its handlers itself";
     workers->min = 0;
 }
 
@@ -138,8 +140,9 @@ struct option executor_helpers_option(size_t *count)
     return (struct option){.name = "--helpers",
                            .value = "N",
                            .default_text = "2",
-                           .help = "threads for slow tasks, such as checking a password; 0: the "
-                                   "thread that runs the handler does them itself",
+                           .help =
+                               "run slow tasks, such as checking a password, in N threads; 0: in "
+                               "the thread that runs the handler",
                            .parse = option_parse_number,
                            .target = count,
                            .max = MAX_WORKERS};
