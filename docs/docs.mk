@@ -14,33 +14,31 @@ $(SCENARIO): $(OUT)/obj/tests/trace/scenario.o
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $< $(LDLIBS)
 
-# $(call play,N): has stage N record the scene.
-play = tests/trace/play.sh $(SCENARIO) $(OUT)/$(call stage,$1) $(OUT)/trace/stage$1.json $(ARGS)
+# $(call play,N,FOLDER): has stage N record the scene; the calmest of several, because the machine may be busy.
+play = tests/trace/play.sh $(SCENARIO) $(OUT)/$(call stage,$1) $(OUT)/$2/stage$1.json
 SEEN := $(or $(STAGE),$(lastword $(NUMBERS)))
+# Its functions are linked to the site, if that is there.
+seen_page = SITE=$(if $(wildcard $(OUT)/site/index.html),../site/) docs/trace/page.sh
 
 ## trace [STAGE=N] [ARGS="..."]: make a page on which the threads of a stage can be seen running
 .PHONY: trace
 trace: $(SCENARIO) $(OUT)/$$(call stage,$$(SEEN))
-	@$(call play,$(SEEN))
-	@docs/trace/page.sh 'Stage $(SEEN), seen running' $(OUT)/trace/stage$(SEEN).json \
-	    >$(OUT)/trace/stage$(SEEN).html
+	@$(call play,$(SEEN),trace) $(ARGS)
+	@$(seen_page) 'Stage $(SEEN), seen running' $(OUT)/trace/stage$(SEEN).json >$(OUT)/trace/stage$(SEEN).html
 	@echo 'trace: $(OUT)/trace/stage$(SEEN).html'
 
 ### trace-all: the same for all stages, one below the other
 .PHONY: trace-all
 trace-all: $(SCENARIO) all
-	@$(foreach n,$(NUMBERS),$(call play,$n) &&) docs/trace/page.sh 'The stages, seen running' \
+	@$(foreach n,$(NUMBERS),$(call play,$n,trace) $(ARGS) &&) $(seen_page) 'The stages, seen running' \
 	    $(NUMBERS:%=$(OUT)/trace/stage%.json) >$(OUT)/trace/all.html
 	@echo 'trace: $(OUT)/trace/all.html'
 
-# The pictures in docs/diagrams are from a real run; `make docs` puts those of another one into the site.
-stills = docs/trace/stills.sh $1 $(SCENARIO) $(STAGES:%=$(OUT)/%)
-
-### trace-stills: make the chapters' pictures of servers at work anew
+### trace-stills: make the chapters' pictures of servers at work anew, on a machine that does nothing else
 .PHONY: trace-stills
 trace-stills: $(SCENARIO) all
 	$(NEED_PYTHON)
-	@$(call stills,docs/diagrams)
+	@docs/trace/stills.sh docs/diagrams $(SCENARIO) $(STAGES:%=$(OUT)/%)
 
 # ---- the site ----------------------------------------------------------------------------------
 
@@ -48,8 +46,10 @@ trace-stills: $(SCENARIO) all
 .PHONY: docs
 docs: all $$(SCENARIO)
 	@tests/need.sh Doxygen 'command -v doxygen' doxygen
-	@docs/site.sh $(BUILD)/site $(STAGES)
-	@! command -v python3 >/dev/null || $(call stills,$(BUILD)/site) || true
+	@mkdir -p $(OUT)/seen
+	@$(foreach n,$(NUMBERS),BEST_OF=3 $(call play,$n,seen) &&) SITE=./ docs/trace/page.sh \
+	    'The stages, seen running' $(NUMBERS:%=$(OUT)/seen/stage%.json) >$(OUT)/seen/seen.html
+	@docs/site.sh $(BUILD)/site $(OUT)/seen/seen.html $(STAGES)
 
 ## read [ARGS="..."]: build the site and serve it by the last stage, for a browser
 READER := $(call stage,$(lastword $(NUMBERS)))
@@ -61,20 +61,22 @@ read: docs $(READER:%=$(OUT)/%)
 
 ### test-search: what readers type leads to the right page of the site
 .PHONY: test-search
+run_search = 'search=node tests/search_test.js $(BUILD)/site'
 test-search: docs
 	@tests/need.sh Node 'command -v node' nodejs
-	@tests/run.sh 'search=node tests/search_test.js $(BUILD)/site'
+	@tests/run.sh $(run_search)
 
 # One page of each kind is looked at in every view; SITE_PAGES="$(cd build/site && ls *.html)" looks at more.
-SITE_PAGES ?= index.html stage4.html step2_4.html glossary.html measuring.html changes4.html play/scheduler.html \
+SITE_PAGES ?= index.html stage4.html step2_4.html glossary.html measuring.html changes3.html play/scheduler.html seen.html \
     stage2-single-reactor/index.html stage3-workers/group__reactor.html stage3-workers/reactor_8c_source.html
 AXE_PACKAGE := https://registry.npmjs.org/axe-core/-/axe-core-4.10.2.tgz
 $(BUILD)/axe.min.js:
 	$(call say,GET,$(AXE_PACKAGE))
-	$(Q)curl -sSfL --max-time 60 '$(AXE_PACKAGE)' | tar -xzO package/axe.min.js >$@ || { rm -f $@; exit 1; }
+	$(Q)curl -sSfL --retry 3 --max-time 60 '$(AXE_PACKAGE)' | tar -xzO package/axe.min.js >$@ || rm -f $@
 
-### test-site: look at pages of each kind with chromium and axe-core: three widths, light and dark
+### test-site: what the search finds; and pages of each kind, with chromium and axe-core: three widths, light and dark
 .PHONY: test-site
 test-site: docs $(BUILD)/axe.min.js
-	@tests/need.sh Chromium 'command -v chromium || command -v google-chrome' chromium
-	@AXE=$(BUILD)/axe.min.js tests/run.sh 'site=tests/site_check.py $(BUILD)/site $(SITE_PAGES)'
+	@tests/need.sh Chromium 'command -v chromium || command -v google-chrome' chromium -- \
+	    Node 'command -v node' nodejs
+	@AXE=$(BUILD)/axe.min.js tests/run.sh $(run_search) 'site=tests/site_check.py $(BUILD)/site $(SITE_PAGES)'

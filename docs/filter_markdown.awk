@@ -9,6 +9,7 @@
 #   stage2-*/steps/2.4-*/README.md     is the page step2_4.html
 #   docs/remarks/stage3.md             is the page changes3.html, made by docs/diff_pages.sh
 #   common/base/log.h, stage*-*/handler.c   is the file's listing
+#   docs/trace/page.html               is seen.html, with traces of all stages in it
 #   docs/play/scheduler.html           is play/scheduler.html, copied by docs/site.sh
 #   any other file                     is a copy below files/, made by docs/site.sh
 #
@@ -94,6 +95,8 @@ function address(path,    name)
     }
     if (path ~ /^docs\/play\/[^\/]*\.html$/)
         return substr(path, length("docs/") + 1)
+    if (path == "docs/trace/page.html")
+        return "seen.html"
     return "files/" path ".txt"
 }
 

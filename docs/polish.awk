@@ -129,7 +129,9 @@ function place(    folder, file, number, links, follows)
 /<a data-page="/ {
     current = "data-page=\"" page "\""
     if (index($0, current))
-        sub(/ data-page="[^"]*"/, " aria-current=\"page\"")
+        sub(current, "aria-current=\"page\"")
+    else if (page ~ /^step[1-5]_/) # is one of those that stand there together
+        sub("data-page=\"steps" substr(page, 5, 1) ".html\"", "aria-current=\"true\"")
     gsub(/ data-page="[^"]*"/, "")
 }
 
@@ -293,6 +295,7 @@ END {
             sub(/<\/h1>$/, " <a class=\"permalink\" href=\"#" link_here[i] "\" aria-label=\"Link to this section\">#</a></h1>", line[i])
         if (line[i] ~ /<img [^>]*alt=""/ && line[i] !~ /class="picture"/)
             line[i] = with_picture(line[i], line[i + 1] ~ /<div class="caption">/ ? line[i + 2] : "")
+        gsub(/<th class="markdownTableHead[A-Za-z]*"><\/th>/, "<td></td>", line[i])
         print with_levels(line[i])
         if (line[i] ~ /^<div class="contents">/ && headings >= 4 && page !~ /^changes/ && !listed++)
             print "<nav class=\"toc\" aria-label=\"On this page\"><ul>\n" contents "</ul></nav>"

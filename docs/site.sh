@@ -1,13 +1,14 @@
 #!/bin/sh
 # Builds the site: one Doxygen run for common/, one for each stage, one for the chapters.
 #
-#   usage: docs/site.sh FOLDER STAGE...      (`make docs` calls this, from the top)
+#   usage: docs/site.sh FOLDER SEEN.html STAGE...      (`make docs` calls this, from the top)
 #
 #   FOLDER/index.html                        docs/index.md
 #   FOLDER/*.html                            the chapters, docs/*.md; README.md; the pages of
 #                                            the steps; what changes from stage to stage
 #                                            (docs/diff_pages.sh)
 #   FOLDER/common/, FOLDER/stage1-blocking/  the code, by module; a stage's main page is its README.md
+#   FOLDER/seen.html                         SEEN.html, traces of all stages to step through
 #   FOLDER/play/                             docs/play, a page that is played; its links lead to the chapters
 #   FOLDER/files/                            copies of the other files that the texts link to
 #   FOLDER/site.css, search.js, copy.js      docs/theme, whose header and footer are around every page
@@ -22,7 +23,8 @@ set -u
 
 final=$1
 site=$1.new
-shift
+seen=$2
+shift 2
 TOP=$(pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/site.XXXXXX") || exit 2
 trap 'rm -rf "$work" "$site"' EXIT
@@ -210,7 +212,7 @@ polish . ''
 for part in common "$@"; do
     polish "$part" ../
 done
-cp docs/theme/site.css docs/theme/search.js docs/theme/copy.js docs/theme/icon.svg "$site"
+cp docs/theme/site.css docs/theme/search.js docs/theme/copy.js docs/theme/icon.svg "$seen" "$site"
 mkdir -p "$site/play"
 cp docs/play/* "$site/play"
 for page in docs/play/*.html; do
@@ -224,6 +226,8 @@ done
     echo 'window.searchIndex = ['
     echo '["Play the scheduler","chapter","play/scheduler.html"," You choose which thread takes the next step:' \
         'selector guard, barrier, lost wakeup, deadlock, starvation, race. ","play,game,schedule"],'
+    echo '["The stages, seen running","chapter","seen.html"," What the threads of all five stages do, to step' \
+        'through: a trace with the time that each client waits. ","trace,timeline,animation"],'
     for text in docs/index.md README.md $(existing docs/*.md \
         stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md); do
         awk -f docs/filter_markdown.awk "$text" | awk -v synonyms=docs/synonyms -f docs/search_texts.awk

@@ -10,7 +10,7 @@
 #   FOLDER/grades.csv     is written: student, step, points, of, passed, tests, remark
 #
 # Each submission is built and run in a copy, and whatever it starts ends with its tests. It gets a
-# bounded time, and a bounded number of processes, processor seconds and bytes in a file.
+# bounded time, and a bounded number of processes; each of these, processor seconds, memory and bytes in a file.
 #
 # Exit status: 0 if all submissions were graded, whatever their grades are; 2 if there is nothing to do.
 set -u
@@ -54,7 +54,7 @@ in_cage() { # SECONDS COMMAND...: without our rights, and without our environmen
     local seconds=$1
     shift
     (
-        ulimit -c 0 -t 60 -f 102400 -u 200
+        ulimit -c 0 -t 60 -f 102400 -d 2097152 -u 200
         exec timeout -k 2 "$seconds" "${contained[@]}" "${as_user[@]}" env -i PATH="$PATH" \
             HOME="$home" OUT="$OUT" LC_ALL=C TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-5000}" "$@"
     )

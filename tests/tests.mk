@@ -275,8 +275,7 @@ test-relayed: $(foreach n,$(PROXIED) $(WITH_CHAT),$(OUT)/$(call stage,$n)) $(OUT
 
 ### test-trace: check what each stage records of itself (--trace) under a load
 run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)' \
-    'scenes=$(foreach n,$(NUMBERS),$(call play,$n) &&) tests/trace_check.py $(OUT)/trace/*.json' \
-    'page=$(foreach n,1 4,$(call play,$n) && tests/trace/page_test.sh $(OUT)/trace/stage$n.json &&) :'
+    'scenes=$(foreach n,$(NUMBERS),$(call play,$n,trace) &&) tests/trace_check.py $(OUT)/trace/*.json'
 .PHONY: test-trace
 test-trace: all $(OUT)/tests/load $$(SCENARIO)
 	$(NEED_PYTHON)

@@ -41,7 +41,7 @@ class Trace:
                     self.names[each["tid"]] = each["args"]["name"]
                     if each["args"]["overwritten"] > 0:
                         overwritten.add(each["tid"])
-            elif each["ph"] in "BEiX":
+            elif each["ph"] in "BEiX" and each["pid"] == 1:  # 2: clients of a scene
                 self.events.append(Event(each["ph"], each["tid"], round(each["ts"] * 1000),
                                          each["name"], each["args"]))
         first = {}

@@ -437,8 +437,8 @@ static void write_all(struct writing *writing, const char *program)
     FILE *file = writing->file;
     fprintf(file,
             "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"%s\","
-            "\"threads_left_out\":%" PRIu64 "},\"traceEvents\":[\n",
-            program, trace.left_out);
+            "\"threads_left_out\":%" PRIu64 ",\"begin_ns\":%" PRId64 "},\"traceEvents\":[\n",
+            program, trace.left_out, trace.begin);
     for (const struct ring *ring = trace.rings; ring != NULL; ring = ring->next)
         write_thread(file, ring);
     for (size_t i = 0; i < writing->count; i++)

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Makes one page of traces: everything is in it, and a browser needs nothing else.
 #
-#   usage: docs/trace/page.sh TITLE TRACE.json... >PAGE.html
+#   usage: [SITE=way] docs/trace/page.sh TITLE TRACE.json... >PAGE.html
+#
+# SITE is the way from the page to the site, if that is there: the page has links to it then.
 set -eu
 
 title=$1
@@ -9,10 +11,12 @@ shift
 template=$(dirname "$0")/page.html
 
 # The line of the template that says @DATA@ becomes a script of data for each trace.
-sed "s/@TITLE@/$title/; /^@DATA@\$/,\$d" "$template"
+into="s|@TITLE@|$title|"
+[ -z "${SITE-}" ] || into="$into; s|@SITE@|$SITE|g"
+sed "$into; /^@DATA@\$/,\$d" "$template"
 for trace; do
     echo '<script class="trace" type="application/json">'
     cat "$trace"
     echo '</script>'
 done
-sed '1,/^@DATA@$/d' "$template"
+sed "$into; 1,/^@DATA@\$/d" "$template"

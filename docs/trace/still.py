@@ -46,6 +46,8 @@ class Trace:
         self.names, self.events, self.slices, self.arrows = {}, [], [], []
         stacks, starts, last = {}, {}, None
         for each in document["traceEvents"]:
+            if each["pid"] == 2:  # a client
+                continue
             if each["ph"] == "M":
                 if each["name"] == "thread_name":
                     self.names[each["tid"]] = each["args"]["name"]

@@ -3,10 +3,14 @@
  *
  *   usage: scenario PORT [knock]
  *
- *   talkers 1 to 3   send a line and wait for it to come back, several times; at the end three
- * lines at once slow client      sends one line in four pieces, with pauses costly client    sends
- * the first line of all, for which the server blocks its thread
+ *   three talkers    send a line and wait for it to come back, several times; at the end three
+ *                    lines at once
+ *   a slow client    sends one line in four pieces, with pauses
+ *   a costly client  sends the first line of all, for which the server blocks its thread
  *                    (--block-ms 12 --cost-every 1000)
+ *
+ * Prints, as events of a trace, from when to when each client waited for an answer, by the clock of
+ * the servers' traces (CLOCK_MONOTONIC) in nanoseconds: tests/trace/play.sh adds them to a trace.
  *
  * `scenario PORT knock` is another one: a client sends a line, and a while after the answer
  * somebody else connects and goes again; three times. It shows a server that is idle until then.
@@ -17,6 +21,7 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +43,7 @@ struct client {
     int fd;
     int number;
     bool failed;
+    int64_t asked; /* when it sent its last line */
 };
 
 static pthread_barrier_t costly_sent; /* so that the costly line is the first one */
@@ -46,6 +52,13 @@ static void pause_us(long us)
 {
     const struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
     nanosleep(&time, NULL);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int connect_to(unsigned port)
@@ -66,6 +79,7 @@ static int connect_to(unsigned port)
 static void say(struct client *client, const char *text)
 {
     size_t length = strlen(text);
+    client->asked = now_ns();
     if (send(client->fd, text, length, MSG_NOSIGNAL) != (ssize_t)length)
         client->failed = true;
 }
@@ -78,6 +92,13 @@ static void hear(struct client *client, const char *text)
     if (recv(client->fd, answer, length, MSG_WAITALL) != (ssize_t)length ||
         memcmp(answer, text, length) != 0)
         client->failed = true;
+    static const char *const event = "{\"ph\":\"%c\",\"pid\":2,\"tid\":%d,\"ts\":%" PRId64
+                                     ",\"name\":\"waits\",\"args\":{}},\n";
+    int64_t now = now_ns();
+    flockfile(stdout); /* the two belong together */
+    printf(event, 'B', client->number + 1, client->asked);
+    printf(event, 'E', client->number + 1, now);
+    funlockfile(stdout);
 }
 
 static void talk(struct client *client)
@@ -96,8 +117,9 @@ static void talk_slowly(struct client *client)
 {
     static const char *const pieces[] = {"I ", "take ", "my ", "time\n"};
     for (int i = 0; i < 4; i++) {
+        if (i > 0)
+            pause_us(4000);
         say(client, pieces[i]);
-        pause_us(4000);
     }
     hear(client, "I take my time\n");
 }
