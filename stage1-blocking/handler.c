@@ -64,9 +64,7 @@ static void send_all(struct handler *handler) NO_LOCK_HELD
     struct connection *connection = &handler->connection;
     connection_will_block(connection);
     set_timeout(handler, SO_SNDTIMEO);
-    trace_event(TRACE_BLOCKED_WRITE, connection->output.fd, 0);
     connection_send(connection);
-    trace_event(TRACE_BLOCKED_WRITE_DONE, connection->output.fd, 0);
 }
 
 /* Input is suspended and nothing waits to be sent: only a timer, or the end, brings that thread on.

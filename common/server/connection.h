@@ -104,6 +104,7 @@ struct connection {
      * read several of them at once, so they are four bytes in which nobody else writes.
      */
     uint8_t reads_left;        /* how often it still reads once the server stops */
+    bool blocks;               /* connection_send() waits for the peer: stage 1 */
     _Alignas(4) uint8_t phase; /* enum connection_phase */
     uint8_t life;              /* enum connection_life: the last call that was made */
     uint8_t late;              /* enum deadline: one has passed, and the handler may say so */

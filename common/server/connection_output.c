@@ -3,6 +3,7 @@
  * and 5 the handler of another connection may send at any time, so the adapter lends a lock.
  */
 #include "common/base/clock.h"
+#include "common/base/trace.h"
 #include "common/server/burst.h"
 #include "common/server/connection_parts.h"
 
@@ -102,7 +103,11 @@ static void count(struct connection *connection, enum output_result output, uint
 enum output_result connection_send_output(struct connection *connection, int64_t now)
 {
     lock_output(connection);
+    if (connection->blocks)
+        trace_event(TRACE_BLOCKED_WRITE, connection->output.fd, 0);
     enum output_result output = output_chain_uncork(&connection->output);
+    if (connection->blocks)
+        trace_event(TRACE_BLOCKED_WRITE_DONE, connection->output.fd, 0);
     uint64_t sent = output_chain_newly_sent(&connection->output);
     bool no_memory = connection->output.no_memory;
     unlock_output(connection);

@@ -68,6 +68,7 @@ void connection_look_at_age(struct connection *connection, int64_t now)
 
 void connection_will_block(struct connection *connection)
 {
+    connection->blocks = true;
     if (output_chain_length(&connection->output) > 0 &&
         !deadlines_output_waits(&connection->deadlines))
         connection_output_waits(connection, clock_ms(), true);

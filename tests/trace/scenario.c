@@ -19,9 +19,9 @@
  * status 0 if every line came back.
  */
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +92,8 @@ static void hear(struct client *client, const char *text)
     if (recv(client->fd, answer, length, MSG_WAITALL) != (ssize_t)length ||
         memcmp(answer, text, length) != 0)
         client->failed = true;
-    static const char *const event = "{\"ph\":\"%c\",\"pid\":2,\"tid\":%d,\"ts\":%" PRId64
-                                     ",\"name\":\"waits\",\"args\":{}},\n";
+    static const char *const event =
+        "{\"ph\":\"%c\",\"pid\":2,\"tid\":%d,\"ts\":%" PRId64 ",\"name\":\"waits\",\"args\":{}},\n";
     int64_t now = now_ns();
     flockfile(stdout); /* the two belong together */
     printf(event, 'B', client->number + 1, client->asked);
