@@ -58,6 +58,11 @@ with_clients() {
 
 least=
 for _ in $(seq "${BEST_OF:-1}"); do
-    play "$@" && waited=$(with_clients) || exit 1
-    [ -n "$least" ] && [ "$waited" -ge "$least" ] || { least=$waited && cp "$work/both" "$trace" || exit 1; }
+    if ! play "$@" || ! waited=$(with_clients); then
+        exit 1
+    fi
+    if [ -z "$least" ] || [ "$waited" -lt "$least" ]; then
+        least=$waited
+        cp "$work/both" "$trace" || exit 1
+    fi
 done
