@@ -63,7 +63,7 @@ static bool must_seek(struct clerk *clerk) REQUIRES(&clerk->lock)
 /*
  * Makes a user the clerk. He may have left the group since he was found there: then he has asked
  * already whether he is the clerk, and nothing would ever take the seat from him. So we look once
- * more, when he can see that he is.
+ * more, when he can see that he is. False: he has left, and has not seen it.
  */
 static bool seat_user(struct clerk *clerk, struct clerk_seat *seat,
                       struct channel_facade *facade) NO_LOCK_HELD
@@ -79,46 +79,55 @@ static bool seat_user(struct clerk *clerk, struct clerk_seat *seat,
     if (group_has(clerk->users, &seat->member))
         return true;
     mutex_lock(&clerk->lock);
-    bool is_ours = clerk->seat == seat; /* he has not given it back himself */
-    if (is_ours)
+    bool is_seated = clerk->seat == seat;
+    if (is_seated)
         unseat(clerk, CLERK_SOUGHT);
     mutex_unlock(&clerk->lock);
-    if (is_ours)
+    if (is_seated)
         channel_release(facade);
-    return !is_ours;
+    return !is_seated;
+}
+
+/* If he leaves now, the post is never run, but then he finds another clerk himself. */
+static bool seat_and_post(struct clerk *clerk, struct group_member *member,
+                          struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct clerk_seat *seat = container_of(member, struct clerk_seat, member);
+    TEST_POINT("clerk: found");
+    seat->clerk = clerk;
+    seat->post = (struct channel_post){.run = post_arrives, .dropped = post_is_dropped};
+    bool is_done = seat_user(clerk, seat, facade);
+    if (is_done)
+        channel_post(facade, &seat->post);
+    channel_release(facade);
+    return is_done;
 }
 
 /*
- * Finds a clerk and posts to him. Where there is no user, the next one who comes will look; but one
- * may have come before he could see that, so we look once more.
+ * There is no user: the next one who comes will look. But one may have come before he could see
+ * that he has to, so we look once more. True: nothing more is to be done.
  */
+static bool leave_to_next(struct clerk *clerk) NO_LOCK_HELD
+{
+    TEST_POINT("clerk: found nobody");
+    mutex_lock(&clerk->lock);
+    clerk->phase = CLERK_NONE;
+    mutex_unlock(&clerk->lock);
+    if (group_count(clerk->users) == 0)
+        return true;
+    mutex_lock(&clerk->lock);
+    bool seeks = must_seek(clerk);
+    mutex_unlock(&clerk->lock);
+    return !seeks;
+}
+
 static void seek(struct clerk *clerk) NO_LOCK_HELD
 {
-    bool goes_on = true;
-    while (goes_on) {
+    bool is_done = false;
+    while (!is_done) {
         struct group_member *member;
         struct channel_facade *facade = group_first(clerk->users, &member);
-        if (facade != NULL) {
-            struct clerk_seat *seat = container_of(member, struct clerk_seat, member);
-            TEST_POINT("clerk: found");
-            goes_on = !seat_user(clerk, seat, facade);
-            if (!goes_on) {
-                seat->clerk = clerk;
-                seat->post = (struct channel_post){.run = post_arrives, .dropped = post_is_dropped};
-                channel_post(facade, &seat->post);
-            }
-            channel_release(facade);
-        } else {
-            TEST_POINT("clerk: found nobody");
-            mutex_lock(&clerk->lock);
-            clerk->phase = CLERK_NONE;
-            mutex_unlock(&clerk->lock);
-            if (group_count(clerk->users) == 0)
-                return;
-            mutex_lock(&clerk->lock);
-            goes_on = must_seek(clerk);
-            mutex_unlock(&clerk->lock);
-        }
+        is_done = facade != NULL ? seat_and_post(clerk, member, facade) : leave_to_next(clerk);
     }
 }
 
