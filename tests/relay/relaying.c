@@ -1,7 +1,7 @@
 /*
  * A relay with a client on one side and a server, played by the test, on the other.
  */
-#include "backend.h"
+#include "support/backend.h"
 
 #include "support/deadline.h"
 #include "support/probe.h"

@@ -1,7 +1,7 @@
 /*
  * To whom a relay connects, and what becomes of its client if nobody answers.
  */
-#include "backend.h"
+#include "support/backend.h"
 
 #include "support/deadline.h"
 

@@ -1,11 +1,11 @@
 /*
- * A server that a test plays itself, for a relay to connect to: a socket that listens, and one
- * descriptor for each connection, which all of client.h works on.
+ * A server that a test plays itself, for a server of ours to connect to: a socket that listens, and
+ * one descriptor for each connection, which all of client.h works on.
  */
-#ifndef TESTS_RELAY_BACKEND_H
-#define TESTS_RELAY_BACKEND_H
+#ifndef TESTS_BACKEND_H
+#define TESTS_BACKEND_H
 
-#include "support/client.h"
+#include "client.h"
 
 #include <netinet/in.h>
 

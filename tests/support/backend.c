@@ -1,6 +1,6 @@
 #include "backend.h"
 
-#include "support/deadline.h"
+#include "deadline.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
