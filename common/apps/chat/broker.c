@@ -358,7 +358,7 @@ static void keep_up(struct broker *broker, int64_t now, struct broker_outbox *ou
         broker_renew(broker);
         broker_ask_for_wishes(broker);
     }
-    if (broker->list_wanted && now - broker->list_sent >= broker_beat(broker))
+    if (broker->list_wanted && now - broker->list_sent >= BROKER_LIST_PAUSE)
         broker_publish_list(broker);
     int64_t listening_since =
         broker->up_since > broker->awake_since ? broker->up_since : broker->awake_since;

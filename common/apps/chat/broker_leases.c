@@ -1,9 +1,10 @@
 /*
- * Nicknames that no two servers give away. `SET chat:nick:ann SERVER PX 10000 NX` succeeds for one
- * server only, and what it sets expires by itself. So a server that has died keeps no name for
- * long; one that lives says so again in time. It cannot do that with SET alone, because the lease
- * may have expired meanwhile, and be somebody else's by now: the script compares and sets in one
- * step, and so does the one that gives leases back.
+ * Nicknames that no two servers give away. A nickname is a key, chat:nick:ann, whose value is the
+ * server of its user, and it expires by itself. `SET key server NX PX 10000` would grant it to one
+ * server only; and one that has died keeps no name for long, because one that lives says in time
+ * that it still needs it. It cannot say so with SET, because its lease may have expired meanwhile
+ * and be somebody else's by now: a script looks and sets in one step. It grants new names, too,
+ * because a server that asks twice, by a connection that it had given up, has its own lease.
  *
  * A server that cannot reach the broker keeps the names that it had, though their leases expire.
  * Then two users may have one name, and when the server is back, the one who had it first keeps it.
@@ -16,15 +17,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* KEYS: nicknames. ARGV: the owner, the time in ms, and of each lease since when. What is another
- * owner's for longer is not touched, and named in the answer. */
-static const char renew_script[] =
-    "local lost = {} "
+/*
+ * KEYS: nicknames. ARGV: the owner, the lease in ms, `claim` or `renew`, and of each since when the
+ * owner has it. The answer names those that are another's; to renew one, for longer than that.
+ */
+static const char take_script[] =
+    "local lost, own = {}, ARGV[1] .. ' ' "
     "for i, key in ipairs(KEYS) do "
-    "local own, held = ARGV[1] .. ' ' .. ARGV[i + 2], redis.call('GET', key) "
-    "local since = held and held ~= own and tonumber(string.match(held, ' (%d+)$')) "
-    "if since and since <= tonumber(ARGV[i + 2]) then lost[#lost + 1] = key "
-    "else redis.call('SET', key, own, 'PX', ARGV[2]) end end "
+    "local since, held = ARGV[i + 3], redis.call('GET', key) "
+    "local other = held and string.sub(held, 1, #own) ~= own "
+    "local held_since = other and tonumber(string.match(held, ' (%d+)$')) or 0 "
+    "if other and (ARGV[3] == 'claim' or held_since <= tonumber(since)) then lost[#lost + 1] = key "
+    "else redis.call('SET', key, own .. since, 'PX', ARGV[2]) end end "
     "return lost";
 
 /* KEYS: nicknames. ARGV: their values, if they are still ours. */
@@ -61,21 +65,34 @@ static void write_value(const struct broker *broker, uint64_t since,
     snprintf(value + length, 2 * BROKER_OWNER_SIZE - length, " %" PRIu64, since);
 }
 
+/* The script, up to its keys; add_terms() comes behind them, and then a number for each. */
+static void begin_take(struct resp_text *text, size_t count)
+{
+    resp_command(text, 3 + count + 3 + count);
+    resp_string(text, "EVAL");
+    resp_string(text, take_script);
+    resp_number(text, count);
+}
+
+static void add_terms(const struct broker *broker, struct resp_text *text, const char *what)
+{
+    char owner[BROKER_OWNER_SIZE];
+    write_owner(broker, owner);
+    resp_string(text, owner);
+    resp_number(text, (uint64_t)broker->lease);
+    resp_string(text, what);
+}
+
 /* ---- Claims --------------------------------------------------------------------------------- */
 
 bool broker_send_claim(struct broker *broker, struct broker_user *user)
 {
     struct resp_text text = {0};
-    char value[2 * BROKER_OWNER_SIZE];
     user->wanted_since = time_of_day();
-    write_value(broker, user->wanted_since, value);
-    resp_command(&text, 6);
-    resp_string(&text, "SET");
+    begin_take(&text, 1);
     add_key(&text, user->wanted);
-    resp_string(&text, value);
-    resp_string(&text, "NX");
-    resp_string(&text, "PX");
-    resp_number(&text, (uint64_t)broker->lease);
+    add_terms(broker, &text, "claim");
+    resp_number(&text, user->wanted_since);
     channel_retain(user->facade);
     bool is_sent =
         broker_send(broker, (struct broker_command){.kind = COMMAND_CLAIM, .user = user}, &text);
@@ -182,7 +199,6 @@ static struct list_link *renew_some(struct broker *broker, struct list_link *fro
     struct resp_text keys = {0};
     struct resp_text times = {0};
     struct resp_text text = {0};
-    char owner[BROKER_OWNER_SIZE];
     size_t count = 0;
     for (; from != &broker->all && count < BROKER_RENEWED_AT_ONCE; from = from->next) {
         struct broker_user *user = container_of(from, struct broker_user, link);
@@ -192,14 +208,9 @@ static struct list_link *renew_some(struct broker *broker, struct list_link *fro
         resp_number(&times, user->since);
         count++;
     }
-    write_owner(broker, owner);
-    resp_command(&text, 5 + 2 * count);
-    resp_string(&text, "EVAL");
-    resp_string(&text, renew_script);
-    resp_number(&text, count);
+    begin_take(&text, count);
     resp_add(&text, keys.data, keys.length);
-    resp_string(&text, owner);
-    resp_number(&text, (uint64_t)broker->lease);
+    add_terms(broker, &text, "renew");
     resp_add(&text, times.data, times.length);
     if (count > 0 && !keys.failed && !times.failed)
         broker_send(broker, (struct broker_command){.kind = COMMAND_RENEW}, &text);

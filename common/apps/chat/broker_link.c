@@ -14,10 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    ANSWER_VALUES_MAX = 4096, /* of one answer */
-};
-
 /* The beginning of both handlers. */
 struct broker_end {
     struct input_handler handler; /* first */
@@ -27,6 +23,7 @@ struct broker_end {
     struct resp_reader reader;
     struct resp_value value; /* the one that is handed over */
     int64_t left;            /* values of this answer that are still to come */
+    bool is_renewal;         /* that is what it answers */
 };
 
 struct broker_subscriber {
@@ -413,9 +410,9 @@ static void answer(struct broker *broker, const struct broker_command *command,
         break;
     case COMMAND_CLAIM:
         broker_claim_answered(broker, command->user,
-                              value->type == RESP_STRING ? BROKER_GRANTED
-                              : value->type == RESP_NULL ? BROKER_TAKEN
-                                                         : BROKER_AWAY,
+                              value->type != RESP_ARRAY ? BROKER_AWAY
+                              : value->number == 0      ? BROKER_GRANTED
+                                                        : BROKER_TAKEN,
                               outbox);
         break;
     case COMMAND_RENEW:
@@ -431,7 +428,7 @@ static bool take_answer(struct broker_end *end, struct broker *broker, struct br
     struct broker_command command;
     if (end->left > 0) {
         end->left--;
-        if (value->type == RESP_BULK)
+        if (value->type == RESP_BULK && end->is_renewal)
             broker_lease_lost(broker, value->text, outbox);
         return value->type != RESP_ARRAY;
     }
@@ -439,7 +436,8 @@ static bool take_answer(struct broker_end *end, struct broker *broker, struct br
         return false;
     answer(broker, &command, value, outbox);
     end->left = value->type == RESP_ARRAY ? value->number : 0;
-    return end->left <= ANSWER_VALUES_MAX && (end->left == 0 || command.kind == COMMAND_RENEW);
+    end->is_renewal = command.kind == COMMAND_RENEW;
+    return end->left <= BROKER_RENEWED_AT_ONCE;
 }
 
 static bool commander_hears(struct input_handler *self, struct message message,

@@ -188,14 +188,15 @@ static void hear_change(struct broker *broker, struct roster_server *server, str
         return;
     if (heard->kind == '+' && roster_user_came(&broker->roster, server, nick))
         broker_put(outbox, '+', nick);
-    if (heard->kind == '-' && roster_user_left(&broker->roster, server, nick))
+    bool was_there = heard->kind != '+' && roster_user_left(&broker->roster, server, nick);
+    bool is_news = was_there || !server->is_known; /* its list has not come yet */
+    if (heard->kind == '-' && is_news)
         broker_put(outbox, '-', nick);
     if (heard->kind != '=' || !next_nick(&heard->rest, now))
         return;
-    bool was_there = roster_user_left(&broker->roster, server, nick);
     roster_user_came(&broker->roster, server, now);
     snprintf(text, sizeof(text), "* %s is now %s", nick, now);
-    if (was_there)
+    if (is_news)
         broker_put(outbox, '*', text);
 }
 
@@ -237,7 +238,7 @@ static void hear_question(struct broker *broker, struct message rest) REQUIRES(&
     if (!is_for_all && (!next_number(&rest, 16, &who) || who != broker->incarnation))
         return;
     broker->list_wanted = true;
-    if (broker->state == BROKER_UP && clock_ms() - broker->list_sent >= broker_beat(broker))
+    if (broker->state == BROKER_UP && clock_ms() - broker->list_sent >= BROKER_LIST_PAUSE)
         broker_publish_list(broker);
 }
 

@@ -31,6 +31,9 @@ enum {
     /** Lines of the first moment, until it is known whether there is a broker; bytes. */
     BROKER_EARLY_MAX = 65536,
 
+    /** Between two lists of who is here, at least; ms. */
+    BROKER_LIST_PAUSE = 200,
+
     /** Names in one message of a list, bytes; and in one command, their number. */
     BROKER_LIST_SIZE = 400,
     BROKER_RENEWED_AT_ONCE = 64,

@@ -1,0 +1,276 @@
+/*
+ * The chat with a broker that does not do what it should, played by the test: whatever it says or
+ * does not say, users on the server hear each other, and it costs bounded memory.
+ */
+#include "chat_user.h"
+
+#include "support/backend.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(chat_hostile_broker, .timeout = 120);
+
+#define SUBSCRIBE  "*2\r\n$9\r\nSUBSCRIBE\r\n$4\r\nchat\r\n"
+#define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$4\r\nchat\r\n:1\r\n"
+#define MESSAGE    "*3\r\n$7\r\nmessage\r\n$4\r\nchat\r\n"
+#define OUT        "* the other servers are out of reach; those on alpha hear you"
+
+enum { MEGABYTE = 1 << 20, GROWTH_KIB = 16 << 10 };
+
+/** A server, two users on it, and the broker's ends of its connections. */
+struct scene {
+    struct backend broker;
+    struct server_process server;
+    int subscriber;
+    int commander;
+    int ann;
+    int bob;
+};
+
+static struct scene open_scene(const char *options)
+{
+    char nick[CHAT_NICK_SIZE];
+    struct scene scene = {.broker = backend_open(100), .subscriber = -1, .commander = -1};
+    scene.server = server_start("--app chat --broker 127.0.0.1:%d --broker-name alpha --stats "
+                                "--idle-timeout 0 %s",
+                                scene.broker.port, options);
+    scene.ann = chat_join(&scene.server, nick);
+    scene.bob = chat_join(&scene.server, nick);
+    return scene;
+}
+
+static void close_scene(struct scene *scene)
+{
+    client_close(scene->ann);
+    client_close(scene->bob);
+    if (scene->subscriber >= 0) {
+        client_close(scene->subscriber);
+    }
+    if (scene->commander >= 0) {
+        client_close(scene->commander);
+    }
+    backend_close(&scene->broker);
+    server_stop(&scene->server);
+}
+
+static void expect_local_talk(const struct scene *scene)
+{
+    client_send_text(scene->bob, "here I am\n");
+    chat_await_line(scene->ann, "[user2~alpha] here I am");
+}
+
+/** What some text is as a bulk string. */
+static void send_message(int fd, const char *text)
+{
+    char bulk[1024];
+    snprintf(bulk, sizeof bulk, MESSAGE "$%zu\r\n%s\r\n", strlen(text), text);
+    client_send_text(fd, bulk);
+}
+
+/** The server subscribes, says hello, and hears its own hello. */
+static void shake_hands(struct scene *scene)
+{
+    static const char head[] = "*3\r\n$7\r\nPUBLISH\r\n$4\r\nchat\r\n$";
+    char hello[256] = "";
+    size_t length = 0;
+    size_t got;
+    scene->subscriber = backend_accept(&scene->broker);
+    client_expect_text(scene->subscriber, SUBSCRIBE);
+    client_send_text(scene->subscriber, SUBSCRIBED);
+    scene->commander = backend_accept(&scene->broker);
+    client_expect_text(scene->commander, head);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (int lines = 0; lines < 2;) {
+        cr_assert_lt(length, sizeof hello - 1);
+        cr_assert_eq(client_try_receive(scene->commander, hello + length, 1, end, &got),
+                     CLIENT_GOT);
+        lines += hello[length++] == '\n';
+    }
+    char *text = strchr(hello, '\n') + 1;
+    text[strcspn(text, "\r")] = '\0';
+    cr_assert_not_null(strstr(text, " ? *"), "`%s`", text);
+    send_message(scene->subscriber, text);
+    client_send_text(scene->commander, ":1\r\n");
+    client_await_reply(scene->commander); /* it goes on */
+}
+
+/** What is no RESP2 costs the broker its connection, and users are told once. */
+Test(chat_hostile_broker, what_is_not_resp2)
+{
+    static const char *const nonsense[] = {"HTTP/1.1 400 Bad Request\r\n\r\n",
+                                           "*3\r\n*3\r\n",
+                                           "*1000000000\r\n",
+                                           "+OK\r\n",
+                                           "-ERR no\r\n",
+                                           "$-7\r\n",
+                                           ":1\r\n",
+                                           "*3\r\n$3\r\nwhy\r\n",
+                                           MESSAGE ":1\r\n"};
+    struct scene scene = open_scene("--broker-lease 60");
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        if (i > 0 && i % 3 == 0) { /* pauses would grow too long */
+            close_scene(&scene);
+            scene = open_scene("--broker-lease 60");
+        }
+        int fd = backend_accept(&scene.broker);
+        client_expect_text(fd, SUBSCRIBE);
+        client_send_text(fd, nonsense[i]);
+        client_expect_gone(fd);
+        client_close(fd);
+        if (i % 3 == 0) {
+            chat_await_line(scene.ann, OUT);
+        }
+        client_send_text(scene.bob, "here I am\n");
+        chat_expect_line(scene.ann, "[user2~alpha] here I am");
+    }
+    close_scene(&scene);
+}
+
+/** The same where answers are expected. */
+Test(chat_hostile_broker, an_answer_that_nobody_has_asked_for)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    for (int i = 0; i < 100; i++) {
+        client_send_text(scene.commander, ":1\r\n");
+    }
+    chat_await_line(scene.ann, OUT);
+    expect_local_talk(&scene);
+    close_scene(&scene);
+}
+
+/** Each pause may be twice as long as the one before, and half of it at least. */
+Test(chat_hostile_broker, attempts_come_less_and_less_often)
+{
+    enum { ATTEMPTS = 5 };
+    struct scene scene = open_scene("--broker-lease 60");
+    double before = 0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        int fd = backend_accept(&scene.broker);
+        double now = test_now();
+        if (i > 0) {
+            cr_assert_geq(now - before, 0.049 * (1 << (i - 1)), "attempt %d after %.3f s", i,
+                          now - before);
+        }
+        before = test_now();
+        client_reset(fd);
+    }
+    chat_await_line(scene.ann, OUT);
+    close_scene(&scene);
+}
+
+/** Sends so many bytes, or as many as it takes. */
+static void pour(int fd, size_t bytes)
+{
+    static char text[MEGABYTE];
+    memset(text, 'x', sizeof text);
+    client_push(fd, text, sizeof text, bytes, 200);
+}
+
+Test(chat_hostile_broker, lengths_without_an_end)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    long before = probe_resident_kib(scene.server.pid);
+    client_send_text(scene.subscriber, MESSAGE "$900000000000\r\n");
+    pour(scene.subscriber, 32 * MEGABYTE);
+    expect_local_talk(&scene);
+    if (!probe_sanitized() && !probe_thread_sanitized()) {
+        cr_assert_lt(probe_resident_kib(scene.server.pid), before + GROWTH_KIB);
+    }
+    client_send_text(scene.commander, "+");
+    pour(scene.commander, MEGABYTE);
+    chat_await_line(scene.ann, OUT);
+    expect_local_talk(&scene);
+    close_scene(&scene);
+}
+
+/** Names are names, and what a terminal might take for an order is not passed on. */
+Test(chat_hostile_broker, what_it_says_is_not_trusted)
+{
+    static const char *const nothing[] = {
+        "",
+        "chat1",
+        "chat2 beta 1 10000 1 1 L eve no",
+        "chat1 be\033ta 1 10000 1 1 L eve no",
+        "chat1 beta xyz 10000 1 1 L eve no",
+        "chat1 beta 2 0 1 1 L eve no",
+        "chat1 beta 3 10000 99999999999999999999 1 L eve no",
+        "chat1 beta 4 10000 1 1 L e\033ve no",
+        "chat1 beta 4 10000 2 1 L a~b~c no",
+        "chat1 beta 4 10000 3 1 L eve",
+        "chat1 beta 4 10000 3 2 + [eve]",
+        "chat1 beta 4 10000 3 3 - nobody\n",
+        "chat1 beta 4 10000 3 4 = eve e\rve",
+        "chat1 beta 4 10000 3 4 A eve ~ ~~ e\ave",
+        "chat1 beta 4 10000 3 4 Z",
+    };
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        send_message(scene.subscriber, nothing[i]);
+    }
+    send_message(scene.subscriber, "chat1 beta 9 10000 1 0 L eve a\033[2Jb\nc\177");
+    send_message(scene.subscriber, "chat1 beta 9 10000 1 0 L eve once more");
+    send_message(scene.subscriber, "chat1 beta 9 10000 2 0 L eve the end");
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    chat_expect_line(scene.ann, "[eve] a?[2Jb?c?");
+    chat_expect_line(scene.ann, "[eve] the end");
+    expect_local_talk(&scene);
+    close_scene(&scene);
+}
+
+/** What waits has a limit; what is beyond is lost, and so is what was never confirmed. */
+Test(chat_hostile_broker, one_that_confirms_nothing)
+{
+    enum { LINES = 3000, LENGTH = 1000 };
+    struct scene scene = open_scene("--broker-lease 60 --output-cap 67108864");
+    shake_hands(&scene);
+    long before = probe_resident_kib(scene.server.pid);
+    size_t length;
+    char *line = line_of(LENGTH, "\n", &length);
+    for (int i = 0; i < LINES; i++) {
+        client_send(scene.bob, line, length);
+    }
+    free(line);
+    client_send_text(scene.bob, "the last one\n");
+    chat_await_line(scene.ann, "[user2~alpha] the last one");
+    server_await_counter(&scene.server, "lines_lost", LINES / 2);
+    if (!probe_sanitized() && !probe_thread_sanitized()) {
+        cr_assert_lt(probe_resident_kib(scene.server.pid), before + GROWTH_KIB);
+    }
+    client_reset(scene.commander);
+    scene.commander = -1;
+    chat_await_line(scene.ann, OUT);
+    cr_assert_eq(server_counter(&scene.server, "lines_lost"), LINES + 1);
+    cr_assert_eq(server_counter(&scene.server, "lines_published"), 0);
+    close_scene(&scene);
+}
+
+/** It takes the connection, and that is all. */
+Test(chat_hostile_broker, one_that_never_answers)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    client_send_text(scene.ann, "/nick ann\n");
+    chat_await_line(scene.ann, OUT);
+    chat_expect_line(scene.ann, "* you are ann~alpha");
+    expect_local_talk(&scene);
+    close_scene(&scene);
+}
+
+/** The same once it has answered: who asks for a name waits for a moment, and nobody else does. */
+Test(chat_hostile_broker, one_that_does_not_grant_names)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    client_send_text(scene.ann, "/nick ann\nhello\n");
+    expect_local_talk(&scene);
+    chat_await_line(scene.ann, "* you are ann~alpha");
+    chat_await_line(scene.bob, "[ann~alpha] hello");
+    close_scene(&scene);
+}
