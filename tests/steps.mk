@@ -48,6 +48,10 @@ steps: $(STEP_PROGRAMS) $(STEP_STAGES)
 	@CC='$(CC)' SANITIZE='$(SANITIZE)' OUT=$(OUT) LIBRARIES='$(LIBRARIES_stage5) $(LDLIBS)' \
 	    tests/steps.sh list
 
+### step-programs: build the programs of all steps
+.PHONY: step-programs
+step-programs: $(STEP_PROGRAMS)
+
 ### step-pages: put the code that chapters and pages of steps show into them anew
 .PHONY: step-pages
 step-pages:

@@ -181,7 +181,10 @@ compare() { # FROM TO
 
 # Standard input without comments, blank lines and space at the ends of lines.
 code() {
-    awk '{
+    awk '
+    comment && !/\*\// || !comment && !/[^ \t]/ { next }
+    !comment && quote == "" && !/\// { sub(/[ \t]+$/, ""); print; next }
+    {
         out = ""
         for (i = 1; i <= length($0); i++) {
             two = substr($0, i, 2)
@@ -205,26 +208,39 @@ code() {
 }
 
 # The code of the file of the step before that has become this one, with the names of today.
-code_before() { # STEP STEP_BEFORE FILE
-    script='' base=${3##*/}
-    for rename in $(field "$1" renames); do
+code_before() { # FILE RENAMES SOURCE_BEFORE...
+    script='' base=${1##*/}
+    for rename in $2; do
         was=${rename%%=*} variable=${rename##*=} is=${rename#*=}
         is=${is%=*}
         script="$script;s/\\bstruct $was\\b/struct $is/g;s/\"$was\\.h\"/\"$is.h\"/;s/\\b${was}_/${is}_/g"
         script="$script;s/\\b$was\\b/$variable/g"
         case $base in "$is".[ch]) base=$was${base#"$is"} ;; esac
     done
-    for other in $(sources "$2"); do
+    shift 2
+    for other; do
         [ "${other##*/}" != "$base" ] || code <"$other" | sed "$script"
     done
 }
 
-# How many lines of the step's code are not in the step before.
+# A step is small, and the tests of nearly all show something that fails at the step before.
+LINES_MAX=300
+SHAPES_MAX=6
+
+# How many lines of the step's code are not in the step before. A file that both share has none.
 new_lines() { # STEP
     old=$(before "$1")
+    renames=$(field "$1" renames)
+    old_sources=
+    [ -z "$old" ] || old_sources=$(sources "$old")
     for file in $(sources "$1"); do
-        : >"$work/old"
-        [ -z "$old" ] || code_before "$1" "$old" "$file" >"$work/old"
+        case "
+$old_sources
+" in *"
+$file
+"*) [ -n "$renames" ] || continue ;; esac
+        # shellcheck disable=SC2086 # names of sources have no spaces
+        code_before "$file" "$renames" $old_sources >"$work/old"
         code <"$file" | diff "$work/old" - | grep -c '^>'
     done | awk '{ sum += $1 } END { print sum + 0 }'
 }
@@ -529,6 +545,18 @@ expect_diff() { # STEP
     fi
 }
 
+expect_small_steps() { # STEP...
+    shapes=0
+    for number; do
+        lines=$(new_lines "$number")
+        if [ "$lines" -le $LINES_MAX ]; then pass; else blame "$number" "$lines new lines, more than $LINES_MAX"; fi
+        case $(field "$number" kind) in
+        cost | shape) shapes=$((shapes + 1)) ;;
+        esac
+    done
+    if [ $shapes -le $SHAPES_MAX ]; then pass; else blame "$*" "$shapes steps do not fail, then hold"; fi
+}
+
 test_steps() { # STEP...
     only=
     [ $# -gt 1 ] || only=1
@@ -546,6 +574,7 @@ test_steps() { # STEP...
         expect_diff "$number"
     done
     # Somebody who tests one step may have written it, and our page shows our code.
+    [ $# -eq 1 ] || [ -n "${SANITIZER:-}" ] || expect_small_steps "$@"
     [ $# -eq 1 ] || if pages check; then pass; else failed=$((failed + 1)); fi
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
