@@ -146,9 +146,10 @@ test-tools:
 
 ## test: build and run all tests; installs what test-tools finds missing
 .PHONY: test
-test: test-tools all test-build $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps))
+test: test-tools all test-build $$(KEY) $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps))
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
-	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5)) \
+	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5) \
+	    $(call ciphered,conformance,@(echo|pipelining|half_close|line_limit|timeouts|hostile_peers)/*)) \
 	    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
 
 ### test-common: run the tests of common/
@@ -256,7 +257,7 @@ test-memcheck: $(addprefix $(OUT)/tests/,$(filter common,$(SUITES)))
 ### test-proxied [STAGE=N]: run the suites once more, each client's connection beginning with a PROXY header
 # The suites say so themselves; the lists in tests/through say which tests cannot be run like that.
 PROXIED := $(or $(STAGE),$(NUMBERS))
-all_but = !($(subst $(eval) ,|,$(shell sed -n 's/^\([a-z][^ ]*\)  .*/\1/p' tests/through/$1.txt)))
+all_but = !($(subst $(eval) ,|,$(shell sed -n 's/^\([a-z][^ ]*\)  .*/\1/p' $(patsubst %,tests/through/%.txt,$1))))
 proxied = 'stage$1 $2, proxied=SERVER=$(OUT)/$(call stage,$1) \
     SERVER_OPTIONS="--proxy-protocol 127.0.0.0/8,::1" CRITERION_TEST_PATTERN="$(call all_but,proxied)" \
     $(GATE) $(OUT)/tests/$2'
@@ -272,6 +273,18 @@ relayed = 'stage$1 conformance, relayed by stage$2=SERVER=$(OUT)/$(call stage,$1
 .PHONY: test-relayed
 test-relayed: $(foreach n,$(PROXIED) $(WITH_CHAT),$(OUT)/$(call stage,$n)) $(OUT)/tests/conformance
 	@tests/run.sh $(foreach n,$(PROXIED),$(foreach r,$(WITH_CHAT),$(call relayed,$n,$r)))
+
+### test-ciphered: run the suites of stage 5 once more with --cipher, a relay that encrypts before each server
+KEY := $(OUT)/cipher.key
+$(KEY):
+	@mkdir -p $(@D) && rm -f $@ && (umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >$@)
+ciphered = 'stage5 $1, ciphered=SERVER=$(OUT)/$(call stage,5) SERVER_OPTIONS="--cipher $(KEY)" \
+    RELAY=$(OUT)/$(call stage,5) RELAY_OPTIONS="--cipher-to $(KEY)" \
+    CRITERION_TEST_PATTERN="$(or $2,$(call all_but,relayed ciphered))" $(GATE) $(OUT)/tests/$1'
+CIPHERED := $(filter-out relay soak,$(call black_box,5))
+.PHONY: test-ciphered
+test-ciphered: $(KEY) $(OUT)/$(call stage,5) $(addprefix $(OUT)/tests/,$(CIPHERED))
+	@tests/run.sh $(foreach s,$(CIPHERED),$(call ciphered,$s))
 
 ### test-trace: check what each stage records of itself (--trace) under a load
 run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)' \

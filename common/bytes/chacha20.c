@@ -69,7 +69,7 @@ static void make_block(const struct chacha20 *stream, uint32_t counter, unsigned
     memcpy(words, start, sizeof(words));
     for (int i = 0; i < DOUBLE_ROUNDS; i++)
         double_round(words);
-    for (int i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < WORDS; i++)
         store(block + 4 * i, words[i] + start[i]);
 }
 

@@ -218,28 +218,19 @@ static bool launch(struct server_process *server, struct server_limits limits, c
 /** Clients go through a relay, if there is a program for that (RELAY). It ends with the server. */
 static void put_relay_before(struct server_process *server)
 {
-    char program[1024];
-    char to[64];
+    char text[2048];
+    char *argv[ARGUMENTS_MAX];
     bool six = server->family == AF_INET6;
+    const char *more = getenv("RELAY_OPTIONS");
     if (!getenv("RELAY")) {
         return;
     }
-    snprintf(program, sizeof program, "%s", getenv("RELAY"));
-    snprintf(to, sizeof to, six ? "[::1]:%d" : "127.0.0.1:%d", server->port);
-    char *argv[] = {program,
-                    "--port",
-                    "0",
-                    "--bind",
-                    six ? "::1" : "127.0.0.1",
-                    "--app",
-                    "relay",
-                    "--to",
-                    to,
-                    "--idle-timeout",
-                    "0",
-                    "--request-timeout",
-                    "0",
-                    NULL};
+    snprintf(text, sizeof text,
+             "--port 0 --bind %s --app relay --to %s:%d --idle-timeout 0 --request-timeout 0 %s",
+             six ? "::1" : "127.0.0.1", six ? "[::1]" : "127.0.0.1", server->port,
+             more ? more : "");
+    split_arguments(text, argv);
+    argv[0] = getenv("RELAY");
     int pipe_ends[2];
     cr_assert_eq(pipe2(pipe_ends, O_CLOEXEC), 0, "pipe: %s", strerror(errno));
     struct server_process relay = {.out = pipe_ends[0], .err = memory_file("relay-stderr")};

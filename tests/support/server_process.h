@@ -13,7 +13,7 @@
  * finds at exit comes to light. A test that fails on the way leaves nothing behind: the child dies
  * with its parent.
  * - If RELAY is set, it is a program of stage 4 or 5, which stands as a relay between the clients
- * and each server that is started.
+ * and each server that is started. RELAY_OPTIONS are further options for it.
  * - What the server writes to standard error goes to a memory file: it never blocks the server, and
  * it is shown when the server does not start or does not stop as it should.
  * - Main thread of the test only: these functions assert.
