@@ -1,5 +1,6 @@
 /*
- * What a connection has received and nobody has handled yet (Hitchens, "Basic Queue Interfaces").
+ * Bytes that a connection has received and its handler has not handled yet (Hitchens, "Basic Queue
+ * Interfaces").
  *
  * TCP is a stream: a read returns a piece of a message, or several and a half. The input queue
  * collects the pieces and gives them back as messages. It is a chain of segments: bytes come in
@@ -9,11 +10,11 @@
  *
  * Interface:
  * - One thread at a time, without a lock: a connection's input has one reader.
- * - A message handed out is a view into the queue. It is good until the next call on the queue,
- *   whatever call that is (only the const ones excepted).
- * - A message in one segment is handed out where it lies; one that crosses a border is copied into
- *   one segment, as large as it takes, first. Nobody outside can tell.
- * - An empty queue holds no memory, once its last message was given up (input_queue_retire()).
+ * - A message handed out is a view into the queue. It is valid until the next call on the queue;
+ *   calls with a const queue do not count.
+ * - A message in one segment is handed out where it lies. A message that spans several segments is
+ *   first copied into one segment that is large enough. The caller sees no difference.
+ * - An empty queue holds no memory, once its last message has been retired (input_queue_retire()).
  */
 #ifndef COMMON_INPUT_QUEUE_H
 #define COMMON_INPUT_QUEUE_H
@@ -24,7 +25,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/** Bytes that lie together in memory and belong to somebody else. */
+/** Contiguous bytes that the struct does not own. */
 struct message {
     const unsigned char *data;
     size_t length;
@@ -36,7 +37,7 @@ struct input_queue {
     struct segment *unsearched; /* if searched > 0: where the search goes on */
     uint32_t length;            /* bytes in the queue */
     uint32_t limit;             /* bytes it may hold; never changes */
-    uint32_t searched;          /* the first so many bytes contain no searched_for */
+    uint32_t searched;          /* that many bytes in front contain no searched_for */
     uint8_t searched_for;       /* the byte of the last search */
     uint8_t fresh_segments;     /* how much new room the next fill offers */
     bool secret;                /* what leaves the queue is wiped */
@@ -93,7 +94,7 @@ bool input_queue_peek(struct input_queue *queue, size_t count, struct message *m
  */
 bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message);
 
-/** How many bytes lie together at the front, which can be taken without being joined. */
+/** How many bytes are contiguous at the front: these can be taken without a copy. */
 size_t input_queue_together(struct input_queue *queue);
 
 /** Drops count bytes, which must be there, from the front. */
@@ -104,17 +105,17 @@ unsigned char input_queue_at(const struct input_queue *queue, size_t index);
 
 /**
  * Whether what comes may be secret, a password say. If so, every byte that leaves the queue is
- * overwritten as soon as its message has been used, and all of them by input_queue_clear(): memory
- * that goes back to the factory or to the heap keeps its contents, and the next owner may show them
- * to somebody. For the caller to say before the bytes are taken out. A queue without secrets pays
+ * overwritten as soon as its message has been used, and all of them by input_queue_clear(), because
+ * memory that goes back to the factory or to the heap keeps its contents, and its next owner may
+ * send them to another client. Set it before the bytes are taken out. A queue without secrets pays
  * one branch for each message.
  */
 void input_queue_set_secret(struct input_queue *queue, bool secret);
 
 /**
- * The message handed out last has been used: gives back the memory that only it still needed. True
- * if the queue is empty; it holds no memory then. (Each call that fills the queue or takes the next
- * message out does that, too.)
+ * Frees the memory that only the message handed out last still needed; call it when that message
+ * has been used. True if the queue is empty; it holds no memory then. (Each call that fills the
+ * queue or takes the next message out retires the last one, too.)
  */
 bool input_queue_retire(struct input_queue *queue);
 

@@ -1,5 +1,5 @@
 /*
- * What a connection has been told to send and its socket has not taken yet.
+ * Bytes that a connection has to send and that its socket has not taken yet.
  *
  * A non-blocking socket takes what fits and no more; the rest has to wait somewhere, and must not
  * wait in a handler (Hitchens: "Don't spin in a handler waiting for output to drain. Perhaps it
@@ -8,15 +8,15 @@
  * first write now"; erratum 10).
  *
  * A peer that does not read must cost bounded memory only (erratum 5), so what waits is measured
- * against three limits. Above the high mark the chain is choked: stop reading that client until it
- * falls below the low mark. Above the cap it takes nothing more: let that client go.
+ * against three limits. Above the high mark the chain is choked: stop reading from that client
+ * until less than the low mark waits. Above the cap it takes nothing more: disconnect that client.
  *
  * Interface:
  * - One thread at a time, without a lock. Where other connections' handlers may enqueue, the
  *   connection has a lock for it (connection.h).
  * - The chain does not own the socket, and must not be used after it was closed.
- * - It does not know a selector: whoever gets OUTPUT_WAITING or OUTPUT_CHOKED sees to it that
- *   output_chain_drain() is called when the socket can be written again.
+ * - It does not know a selector. If you get OUTPUT_WAITING or OUTPUT_CHOKED, you must call
+ *   output_chain_drain() once the socket is writable again.
  * - Bytes that were accepted are written in order or, once the chain is broken, dropped.
  * - A reference to a shared message counts towards the cap with its link, too, because the cap is
  *   what a client that does not read may cost.
@@ -89,13 +89,13 @@ struct output_chain {
     struct segment *last; /* which knows the first one: a ring; NULL: nothing waits */
     struct pace *pace;    /* NULL: no rate was set */
     uint64_t length;      /* bytes that wait; those of files can be more than a size_t counts */
-    uint32_t holder;      /* holds back what waits, although the socket would take it; 0: nobody */
-    uint32_t sent;        /* bytes the socket has taken and nobody has counted yet */
-    uint32_t calls;       /* system calls that were made for it, and that nobody has counted yet */
+    uint32_t holder;      /* what waits is held back, by this number; 0: it is not */
+    uint32_t sent;        /* bytes the socket has taken, not counted yet */
+    uint32_t calls;       /* system calls that were made for it, not counted yet */
     uint32_t references;  /* to shared messages */
     int fd;
     atomic_bool corked;  /* set by the runner, without the lock that others enqueue under */
-    atomic_bool drained; /* it was choked and is not any more; nobody has asked since */
+    atomic_bool drained; /* it was choked and is not any more; until asked */
     atomic_uchar state;  /* enum output_result, as it was left; read by any thread */
     bool no_memory;      /* memory was what broke it */
 };
@@ -134,35 +134,36 @@ static inline struct piece piece_file(struct shared_file *file, uint64_t offset,
 enum output_result output_chain_enqueue(struct output_chain *chain, struct piece piece);
 
 /**
- * Writes what waits, as far as the socket takes it. With a long file that may be less than it would
- * take; what is left is OUTPUT_WAITING or OUTPUT_CHOKED, as always.
+ * Writes what waits, as far as the socket takes it. Of a long file it writes only a bounded part in
+ * one call, so that other connections get their turn; what is left is OUTPUT_WAITING or
+ * OUTPUT_CHOKED, as always.
  */
 enum output_result output_chain_drain(struct output_chain *chain);
 
 /**
  * Holds output back until output_chain_uncork(): the replies to a batch of messages then leave by
- * one system call instead of one each. Without the lock that other threads may enqueue under: one
- * that does not see it yet writes its message at once, as it would have done before.
+ * one system call instead of one each. Takes no lock: another thread that enqueues at this moment
+ * may not see the cork yet, and then writes its message at once, as without a cork.
  */
 void output_chain_cork(struct output_chain *chain);
 
-/** Ends the cork before anything was held back: what is enqueued from now on is tried at once. */
+/** Ends the cork before anything was held back: from now on enqueuing tries the socket at once. */
 void output_chain_lift_cork(struct output_chain *chain);
 
 /** Ends the cork and drains. */
 enum output_result output_chain_uncork(struct output_chain *chain);
 
 /**
- * From now on holds back what is enqueued, unless earlier output waits for the socket anyway. True:
- * the holder has to call output_chain_release(), even if somebody else holds or releases before. A
- * holder is a number that nobody else holds by, and not 0. When the chain comes to OUTPUT_BATCH or
- * the high mark, it drains by itself.
+ * From now on holds back what is enqueued, unless earlier output waits for the socket anyway. If it
+ * returns true, the holder has to call output_chain_release(), even if another one holds or
+ * releases before. Each holder has a number of its own, not 0. When OUTPUT_BATCH or the high mark
+ * is reached, the chain drains by itself.
  */
 bool output_chain_hold(struct output_chain *chain, uint32_t holder);
 
 /**
- * Drains what somebody holds back, unless the chain is corked: then the uncork does, and the result
- * tells how much waits for it.
+ * Drains what is held back, unless the chain is corked: then the uncork will, and the result says
+ * how much waits for it.
  */
 enum output_result output_chain_release(struct output_chain *chain);
 
@@ -172,20 +173,20 @@ enum output_result output_chain_release(struct output_chain *chain);
  */
 enum output_result output_chain_flush(struct output_chain *chain);
 
-/** Whether it was choked, and is not any more. Any thread, lock or not. */
+/** Whether it was choked, and is not any more. Any thread, with the lock or without. */
 static inline bool output_chain_has_drained(const struct output_chain *chain)
 {
     return atomic_load_explicit(&chain->drained, memory_order_relaxed);
 }
 
-/** The same, once: until it was choked again. */
+/** Whether it was choked and is not any more; true once for each time that it was choked. */
 static inline bool output_chain_take_drained(struct output_chain *chain)
 {
     return output_chain_has_drained(chain) &&
            atomic_exchange_explicit(&chain->drained, false, memory_order_relaxed);
 }
 
-/** Drops what waits; whatever is enqueued from now on is OUTPUT_BROKEN. */
+/** Drops what waits. From now on enqueuing returns OUTPUT_BROKEN. */
 void output_chain_close(struct output_chain *chain);
 
 /** What the chain looks like: flowing, waiting, choked or broken. Any thread, lock or not. */

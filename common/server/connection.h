@@ -1,28 +1,29 @@
 /*
- * A connection: the handler of the application, bytes in both directions, times, and an end. What
- * it is does not change from stage to stage. Who runs it does, so it knows no thread and no
- * selector: a stage waits for what the connection wants, and then has one of its threads run it. A
- * run is Lea's row, "read, process, send":
+ * A connection: the handler of the application, bytes in both directions, deadlines, and an end.
+ * This is the same in all stages. They differ in which thread runs it, so a connection knows no
+ * thread and no selector: a stage waits for what the connection wants, and then one of its threads
+ * runs it. A run is Lea's row, "read, process, send":
  *
  *   connection_receive()  if the socket can be read
  *   connection_handle()   calls the application's handler; replies are held back meanwhile
  *   connection_send()     sends these and what waited before, and decides how to go on
  *
- * connection_wants() then tells what the next run has to wait for, and connection_deadline() for
- * how long. Everything that protects a server from its clients stands here once: framing, turns,
- * corking, deadlines, the lingering close, refusals, the orderly stop, and running out of memory.
+ * connection_wants() then says what the next run has to wait for, and connection_deadline() for how
+ * long. All that protects a server from its clients is here, once: framing, turns, corking,
+ * deadlines, the lingering close, refusals, the orderly stop, and running out of memory.
  *
  * Interface:
- * - One thread at a time, the runner, may call what stands here. A lock of the stage, or the start
- *   of a thread, has to stand between two runners. There are four exceptions, which stage 4 is
- *   about, because there other threads send to a connection while it runs:
+ * - Only one thread at a time, the runner, may call these functions. Between two runners there has
+ *   to be a lock of the stage, or the start of a thread, so that the second sees what the first has
+ *   done. There are four exceptions for stages 4 and 5, where other threads send to a connection
+ *   while it runs:
  *     requests  one atomic (`asked`). Any thread calls connection_ask().
  *     posts     one atomic, too. Any thread calls connection_post().
  *     output    has a lock if connection_share() gave it one. Then any thread calls
  *               connection_enqueue() and connection_set_write_rate().
  *     its state an atomic in the output chain, so that "is it choked?" needs no lock.
- *   A thread that asks, posts or enqueues makes sure that a run, or a look at connection_wants(),
- * follows.
+ *   A thread that asks, posts or enqueues makes sure that a run, or a call of connection_wants(),
+ *   follows.
  * - No lock is held while the handler is called.
  * - With a non-blocking socket no call blocks, unless the application's handler does. With a
  *   blocking socket connection_receive() and connection_send() block: that is stage 1.
@@ -75,9 +76,9 @@ enum connection_life {
 
 /** What a run does with messages. */
 enum connection_messages {
-    HANDLE_MESSAGES, /* has the handler treat them, a turn's worth */
+    HANDLE_MESSAGES, /* calls the handler for them, a turn's worth */
     REFUSE_MESSAGE,  /* no worker takes the next one; the handler may say so (refuse_input) */
-    DROP_MESSAGE,    /* the same, and nobody says anything */
+    DROP_MESSAGE,    /* drops the next one without an answer */
 };
 
 /** A message that was found and waits for a thread that handles it. Starts as all zero. */
@@ -101,7 +102,7 @@ struct connection {
 
     /*
      * The runner's; there may be a hundred thousand connections, so these are small. A compiler may
-     * read several of them at once, so they are four bytes in which nobody else writes.
+     * read several of them at once, so they are four bytes that no other thread writes.
      */
     uint8_t reads_left;        /* how often it still reads once the server stops */
     bool blocks;               /* connection_send() waits for the peer: stage 1 */
@@ -118,7 +119,7 @@ struct connection {
     bool timer_due : 1;      /* the moment of one of the application's timers has come */
     struct deadlines deadlines;
 
-    /* Written by nobody once the handler knows of the connection. */
+    /* Not written any more once the handler knows of the connection. */
     union {
         struct arrival *arrival;    /* while it is CONNECTION_ARRIVING; NULL: no memory */
         struct short_endpoint peer; /* from then on */
@@ -140,15 +141,16 @@ struct connection {
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
 /**
- * Begins with a new socket, which the connection owns, and a handler. Calls nobody. If the server
- * expects a proxy's header (--proxy-protocol), the handler hears nothing before that has come.
+ * Begins with a new socket, which the connection owns from now on, and a handler, which it does not
+ * call yet. If the server expects a proxy's header (--proxy-protocol), it calls the handler only
+ * after that has arrived.
  */
 void connection_open(struct connection *connection, struct server *server,
                      struct counters *counters, int fd, struct input_handler *handler);
 
 /**
- * The same with a socket that connects (socket_connect()). The handler hears nothing before it has
- * connected.
+ * Begins with a socket that is connecting (socket_connect()), which the connection owns from now
+ * on. It calls the handler only when the socket has connected, or has failed to.
  */
 void connection_open_outgoing(struct connection *connection, struct server *server,
                               struct counters *counters, int fd, const struct endpoint *to,
@@ -168,15 +170,15 @@ void connection_share(struct connection *connection, const struct channel_facade
 void connection_live_to(struct connection *connection, enum connection_life goal) NO_LOCK_HELD;
 
 /**
- * Ends the connection whatever it is doing: the handler hears `stopped`, and what waits is dropped.
- * Returns the descriptor, which is the caller's to close. Other threads may still hold the facade,
- * but do not reach the socket any more.
+ * Ends the connection in any phase: calls the handler's `stopped`, and drops what waits. Returns
+ * the descriptor, which the caller has to close. Other threads may still hold the facade, but no
+ * longer reach the socket.
  */
 int connection_detach(struct connection *connection) NO_LOCK_HELD;
 
 /* ---- A run --------------------------------------------------------------------------------- */
 
-/** Reads what the socket has. */
+/** Reads from the socket into the input queue, without waiting if the socket is non-blocking. */
 void connection_receive(struct connection *connection);
 
 /**
@@ -208,7 +210,7 @@ void connection_handle_found(struct connection *connection, enum connection_mess
  */
 bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
 
-/** Whether the next run does more than handle messages, so that no policy may give it up. */
+/** Whether the next run must not be dropped, because it does more than handle messages. */
 bool connection_must_run(const struct connection *connection);
 
 /* ---- Between runs -------------------------------------------------------------------------- */
@@ -234,12 +236,13 @@ static inline bool connection_is_asked(const struct connection *connection, unsi
     return (atomic_load(&connection->asked) & requests) != 0;
 }
 
-/** Sets and takes back requests. True if that changed any. Any thread. */
+/** Sets and resets requests. True if that has changed any. Any thread. */
 bool connection_ask(struct connection *connection, unsigned set, unsigned reset);
 
 /**
- * Has a call made in a run, in turn, before `stopping`. False if the handler has heard `stopped`:
- * then the caller drops the post. The connection drops what waits when it ends. Any thread.
+ * Asks for a call in one of the next runs, before `stopping`; posts are called in their order.
+ * False after `stopped`: then the caller drops the post. What still waits when the connection ends
+ * is dropped by the connection. Any thread.
  */
 bool connection_post(struct connection *connection, struct channel_post *post);
 
@@ -251,7 +254,7 @@ void connection_end_because(struct connection *connection, enum end_reason reaso
 /** When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. */
 int64_t connection_deadline(const struct connection *connection, int64_t now);
 
-/** Looks at the clocks. True if the connection wants something else now; mostly that is a run. */
+/** Checks all deadlines. True if the connection wants something else now, mostly to be run. */
 bool connection_expire(struct connection *connection, int64_t now);
 
 /** Before a connection_send() that may block: output has the progress timeout to leave. */
@@ -271,7 +274,7 @@ enum output_result connection_flush(struct connection *connection);
 /** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory. */
 bool connection_set_write_rate(struct connection *connection, uint64_t rate);
 
-/** Who is at the other end: the client that a proxy has named, or the peer of the socket. */
+/** The address at the other end: of the client that a proxy has named, or of the socket's peer. */
 void connection_peer(const struct connection *connection, struct endpoint *endpoint);
 
 /** The facade's verbs that are the same whether the connection is shared or not. */

@@ -1,6 +1,6 @@
 /*
- * What an application author writes (Hitchens, "A Handler's View of the World"): what a message is,
- * and what to do with one. All else is the framework's.
+ * What the author of an application writes (Hitchens, "A Handler's View of the World"): where a
+ * message ends, and what to do with one. The framework does everything else.
  *
  * One handler serves one connection. Its calls come in this order, in which * is any number of
  * times, ? is once or not at all, and | is one or the other:
@@ -27,17 +27,17 @@
  *   All come in the thread that accepts if the connection cannot be registered.
  * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
  *   idle may, as far as the stage's other clients can wait for them; a task's `run` always may.
- *   Not so is_urgent, next_message, continue_output, refuse_input, `dropped`, and the life cycle,
+ *   is_urgent, next_message, continue_output, refuse_input, `dropped` and the life cycle must not,
  *   because these may come in the reactor's or the dispatcher's thread, which serves all
  *   connections: if the workers are saturated, stages 4 and 5 refuse a message there. In stage 2,
  *   under caller-runs, if no worker can be started, or without workers, every call comes in that
  *   thread.
- * - Output is held back during a turn and leaves at its end by one system call, whoever enqueues
- *   it: what another connection's handler sends to this one leaves then, too. So a handler that
- *   blocks keeps back what its client has been answered already, and what others have told it. Call
- *   channel_flush() before something slow, or begin a task (channel_begin()) instead of blocking.
- * - A message lies in the input queue. It is good until the call that it was given to returns, and
- *   until the next use of the queue; what is needed longer is copied.
+ * - Output is held back during a turn and leaves at its end by one system call, even if another
+ *   connection's handler has enqueued it. So a handler that blocks also delays the answers that it
+ *   has enqueued before, and what other clients have sent to this one. Call channel_flush() before
+ *   something slow, or begin a task (channel_begin()) instead of blocking.
+ * - A message lies in the input queue. It is valid until the call returns that got it, or until the
+ *   next use of the queue; copy what you need for longer.
  * - No lock is held during a call; `make lint` proves it. The framework calls an application
  *   through the functions at the end of this header, and the compiler refuses them to a caller that
  *   holds a lock.
@@ -58,8 +58,8 @@ struct input_handler;
 struct input_handler_verbs {
     /**
      * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
-     * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already told
-     * the client what it had to tell, and nothing more is read from it. FRAMING_NO_MEMORY: the
+     * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
+     * enqueued its error, and the framework reads no more from the client. FRAMING_NO_MEMORY: the
      * connection ends. It is not called while output is choked, input is suspended or a task holds
      * messages (CHANNEL_WAITS).
      */
@@ -71,8 +71,8 @@ struct input_handler_verbs {
      * for a worker. It looks at the beginning of the facade's input queue and takes nothing; all of
      * the message need not be there. It is asked where a priority queue is used (--queue priority),
      * before a worker is looked for, in the reactor's or the dispatcher's thread, so it must not
-     * block. NULL: no message is urgent. Every eighth message that a worker takes is another one's
-     * all the same, so nobody starves.
+     * block. NULL: no message is urgent. Every eighth message that a worker takes is one that is
+     * not urgent, if there is one, so no connection starves.
      */
     bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
 
@@ -104,8 +104,8 @@ struct input_handler_verbs {
     /**
      * Output that was choked (OUTPUT_CHOKED: above the high mark) has fallen below the low mark: an
      * application that has stopped sending may go on. Once for each time it was choked, or for
-     * several together, and before the next message. NULL: nobody waits for it, and it costs no
-     * run.
+     * several together, and before the next message. NULL: the handler does not wait for it, and it
+     * costs no run.
      */
     void (*drained)(struct input_handler *self, struct channel_facade *facade);
 
@@ -161,7 +161,7 @@ struct input_handler_verbs {
     /** There is a connection; output may be queued already. */
     void (*starting)(struct input_handler *self, struct channel_facade *facade);
 
-    /** It is registered: from now on others may be told of the facade. */
+    /** It is registered: from now on the handler may give its facade to other threads. */
     void (*started)(struct input_handler *self, struct channel_facade *facade);
 
     /**
@@ -171,8 +171,8 @@ struct input_handler_verbs {
     void (*end_of_input)(struct input_handler *self, struct channel_facade *facade);
 
     /**
-     * It is going to be closed. The last chance to queue output. From here on no timer fires. Who
-     * has told others of the facade tells them now that it goes.
+     * It is going to be closed. The last chance to queue output. From here on no timer fires. If
+     * the handler has given its facade to other threads, it has to take it back from them now.
      */
     void (*stopping)(struct input_handler *self, struct channel_facade *facade);
 
@@ -185,8 +185,8 @@ struct input_handler_verbs {
 };
 
 /**
- * Nobody holds this, so the compiler lets nobody look at a handler's verbs but the functions below,
- * which are exempt. That makes them the only way into an application.
+ * No function holds this role, so the compiler lets no function read a handler's verbs except those
+ * below, which are exempt. That makes them the only way into an application.
  */
 struct CAPABILITY("role") application_door {
     int unused;
@@ -203,7 +203,7 @@ struct input_handler_factory {
     /**
      * The bytes that a handler needs. They come with the connection, in one block of memory, and go
      * with the last reference to its facade: so an application need not allocate or free anything,
-     * and what it keeps for a connection is there for as long as somebody may use the facade. 0: it
+     * and what it keeps for a connection stays valid while any thread may use the facade. 0: it
      * has handlers of its own, or one for all.
      */
     size_t handler_size;

@@ -31,7 +31,7 @@ struct endpoint {
     socklen_t length;
 };
 
-/** The same in 24 bytes instead of 136, for whoever keeps one for each connection. */
+/** An endpoint in 24 bytes instead of 136, because each connection keeps one. */
 struct short_endpoint {
     union {
         struct in_addr v4;
@@ -42,8 +42,10 @@ struct short_endpoint {
     sa_family_t family; /* AF_UNSPEC: it is not known */
 };
 
-/** One form from the other. An address of a kind that does not fit is not known. */
+/** The short form; its family is AF_UNSPEC if the address is neither IPv4 nor IPv6. */
 struct short_endpoint endpoint_shorten(const struct endpoint *endpoint);
+
+/** The long form of a short endpoint; all zero if that is not known. */
 void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from);
 
 /** From a numeric address and a port; false if it is neither IPv4 nor IPv6. */
@@ -52,30 +54,30 @@ bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned por
 /** `127.0.0.1:7002` or `[::1]:7002`. */
 void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
 
-/** Who is at the other end of a connected socket; all zero if that is not known any more. */
+/** The address at the other end of a connected socket; all zero if the system has forgotten it. */
 void endpoint_of_peer(struct endpoint *endpoint, int fd);
 
 struct network_list;
 
 struct listener {
     int fd;                   /* non-blocking: an accept never waits */
-    int reserve;              /* open for nothing but to be given up when no other is left, or -1 */
+    int reserve;              /* closed when no other descriptor is left, to have one; or -1 */
     struct endpoint endpoint; /* where it really listens: port 0 has become a number */
     struct log_limit limit;
 
-    /** What a client is told that there is no descriptor for; lives as long as the listener. */
+    /** Sent to a client that there is no descriptor for; has to outlive the listener. */
     const char *turn_away;
 
-    /** Who may connect: all others are closed at once. NULL: anybody. Lives as long, too. */
+    /** Only these may connect; NULL: all. Has to outlive the listener. */
     const struct network_list *proxies;
 };
 
 /** What became of an attempt to accept. */
 enum accept_result {
     ACCEPT_CONNECTION, /* there is a new connection */
-    ACCEPT_NOTHING,    /* nobody is waiting */
-    ACCEPT_SHED,       /* somebody was, and was turned away: no descriptor, or no proxy of ours */
-    ACCEPT_EXHAUSTED,  /* somebody is, and cannot even be turned away: try again later */
+    ACCEPT_NOTHING,    /* no client is waiting */
+    ACCEPT_SHED,       /* a client was rejected: no descriptor, or it is no proxy of ours */
+    ACCEPT_EXHAUSTED,  /* a client waits and cannot even be rejected: try again later */
 };
 
 /**
@@ -85,29 +87,29 @@ enum accept_result {
  */
 int listener_open(struct listener *listener, const struct endpoint *endpoint, int send_buffer);
 
-/** Stops listening: who connects from now on is refused. May be called twice. */
+/** Stops listening: the system rejects clients from now on. May be called twice. */
 void listener_close(struct listener *listener);
 
 /**
  * Accepts the next connection, with SOCK_NONBLOCK or 0 as flags. Peers that gave up before they
  * were accepted (ECONNABORTED) are passed over, a few at a time: an error that looks like that
- * but stays is ACCEPT_EXHAUSTED. Without a free descriptor the reserve is given up,
- * so that the peer gets an answer and a close instead of a silent wait; it is an error that the
- * listener stays readable for, and a loop that only noted it would spin (erratum 6, case 19).
+ * but stays is ACCEPT_EXHAUSTED. If there is no free descriptor, the reserve is closed, and its
+ * number accepts the peer, which gets an answer and a close instead of a silent wait. The listener
+ * would stay readable, so a loop that ignored the error would spin (erratum 6, case 19).
  */
 enum accept_result listener_accept(struct listener *listener, int flags, const struct log *log,
                                    int *fd);
 
 /**
  * Begins to connect, without waiting: a non-blocking socket with the options of an accepted one, or
- * -1 with errno. It can be written when that has come to an end, good or bad.
+ * -1 with errno. It becomes writable when it has connected, or has failed to.
  */
 int socket_connect(const struct endpoint *to, int send_buffer);
 
-/** Closes one that nobody serves after all. */
+/** Closes an accepted socket that will not be served. */
 void socket_abandon(int fd);
 
-/** Whether that has come to an end; *error is 0 then, or an errno: why there is no connection. */
+/** Whether connecting has ended; then *error is 0, or an errno: why there is no connection. */
 bool socket_has_connected(int fd, int *error);
 
 /** Sends a short text if the socket takes it, and closes. The text arrives before the close. */
