@@ -11,8 +11,8 @@ const expected = [
     ['graceful shutdown', 'services.html'], ['nonblocking', 'glossary.html#glossary--non-blocking'],
     ['non-blocking', 'glossary.html#glossary--non-blocking'],
     ['false sharing', 'glossary.html#glossary--false-sharing'], ['glossary', 'glossary.html'],
-    ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'stage3.html'],
-    ['event loop', 'stage2.html'], ['lost wakeup', 'stage3.html'], ['nginx', 'further.html'],
+    ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'pools.html'],
+    ['event loop', 'stage2.html'], ['lost wakeup', 'step3_3.html'], ['nginx', 'further.html'],
     ['strace', 'inside.html'], ['thundering herd', 'glossary.html#glossary--thundering-herd'],
 ];
 // One who types a name of the code wants the code; a word of the chapters, a chapter.
