@@ -10,7 +10,7 @@
 # - A block that builds servers with APP= has a copy of the tree for itself, because other blocks run
 #   the servers without that.
 # - A block that looks into a process with strace, gdb, perf or ss is skipped where that tool is missing, or
-#   may not look.
+#   may not look; and so is one that needs redis or HAProxy, where these are missing.
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
 # - A relative link leads to a file that exists, and to a heading that exists in it.
 # - A page that has a source of its name below docs/examples shows statements of that source, and it
@@ -167,13 +167,15 @@ tool_works() { # TOOL
     gdb) sleep 60 & gdb -batch -p $! -ex 'info threads' | grep '^\*'; local found=$?; kill $!; return $found ;;
     perf) perf record -q -o /dev/null true ;;
     ss) ss -tn ;;
+    redis-server) redis-server --version ;;
+    haproxy) PATH=$PATH:/usr/sbin haproxy -v ;;
     esac >/dev/null 2>&1
 }
 
 # Leaves, in the folder of each block whose tools cannot be used here, a file "lacks" with such a tool.
 find_lacking() { # FOLDER OF ALL BLOCKS
     local tool file
-    for tool in strace gdb perf ss; do
+    for tool in strace gdb perf ss redis-server haproxy; do
         grep -lE "(^|[^[:alnum:]-])$tool (-|record)" "$1"/*/*.command >"$work/using" || continue
         ! tool_works "$tool" || continue
         while read -r file; do

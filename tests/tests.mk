@@ -342,7 +342,7 @@ NEED_MACHINES = tests/need.sh redis 'command -v redis-server' redis-server \
     -- HAProxy 'PATH=$$PATH:/usr/sbin command -v haproxy' haproxy -- 'Python 3' 'command -v python3' python3
 WITH_BROKER := $(foreach n,$(WITH_CHAT),$(OUT)/$(call stage,$n))
 
-## machines: see a chat on five machines, some of which die: redis, three servers and HAProxy; a minute
+### machines: see a chat on five machines, some of which die: redis, three servers and HAProxy; a minute
 .PHONY: machines
 machines: $(WITH_BROKER)
 	@$(NEED_MACHINES)

@@ -65,6 +65,12 @@ bench-table:
 bench-line: all $(BENCH_TOOLS) $(COUNTED)
 	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md
 
+### bench-machines: measure a line across machines, and failures, and write docs/machines.md; six minutes
+.PHONY: bench-machines
+bench-machines: $(WITH_BROKER)
+	@$(NEED_MACHINES)
+	@BUILD=$(OUT) tests/machines/machines_bench.py
+
 ### bench-first-read: count how often a read right after accept finds something; a second
 .PHONY: bench-first-read
 bench-first-read: $(OUT)/tests/first_read

@@ -482,7 +482,7 @@ def a_server_is_drained(stage):
 
 
 @test()
-def ones_own_server_dies(stage):
+def own_server_dies(stage):
     """Without a word; his client comes again all the same."""
     with Lab(stage=stage) as lab:
         return moves_to_another_server(lab, lambda server, _: server.kill())
