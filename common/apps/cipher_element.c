@@ -303,8 +303,6 @@ static void init(struct cipher_element *self, const struct cipher_element_factor
     handler_element_init(&self->element, key != NULL ? &factory->verbs : &handler_element_verbs,
                          key != NULL ? &factory->facade_verbs : &handler_element_facade_verbs,
                          inner);
-    if (factory->choice->servers != NULL)
-        self->element.kind = &kind;
     self->factory = factory;
     self->key = key;
     mutex_init(&self->lock);
@@ -318,6 +316,7 @@ static void begin(struct handler_element *element, const struct handler_element 
         container_of(model, const struct cipher_element, element)->factory;
     struct cipher_element *self = container_of(element, struct cipher_element, element);
     init(self, factory, factory->choice->servers_key, inner);
+    self->element.kind = model->kind;
     self->peer.of_server = true;
 }
 
@@ -332,6 +331,8 @@ static struct input_handler *create(struct input_handler_factory *self, void *me
         return NULL;
     init(element, factory, factory->choice->clients != NULL ? factory->choice->clients_key : NULL,
          inner);
+    if (factory->choice->servers != NULL)
+        element->element.kind = &kind;
     return &element->element.handler;
 }
 

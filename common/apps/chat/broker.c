@@ -133,7 +133,7 @@ bool broker_open(struct broker *broker, const struct broker_choice *choice, stru
         errno = ENOMEM;
         return false;
     }
-    server->settings.max_line += 2 * BROKER_LINE_ROOM; /* what comes from the broker is longer */
+    server->settings.max_line += (size_t)2 * BROKER_LINE_ROOM; /* the broker sends longer ones */
     broker_link_init(broker);
     clerk_learn(clerk, CHORE_BROKER, look_after, broker);
     return true;

@@ -58,11 +58,11 @@ static void write_owner(const struct broker *broker, char owner[BROKER_OWNER_SIZ
 }
 
 static void write_value(const struct broker *broker, uint64_t since,
-                        char value[2 * BROKER_OWNER_SIZE])
+                        char value[BROKER_LEASE_SIZE])
 {
-    write_owner(broker, value);
-    size_t length = strlen(value);
-    snprintf(value + length, 2 * BROKER_OWNER_SIZE - length, " %" PRIu64, since);
+    char owner[BROKER_OWNER_SIZE];
+    write_owner(broker, owner);
+    snprintf(value, BROKER_LEASE_SIZE, "%s %" PRIu64, owner, since);
 }
 
 /* The script, up to its keys; add_terms() comes behind them, and then a number for each. */
@@ -180,7 +180,7 @@ void broker_ask_for_wishes(struct broker *broker)
 void broker_release_lease(struct broker *broker, const char *name, uint64_t since)
 {
     struct resp_text text = {0};
-    char value[2 * BROKER_OWNER_SIZE];
+    char value[BROKER_LEASE_SIZE];
     write_value(broker, since, value);
     resp_command(&text, 5);
     resp_string(&text, "EVAL");

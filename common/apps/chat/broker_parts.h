@@ -38,8 +38,9 @@ enum {
     BROKER_LIST_SIZE = 400,
     BROKER_RENEWED_AT_ONCE = 64,
 
-    /** `NAME.INCARNATION` and a moment. */
+    /** `NAME.INCARNATION`; and that with a moment behind it, which is what a lease holds. */
     BROKER_OWNER_SIZE = SERVER_NAME_SIZE + 20,
+    BROKER_LEASE_SIZE = 2 * BROKER_OWNER_SIZE,
 };
 
 struct broker_outbox {
