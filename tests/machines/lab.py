@@ -262,6 +262,16 @@ class Server(Machine):
         return self
 
 
+    def expect_good_end(self):
+        """Whatever state the broker is in; and no sanitizer has found anything."""
+        if self.process is not None and self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+            if self.process.wait(PATIENCE) != 0:
+                raise Missed(f"{self.name} ends with {self.process.returncode}:\n{self.said()}")
+        if re.search(r"Sanitizer|runtime error", self.said()):
+            raise Missed(f"{self.name}:\n{self.said()}")
+
+
 class Balancer(Machine):
     """HAProxy with the configuration of the course. reload() is what an operator does."""
 
@@ -468,12 +478,17 @@ class Lab:
             raise
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            for user in self.users:
+                user.close()
+            if kind is None:
+                for server in self.servers:
+                    server.expect_good_end()
+        finally:
+            self.close()
 
     def close(self):
-        for user in self.users:
-            user.close()
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
