@@ -71,6 +71,7 @@ SITE_PAGES ?= index.html stage1.html step2_4.html measuring.html changes3.html p
     stage2-single-reactor/index.html stage3-workers/group__reactor.html stage3-workers/reactor_8c_source.html
 AXE_PACKAGE := https://registry.npmjs.org/axe-core/-/axe-core-4.10.2.tgz
 $(BUILD)/axe.min.js:
+	@mkdir -p $(@D)
 	$(call say,GET,$(AXE_PACKAGE))
 	$(Q)curl -sSfL --retry 3 --max-time 60 '$(AXE_PACKAGE)' | tar -xzO package/axe.min.js >$@ || rm -f $@
 

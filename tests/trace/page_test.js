@@ -7,7 +7,7 @@ const check = (name, good) => good || wrong.push(name);
 const press = (key, shiftKey) => document.dispatchEvent(new KeyboardEvent('keydown', {key, shiftKey: Boolean(shiftKey), bubbles: true, cancelable: true}));
 const click = id => document.getElementById(id).click();
 const what = () => document.getElementById('what').textContent;
-const wait = ms => new Promise(done => setTimeout(done, ms));
+const frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
 const view = views[0], trace = view.trace;
 check('there are events', trace.events.length > 50);
 check('every event has its words', trace.events.every(event => KINDS[event.phase + ' ' + event.name] && !/undefined|NaN/.test(Object.values(sentence(view, event)).join())));
@@ -65,7 +65,7 @@ if (arrow) {
 }
 
 press('0');
-await wait(100);
+await frame();
 const box = view.canvas.getBoundingClientRect(), slice = trace.slices.filter(each => each.name === 'handler').reduce((a, b) => a.end - a.begin > b.end - b.begin ? a : b);
 const at = view.box(slice.thread, slice);
 const over = type => view.canvas.dispatchEvent(new PointerEvent(type, {clientX: box.left + at.x + at.width / 4, clientY: box.top + at.y + 5, pointerId: 1, bubbles: true}));
@@ -76,14 +76,15 @@ check('what the mouse is over is told', !tip.hidden && tip.textContent.includes(
 const from = state.current.index;
 document.getElementById('speed').value = '10000000';
 click('play');
-for (let i = 0; i < 20; i++) tick(before + 50); // the browser's frames do not come in time that is not real
+for (let i = 0; i < 20; i++) tick(before + 50);
 check('playing goes on', state.current.index > from);
 if (state.playing) click('play');
 check('and stops', !state.playing);
 
 document.getElementById('events').open = true;
-await wait(50);
-check('the list has all events', document.querySelectorAll('#list tr').length === views.reduce((sum, each) => sum + each.trace.events.length, 0));
+const all = views.reduce((sum, each) => sum + each.trace.events.length, 0);
+for (let i = 0; i < 600 && document.querySelectorAll('#list tr').length !== all; i++) await frame();
+check('the list has all events', document.querySelectorAll('#list tr').length === all);
 const pixels = view.context.getImageData(0, 0, view.canvas.width, view.canvas.height).data;
 const colors = new Set();
 for (let i = 0; i < pixels.length; i += 4) colors.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
