@@ -118,6 +118,9 @@ check 'http: a reply that is not 200 is noticed' '[ $status -eq 1 ] && says "is 
 out=$(python3 -B tests/bench/sayings_test.py 2>&1)
 status=$?
 check 'what make demo says is what its figures show' '[ $status -eq 0 ] && says "^OK"'
+out=$(python3 -B tests/bench/tools_test.py 2>&1)
+status=$?
+check 'pictures and verdicts are what the figures show' '[ $status -eq 0 ] && says "^OK"'
 
 skips=
 [ "$skipped" -eq 0 ] || skips=", $skipped skipped"

@@ -4,7 +4,7 @@
 
 quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; two minutes at most
 full     more connections, idle crowds, slow messages, chat, http, system calls
-table    writes what was measured last into the document, between its markers
+table    draws what was measured last, and writes it into the document, between its markers
 
 Results go to FOLDER/bench/ as quick.csv and quick.json, or full.csv and full.json, and pictures.
 Needs nothing but Python, and the programs that `make bench` builds.
@@ -199,26 +199,38 @@ BEGIN = "<!-- written by make {}: {} -->"
 END = "<!-- end -->"
 
 
-def parts(results):
-    """What goes between which markers."""
+def folded(summary, *tables):
+    """The numbers of a picture, for those who want them."""
+    return f"<details><summary>{summary}</summary>\n\n" + "\n\n".join(tables) + "\n\n</details>"
+
+
+def parts(results, pictures):
+    """What goes between which markers: pictures with their numbers folded, or the numbers alone."""
     latencies = [("p50, us", "latency_p50_us", 0), ("p99, us", "latency_p99_us", 0),
                  ("p99.9, us", "latency_p99.9_us", 0)]
     cost = [("CPU, us a reply", "cpu_us_per_reply", 2), ("replies/s", "replies_per_second", 0)]
+
+    def shown(summary, table, *names):
+        return "\n\n".join([pictures[name] for name in names if name in pictures] + [folded(summary, table)])
+
     yield "machine", figures.machine_text(results.about)
-    yield "cpu", figures.echo_table(results, "cpu_us_per_reply", 2)
-    yield "ratios", figures.echo_table(results, "cpu_us_per_reply", 2, "raw epoll")
-    yield "throughput", figures.echo_table(results, "replies_per_second", 0)
-    yield "latency", figures.echo_table(results, "latency_p99_us", 0)
+    yield "cpu", shown("As a ratio to the raw epoll loop, in numbers",
+                       figures.echo_table(results, "cpu_us_per_reply", 2, "raw epoll"), "cpu-1", "cpu-16")
+    yield "microseconds", folded("In microseconds", figures.echo_table(results, "cpu_us_per_reply", 2))
+    yield "throughput", folded("Replies per second", figures.echo_table(results, "replies_per_second", 0))
+    yield "latency", shown("The 99th percentile of all loads, in microseconds",
+                           figures.echo_table(results, "latency_p99_us", 0), "latency")
     yield "targets", figures.target_table(results)
     if results.about.get("system_calls"):
-        yield "calls", calls_table(results.about["system_calls"])
+        yield "calls", folded("System calls for each message", calls_table(results.about["system_calls"]))
     if results.select(experiment="idle"):
-        yield "idle", figures.experiment_table(
-            results, "idle", [("idle", "idle", 0)] + cost[:1] +
-            [("bytes a connection", "bytes_per_connection", 0), ("threads", "threads", 0)])
+        yield "idle", shown("In numbers, with the CPU time of a message of the active connections",
+                            figures.experiment_table(results, "idle", [("idle", "idle", 0)] + cost[:1] + [
+                                ("bytes a connection", "bytes_per_connection", 0), ("threads", "threads", 0)]),
+                            "memory")
     if results.select(experiment="slow"):
-        yield "slow", figures.experiment_table(
-            results, "slow", [("slow messages", "variant", None)] + latencies)
+        yield "slow", shown("In numbers, beside the same load without slow messages", figures.experiment_table(
+            results, "slow", [("slow messages", "variant", None)] + latencies), "slow")
     if results.select(experiment="chat"):
         yield "chat", figures.experiment_table(results, "chat", cost + latencies[:2])
     if results.select(experiment="http"):
@@ -251,7 +263,7 @@ def finish(rows, failures, folder, kind, about):
     counts = sorted(found.rounds().values())
     about["rounds"] = f"{counts[0]} to {counts[-1]}" if counts[0] < counts[-1] else counts[0]
     figures.save(found, folder, kind)
-    pictures = plots.draw_all(found, folder) if kind == "full" else []
+    pictures = plots.draw_all(found, folder)
     print(figures.machine_text(about))
     for title, field, digits, of in (
             ("CPU time of the server, microseconds a reply:", "cpu_us_per_reply", 2, None),
@@ -284,7 +296,7 @@ def quick(programs, folder):
 
 def full(programs, folder, rounds):
     about = measure.machine()
-    for tool in ("nginx", "strace", "gnuplot"):
+    for tool in ("nginx", "strace"):
         if shutil.which(tool) is None:
             print(f"bench: {tool} is not installed; what needs it is left out", file=sys.stderr)
     with tempfile.TemporaryDirectory() as files:
@@ -311,7 +323,9 @@ def main():
     if arguments.what == "table":
         for kind in ("full", "quick"):
             if os.path.exists(os.path.join(folder, kind + ".json")):
-                put(arguments.docs, "bench-table", dict(parts(figures.load(folder, kind))))
+                found = figures.load(folder, kind)
+                pictures = plots.draw_all(found, os.path.join(os.path.dirname(arguments.docs), "diagrams"))
+                put(arguments.docs, "bench-table", dict(parts(found, pictures)))
                 return 0
         sys.exit("bench: nothing was measured yet: make bench-full")
     if arguments.what == "first-read":
