@@ -278,7 +278,8 @@ class Balancer(Machine):
     def start(self):
         self.control = os.path.join(self.lab.folder, "haproxy.sock")
         self.spawn(self.command(), self.environment())
-        until(self.answers, "HAProxy answers")
+        # A connection to ask would become a user for a moment, at some server.
+        until(lambda: "Pid: " in self.ask("show info"), "HAProxy answers")
         return self
 
     def command(self):
