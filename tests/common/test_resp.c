@@ -129,6 +129,7 @@ Test(resp, commands)
     resp_command(&text, 3);
     resp_string(&text, "SET");
     resp_word(&text, "a\0b", 3);
+    resp_add(&text, NULL, 0); /* what another text has in it that was not begun */
     resp_number(&text, 12);
     static const char expected[] = "*3\r\n$3\r\nSET\r\n$3\r\na\0b\r\n$2\r\n12\r\n";
     cr_assert_eq(text.length, sizeof expected - 1);

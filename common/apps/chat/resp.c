@@ -121,6 +121,8 @@ enum resp_result resp_next(struct resp_reader *reader, struct input_queue *input
 
 void resp_add(struct resp_text *text, const void *data, size_t length)
 {
+    if (length == 0)
+        return; /* from nowhere, perhaps, which memcpy(3) does not allow */
     if (text->length + length > text->room) {
         size_t room = 2 * (text->length + length);
         unsigned char *grown = text->failed ? NULL : realloc(text->data, room);
