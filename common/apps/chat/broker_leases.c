@@ -57,8 +57,7 @@ static void write_owner(const struct broker *broker, char owner[BROKER_OWNER_SIZ
     snprintf(owner, BROKER_OWNER_SIZE, "%s.%" PRIx64, broker->name, broker->incarnation);
 }
 
-static void write_value(const struct broker *broker, uint64_t since,
-                        char value[BROKER_LEASE_SIZE])
+static void write_value(const struct broker *broker, uint64_t since, char value[BROKER_LEASE_SIZE])
 {
     char owner[BROKER_OWNER_SIZE];
     write_owner(broker, owner);
