@@ -35,10 +35,10 @@ bool host_port_parse(const struct option *option, const char *text)
     return is_none || host_port_is_one(text, strlen(text));
 }
 
-int host_port_look_up(const char *text, struct endpoint *address)
+static int find(const char *text, int flags, struct endpoint *address)
 {
     char host[HOST_PORT_SIZE];
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    const struct addrinfo wanted = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     const char *colon = strrchr(text, ':');
     bool in_brackets = text[0] == '[';
@@ -52,4 +52,14 @@ int host_port_look_up(const char *text, struct endpoint *address)
     address->length = found->ai_addrlen;
     freeaddrinfo(found);
     return 0;
+}
+
+bool host_port_read(const char *text, struct endpoint *address)
+{
+    return find(text, AI_NUMERICHOST | AI_NUMERICSERV, address) == 0;
+}
+
+int host_port_look_up(const char *text, struct endpoint *address)
+{
+    return find(text, 0, address);
 }

@@ -18,6 +18,9 @@ bool host_port_is_one(const char *text, size_t length);
 /** For an option whose target is a const char *, which becomes the text, or NULL for "none". */
 option_parser host_port_parse;
 
+/** The address of a text that is one and has no name in it. False: there is a name to look up. */
+bool host_port_read(const char *text, struct endpoint *address);
+
 /**
  * Looks up the first address of a text that is one, which may take its time. 0, or an error for
  * gai_strerror(3).

@@ -3,6 +3,7 @@
  * what happens between two threads can be had.
  */
 #include "common/apps/application_choice.h"
+#include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
 #include "common/server/input_handler.h"
 
@@ -27,6 +28,7 @@ struct channel {
     enum output_result results[4]; /* of the next enqueues, the last one first */
     int result_count;
     struct channel_post *post; /* that waits */
+    struct channel_task *task; /* that was begun */
     struct channel *opened;    /* by channel_connect() */
 };
 
@@ -67,6 +69,14 @@ static void post(struct channel_facade *facade, struct channel_post *made)
     of(facade)->post = made;
 }
 
+static void begin(struct channel_facade *facade, struct channel_task *task,
+                  enum channel_meanwhile meanwhile)
+{
+    cr_assert_null(of(facade)->task);
+    cr_assert_eq(meanwhile, CHANNEL_WAITS);
+    of(facade)->task = task;
+}
+
 static int connect_channel(struct channel_facade *facade, const struct endpoint *to,
                            struct input_handler_factory *factory)
 {
@@ -94,6 +104,7 @@ static const struct channel_facade_verbs channel_verbs = {.enqueue = enqueue,
                                                           .finish = finish,
                                                           .connect = connect_channel,
                                                           .post = post,
+                                                          .begin = begin,
                                                           .retain = retain,
                                                           .release = release};
 
@@ -107,12 +118,12 @@ struct scene {
     struct channel backend;
 };
 
-static void scene_open(struct scene *scene)
+static void scene_open_to(struct scene *scene, const char *targets)
 {
     memset(scene, 0, sizeof(*scene));
     scene->server.name = "test";
     scene->server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    scene->choice.relay_to = "127.0.0.1:9";
+    scene->choice.relay_to = targets;
     scene->client.facade.verbs = scene->backend.facade.verbs = &channel_verbs;
     scene->client.opened = &scene->backend;
     scene->relay = relay_application.open(&scene->server, &scene->choice);
@@ -121,6 +132,11 @@ static void scene_open(struct scene *scene)
     input_handler_starting(scene->client.handler, &scene->client.facade);
     cr_assert(scene->client.suspended, "nobody can take its bytes yet");
     input_handler_started(scene->client.handler, &scene->client.facade);
+}
+
+static void scene_open(struct scene *scene)
+{
+    scene_open_to(scene, "127.0.0.1:9");
 }
 
 static void run_post(struct channel *channel)
@@ -242,4 +258,60 @@ Test(relay, an_end_of_input_ends_the_other_ones_output)
     input_handler_end_of_input(scene.backend.handler, &scene.backend.facade);
     cr_assert(scene.client.finished);
     scene_end(&scene);
+}
+
+/** What a helper does, and then the client's thread. */
+static void run_task(struct channel *channel)
+{
+    struct channel_task *task = channel->task;
+    cr_assert_not_null(task);
+    channel->task = NULL;
+    channel_task_run(task);
+    channel_task_complete(task);
+}
+
+Test(relay, a_name_is_looked_up_by_a_helper)
+{
+    struct scene scene;
+    scene_open_to(&scene, "a..b:9,localhost:9"); /* no name is like the first one */
+    run_task(&scene.client);
+    cr_assert_null(scene.backend.handler, "the next one has a name, too");
+    run_task(&scene.client);
+    cr_assert_not_null(scene.backend.handler);
+    input_handler_starting(scene.backend.handler, &scene.backend.facade);
+    input_handler_started(scene.backend.handler, &scene.backend.facade);
+    run_post(&scene.client);
+    scene_end(&scene);
+}
+
+Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_no_connection_behind)
+{
+    struct scene scene;
+    scene_open_to(&scene, "localhost:9");
+    input_handler_stopped(scene.client.handler, &scene.client.facade);
+    channel_task_drop(scene.client.task);
+    cr_assert_null(scene.backend.handler);
+    scene_close(&scene);
+}
+
+Test(relay, one_client_looks_an_old_address_up_again_and_the_others_use_it)
+{
+    struct relay_targets targets;
+    struct endpoint found = {.length = 16};
+    struct endpoint address = {.length = 0};
+    cr_assert(relay_targets_open(&targets, "localhost:9,127.0.0.1:9", "test"));
+    cr_assert(relay_targets_address(&targets, 1, &address));
+    cr_assert_not(relay_targets_address(&targets, 0, &address));
+    cr_assert_not(relay_targets_address(&targets, 0, &address), "there is none to use");
+    cr_assert_not(relay_targets_not_found(&targets, 0, &address));
+    relay_targets_found(&targets, 0, &found);
+    cr_assert(relay_targets_address(&targets, 0, &address));
+    cr_assert_eq(address.length, found.length);
+    mutex_lock(&targets.lock);
+    targets.addresses[0].looked_up -= RELAY_ADDRESS_FRESH_MS;
+    mutex_unlock(&targets.lock);
+    cr_assert_not(relay_targets_address(&targets, 0, &address));
+    cr_assert(relay_targets_address(&targets, 0, &address));
+    cr_assert(relay_targets_not_found(&targets, 0, &address), "the old one is better than none");
+    relay_targets_close(&targets);
 }

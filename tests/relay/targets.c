@@ -234,10 +234,26 @@ Test(relay_targets, bad_usage)
     struct program_result result = program_run("--app relay");
     cr_assert_eq(result.exit_status, 1);
     cr_assert_not_null(strstr(result.err, "relay needs --to"), "%s", result.err);
-    result = program_run("--app relay --to nobody.invalid:80");
-    cr_assert_eq(result.exit_status, 1);
-    cr_assert_not_null(strstr(result.err, "--to: cannot find nobody.invalid:80: "), "%s",
-                       result.err);
+}
+
+/** No name is like that one, so nobody asks a name server. */
+Test(relay_targets, a_name_that_is_not_found_is_one_that_does_not_answer)
+{
+    struct backend backend = backend_open(10);
+    struct server_process relay =
+        server_start("--app relay --to a..b:80,127.0.0.1:%d --stats", backend.port);
+    char errors[4096];
+    int client = client_connect(&relay);
+    client_send_text(client, "is anybody there?\n");
+    int server = backend_accept(&backend);
+    client_expect_text(server, "is anybody there?\n");
+    server_errors(&relay, errors, sizeof errors);
+    cr_assert_not_null(strstr(errors, "cannot find a..b:80: "), "%s", errors);
+    cr_assert_eq(server_counter(&relay, "connects"), 1);
+    client_close(client);
+    client_close(server);
+    server_stop(&relay);
+    backend_close(&backend);
 }
 
 static void expect_echo_through(const char *bind, const char *target)

@@ -14,13 +14,15 @@
  * The client's end asks for the server's: it connects to the target with the fewest connections,
  * and to the next one if that does not answer. Until it has, nothing is read from the client.
  *
- * Interface: --to names the targets. Their names are looked up once, when the server starts.
+ * Interface: --to names the targets. A name is looked up when a client needs it, by a helper, and
+ * again when its address is half a minute old.
  */
 #include "common/apps/application_choice.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,11 @@ struct relay_client {
     struct input_handler_factory server_factory; /* makes the server's end */
     size_t target;                               /* the one that was tried last */
     uint32_t tried;                              /* bits: targets */
+
+    /* A name that is looked up: */
+    struct channel_task lookup;
+    struct endpoint found;
+    int lookup_error; /* for gai_strerror(3) */
 
     /* From the server's end to this one: */
     struct channel_post news;
@@ -147,19 +154,41 @@ static void end_both(struct input_handler *self, struct channel_facade *facade)
 
 /* ---- The client's end: looks for a server --------------------------------------------------- */
 
-static void tell_failure(struct relay_client *client, int error)
+static void tell_failure(struct relay_client *client, const char *verb, const char *reason)
 {
     struct relay *relay = client->relay;
     relay_targets_give_back(&relay->targets, client->target);
-    log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN, "cannot connect to %s: %s",
-                relay->targets.all[client->target].name, strerror(error));
+    log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN, "cannot %s %s: %s", verb,
+                relay->targets.all[client->target].name, reason);
 }
 
-/* Begins to connect to the next target, until one lets it begin. */
+static void tell_refusal(struct relay_client *client, int error)
+{
+    tell_failure(client, "connect to", strerror(error));
+}
+
+/* False: the target cannot be connected to, and the next one is to be tried. */
+static bool connect_to(struct relay_client *client, const struct endpoint *address) NO_LOCK_HELD
+{
+    int error = channel_connect(client->channel, address, &client->server_factory);
+    if (error != 0)
+        tell_refusal(client, error);
+    return error == 0;
+}
+
+/* In a helper's thread. The target does not change while its name is looked up. */
+static void look_up(struct channel_task *task)
+{
+    struct relay_client *client = container_of(task, struct relay_client, lookup);
+    const char *name = client->relay->targets.all[client->target].name;
+    client->lookup_error = host_port_look_up(name, &client->found);
+}
+
+/* Begins to connect to the next target, or to look its name up, until one lets it begin. */
 static void connect_next(struct relay_client *client) NO_LOCK_HELD
 {
     struct relay_targets *targets = &client->relay->targets;
-    int error;
+    struct endpoint address;
     do {
         client->target = relay_targets_choose(targets, client->tried);
         if (client->target == RELAY_NO_TARGET) {
@@ -167,11 +196,35 @@ static void connect_next(struct relay_client *client) NO_LOCK_HELD
             return;
         }
         client->tried |= UINT32_C(1) << client->target;
-        error = channel_connect(client->channel, &targets->all[client->target].address,
-                                &client->server_factory);
-        if (error != 0)
-            tell_failure(client, error);
-    } while (error != 0);
+        if (!relay_targets_address(targets, client->target, &address)) {
+            channel_begin(client->channel, &client->lookup, CHANNEL_WAITS);
+            return;
+        }
+    } while (!connect_to(client, &address));
+}
+
+/* An old address is better than none: the name's server may be out of order, and the target not. */
+static void hear_lookup(struct channel_task *task, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct relay_client *client = container_of(task, struct relay_client, lookup);
+    struct relay_targets *targets = &client->relay->targets;
+    bool is_known = true;
+    (void)facade;
+    if (client->lookup_error == 0)
+        relay_targets_found(targets, client->target, &client->found);
+    else
+        is_known = relay_targets_not_found(targets, client->target, &client->found);
+    if (!is_known)
+        tell_failure(client, "find", gai_strerror(client->lookup_error));
+    if (!is_known || !connect_to(client, &client->found))
+        connect_next(client);
+}
+
+/* The client has gone meanwhile. */
+static void drop_lookup(struct channel_task *task)
+{
+    struct relay_client *client = container_of(task, struct relay_client, lookup);
+    relay_targets_give_back(&client->relay->targets, client->target);
 }
 
 /* In the client's context. The server may have sent already, and wait for this end to drain. */
@@ -179,7 +232,7 @@ static void hear_news(struct channel_post *news, struct channel_facade *facade) 
 {
     struct relay_client *client = container_of(news, struct relay_client, news);
     if (client->error != 0) {
-        tell_failure(client, client->error);
+        tell_refusal(client, client->error);
         connect_next(client);
     } else {
         client->end.other = client->server;
@@ -193,7 +246,7 @@ static void drop_news(struct channel_post *news)
 {
     struct relay_client *client = container_of(news, struct relay_client, news);
     if (client->error != 0) {
-        tell_failure(client, client->error);
+        tell_refusal(client, client->error);
     } else {
         channel_close(client->server);
         channel_release(client->server);
@@ -280,6 +333,8 @@ static struct input_handler *create(struct input_handler_factory *factory, void 
     client->server_factory = (struct input_handler_factory){
         .handler_size = sizeof(struct relay_server), .create = create_server};
     client->news = (struct channel_post){.run = hear_news, .dropped = drop_news};
+    client->lookup =
+        (struct channel_task){.run = look_up, .completed = hear_lookup, .dropped = drop_lookup};
     return &client->end.handler;
 }
 

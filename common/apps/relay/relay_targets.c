@@ -1,6 +1,7 @@
 #include "common/apps/relay/relay_targets.h"
 
-#include <netdb.h>
+#include "common/base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -31,34 +32,75 @@ bool relay_targets_parse(const struct option *option, const char *text)
 
 /* ---- What it stands for --------------------------------------------------------------------- */
 
+static void add_target(struct relay_targets *targets, const char *text, size_t length)
+    REQUIRES(&targets->lock)
+{
+    struct relay_target *target = &targets->all[targets->count];
+    struct relay_address *address = &targets->addresses[targets->count++];
+    memcpy(target->name, text, length);
+    target->name[length] = '\0';
+    *address = (struct relay_address){.is_known = false};
+    target->is_name = !host_port_read(target->name, &address->endpoint);
+}
+
 bool relay_targets_open(struct relay_targets *targets, const char *text, const char *program)
 {
-    targets->count = 0;
     if (text == NULL) {
         fprintf(stderr, "%s: relay needs --to: the servers to connect to\n", program);
         return false;
     }
+    mutex_init(&targets->lock);
+    mutex_lock(&targets->lock);
+    targets->count = 0;
     while (*text != '\0') {
-        struct relay_target *target = &targets->all[targets->count++];
         size_t length = length_of(text);
-        memcpy(target->name, text, length);
-        target->name[length] = '\0';
-        int error = host_port_look_up(target->name, &target->address);
-        if (error != 0) {
-            fprintf(stderr, "%s: --to: cannot find %s: %s\n", program, target->name,
-                    gai_strerror(error));
-            return false;
-        }
+        add_target(targets, text, length);
         text += length + (text[length] == ',' ? 1 : 0);
     }
-    mutex_init(&targets->lock);
     memset(targets->connections, 0, sizeof(targets->connections));
+    mutex_unlock(&targets->lock);
     return true;
 }
 
 void relay_targets_close(struct relay_targets *targets)
 {
     mutex_destroy(&targets->lock);
+}
+
+/* ---- Where it is ---------------------------------------------------------------------------- */
+
+bool relay_targets_address(struct relay_targets *targets, size_t target, struct endpoint *address)
+{
+    bool is_name = targets->all[target].is_name;
+    int64_t now = is_name ? clock_ms() : 0;
+    mutex_lock(&targets->lock);
+    struct relay_address *known = &targets->addresses[target];
+    bool is_fresh =
+        !is_name || (known->is_known && now - known->looked_up < RELAY_ADDRESS_FRESH_MS);
+    *address = known->endpoint;
+    if (!is_fresh)
+        known->looked_up = now;
+    mutex_unlock(&targets->lock);
+    return is_fresh;
+}
+
+void relay_targets_found(struct relay_targets *targets, size_t target,
+                         const struct endpoint *address)
+{
+    int64_t now = clock_ms();
+    mutex_lock(&targets->lock);
+    targets->addresses[target] =
+        (struct relay_address){.endpoint = *address, .is_known = true, .looked_up = now};
+    mutex_unlock(&targets->lock);
+}
+
+bool relay_targets_not_found(struct relay_targets *targets, size_t target, struct endpoint *address)
+{
+    mutex_lock(&targets->lock);
+    bool is_known = targets->addresses[target].is_known;
+    *address = targets->addresses[target].endpoint;
+    mutex_unlock(&targets->lock);
+    return is_known;
 }
 
 /* ---- Fewest connections first --------------------------------------------------------------- */
