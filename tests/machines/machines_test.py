@@ -323,7 +323,7 @@ def broker_is_absent_at_the_start(stage):
         for user in (ann, bob):
             user.expect(IN_REACH)
         heals = time.monotonic() - began
-        ann.expect(r"\* you are ann$")
+        until(lambda: ann.lines(r"\* you are ann$"), "ann has her name")  # before IN_REACH, perhaps
         ann.say()
         bob.expect(r"^\[ann\] 2$")
         return f"{told_of(1, ann, bob)}; {heals:.1f} s"
