@@ -252,6 +252,19 @@ $0 == "" { is_bold = 0 }
         $0 = $0 " {#" page(source) "}"
 }
 
+# In front of a block of C on a step's page: its file, which can be another step's or a stage's, and function.
+/^<!-- [a-z_0-9]+\.[ch](: [a-z_0-9]+)? -->$/ && match(source, /\/steps\/[1-5]\.[0-9]+/) {
+    command = "tests/steps.sh sources " substr(source, RSTART + 7, RLENGTH - 7)
+    name = substr($0, 6, length($0) - 9)
+    file = $2
+    sub(/:$/, "", file)
+    while ((command | getline path) > 0)
+        if (path ~ "/" file "$")
+            print "[" name "](" address(path) ")\n"
+    close(command)
+    next
+}
+
 /^\[[^]:]*: [^]]*\]\([^() ]*\.[ch]\)$/ {
     print as_written(with_links($0)) "\n\n" snippet($0)
     shown = 1

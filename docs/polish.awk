@@ -150,6 +150,39 @@ match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[
     next
 }
 
+# A line of a listing, which knows more names than Doxygen does here, with its links as they are from here.
+function line_of(listing, target,    folder, text, found)
+{
+    folder = listing
+    sub(/[^\/]*$/, "", folder)
+    while (!(listing in have) && (getline text <(site "/" listing)) > 0)
+        if (match(text, /name="l[0-9]+"/)) {
+            found = substr(text, RSTART + 6, RLENGTH - 7)
+            sub(/.*class="lineno"> *(<a [^>]*>)? *[0-9]+(<\/a>)?<\/span>(&#160;)?/, "", text)
+            gsub(/href="/, "&" folder, text)
+            gsub("\"" folder "\\.\\./", "\"", text)
+            of_listing[listing, found] = text
+        }
+    close(site "/" listing)
+    have[listing]
+    return of_listing[listing, target]
+}
+
+# The text without the link that match() has found.
+function unlinked(text,    behind)
+{
+    behind = substr(text, RSTART)
+    sub(/<a [^>]*>/, "", behind)
+    sub(/<\/a>/, "", behind)
+    return substr(text, 1, RSTART - 1) behind
+}
+
+function without_tags(text)
+{
+    gsub(/<[^>]*>/, "", text)
+    return text
+}
+
 # The listing that an excerpt comes from is linked right above it.
 match($0, /href="[^"#]*_8[ch]_source\.html"/) { listing = substr($0, RSTART + 6, RLENGTH - 7) }
 
@@ -171,7 +204,13 @@ match($0, /href="[^"#]*_8[ch]_source\.html"/) { listing = substr($0, RSTART + 6,
             "href=\"" listing "#" target "\">" shown
         sub(/<a id="l[0-9]+" name="l[0-9]+"><\/a><span class="lineno"> *(<a [^>]*>)? *[0-9]+(<\/a>)?<\/span>(&#160;)?/, \
             "<a class=\"lineno\" " shown "</a>")
-    }
+        text = $0
+        sub(/^<div class="line"><a [^>]*>[0-9]+<\/a>/, "", text)
+        if (page !~ /_source\.html$/ && without_tags(text) == without_tags(line_of(listing, target)))
+            $0 = substr($0, 1, length($0) - length(text)) line_of(listing, target)
+    } else if (page !~ /\//) # a variable of the program, which Doxygen takes for what common/ calls so
+        while (match($0, /<a class="code hl_(variableRef" href="[^"]*">[a-z]|functionRef" href="[^"]*">[a-z]+<)/))
+            $0 = unlinked($0)
     gsub(/<div class="line">\$ /, "<div class=\"line command\">$ ")
     gsub(/<div class="line">&gt; /, "<div class=\"line command\">\\&gt; ")
 }
@@ -244,7 +283,7 @@ heading != "" && /<\/h1>$/ {
 }
 
 # The name of an excerpt's file and function stands on top of it.
-/^<p ><a href="[^"]*_8[ch]_source\.html">[^<]*: [^<]*<\/a><\/p>$/ { sub(/<p >/, "<p class=\"excerpt\">") }
+/^<p ><a href="[^"]*(_8[ch]_source\.html|\.[ch]\.txt)">([^<]*: )?[^<]*<\/a><\/p>$/ { sub(/<p >/, "<p class=\"excerpt\">") }
 
 { line[NR] = with_whole_words($0) }
 

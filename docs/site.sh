@@ -128,9 +128,14 @@ chapters >"$work/chapters"
         printf '%s\t%s\n' "$(basename "$text" .md | sed s/stage/changes/).html" "$(title_of "$text")"
     done
     echo
-    for text in $(existing stage[1-5]-*/steps/*/README.md); do
-        step=${text#*/steps/}
-        printf '%s\t%s\n' "step$(echo "${step%%-*}" | tr . _).html" "$(title_of "$text")"
+    for stage; do
+        for text in $(existing "$stage/steps/README.md" "$stage"/steps/*/README.md); do
+            case $text in
+            */steps/README.md) page=steps$(echo "$stage" | tr -dc 0-9) ;;
+            *) page=${text#*/steps/} page=step$(echo "${page%%-*}" | tr . _) ;;
+            esac
+            printf '%s.html\t%s\n' "$page" "$(title_of "$text")"
+        done
     done
 } >>"$work/around"
 sed 's/@TOP@/..\//g' "$work/chapters" >"$work/chapters.below"

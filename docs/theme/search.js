@@ -67,6 +67,10 @@
         return;
     }
 
+    var here = document.querySelector('.side [aria-current]');
+    if (here) { /* the contents are longer than the window */
+        here.closest('.side').scrollTop = here.offsetTop - window.innerHeight / 2;
+    }
     var top = document.currentScript.dataset.top;
     var field = document.getElementById('search');
     var list = document.getElementById('found');

@@ -17,7 +17,7 @@ static const struct answer {
     {HTTP_NOT_MODIFIED, "304 Not Modified", ""},
     {HTTP_BAD_REQUEST, "400 Bad Request", "The request is not one that HTTP allows."},
     {HTTP_FORBIDDEN, "403 Forbidden", "This is not served."},
-    {HTTP_NOT_FOUND, "404 Not Found", "There is no such page."},
+    {HTTP_NOT_FOUND, "404 Not Found", "There is no such page. <a href=\"/\">To the start</a>"},
     {HTTP_NOT_ALLOWED, "405 Method Not Allowed", "Files can be read here, and nothing else."},
     {HTTP_TIMED_OUT, "408 Request Timeout", "The request did not end in time."},
     {HTTP_PRECONDITION_FAILED, "412 Precondition Failed", "The file is another one by now."},
