@@ -47,7 +47,7 @@ enum output_result {
     OUTPUT_FLOWING, /* nothing waits, or only for an uncork: nothing to do */
     OUTPUT_WAITING, /* some bytes wait: drain when the socket can be written */
     OUTPUT_CHOKED,  /* as waiting, and too many: stop reading this client */
-    OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, let the client go */
+    OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, disconnect it */
     OUTPUT_BROKEN,  /* the peer, memory or a file is gone: what waited is dropped, see errno */
 };
 
