@@ -13,12 +13,16 @@ $(if $(findstring .,$(TO)),$(call check_step,TO))
 
 # The program of a step, $(call step_program,2.4): that of the stage, if the step is a stage.
 STAGE_STEPS := $(shell tests/steps.sh stage-steps)
-step_program = $(OUT)/$(if $(filter $1,$(STAGE_STEPS)),$(shell tests/steps.sh name $1),steps/$1/step$1)
+step_program = $(OUT)/$(if $(filter $1,$(STAGE_STEPS)),$(call stage,$(firstword $(subst ., ,$1))),steps/$1/step$1)
 STEP_PROGRAMS := $(foreach s,$(filter-out $(STAGE_STEPS),$(STEPS)),$(OUT)/steps/$s/step$s)
 
+# All of them at once, as STEP:FILE, because each $(shell) costs every make some milliseconds.
+STEP_SOURCES := $(shell tests/steps.sh sources)
+step_sources = $(patsubst $(notdir $1):%,%,$(filter $(notdir $1):%,$(STEP_SOURCES)))
+
 # Early steps are bare C: they are built without waiting for common/.
-step_sources = $(shell tests/steps.sh sources $(notdir $1))
-step_library = $(if $(shell grep -l '"common/' $1),$(LIBRARY))
+ON_COMMON := $(if $(STEP_SOURCES),$(shell grep -l '"common/' $(sort $(foreach s,$(STEPS),$(call step_sources,$s)))))
+step_library = $(if $(filter $(ON_COMMON),$1),$(LIBRARY))
 
 # What `make run STEP=` puts in front of a bare step.
 step_runner = $(if $(STEP),$(if $(filter $(STEP),$(STAGE_STEPS)),,tests/steps.sh run))

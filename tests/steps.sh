@@ -12,7 +12,7 @@
 #                        the step where they pass again, or -, and its name
 #   stage-steps          the steps that are stages themselves
 #   sanitized            the programs that are wanted with a sanitizer beside the others
-#   sources STEP         the sources of its program
+#   sources [STEP]       the sources of its program; of all steps, with STEP: in front of each
 #   lay-out STEP FOLDER  makes links to them in FOLDER
 #   run PROGRAM...       runs a program that ends by a signal as one does that ends in order
 #   diff FROM TO         what changes between two steps, or a step and a stage
@@ -86,7 +86,9 @@ is_stage() { # STEP
 
 stage_steps() {
     grep -l '^shares: stage[1-5]$' stage[1-5]-*/steps/*/step 2>/dev/null | while read -r file; do
-        ls "${file%/step}"/*.c >/dev/null 2>&1 || basename "${file%/step}" | sed 's/-.*//'
+        folder=${file%/step}
+        set -- "$folder"/*.c
+        [ -e "$1" ] || { folder=${folder##*/} && echo "${folder%%-*}"; }
     done
 }
 
@@ -105,29 +107,75 @@ program() { # STEP OUT
     if is_stage "$1"; then echo "$2/$(name "$1")"; else echo "$2/steps/$1/step$1"; fi
 }
 
-# A step's own files come first, then those that it names, so that they win over the others.
-all_sources() { # STEP
-    ls "$(folder "$1")"/*.[ch] 2>/dev/null
-    field "$1" from | while read -r neighbour files; do
-        case $neighbour in
-        stage*) folder=$(stage_folder "$neighbour") ;;
-        *) folder=$(folder "$neighbour") ;;
-        esac
-        for file in $files; do
-            ls "$folder/$file" || fail "step $1 takes $file, which is not there"
-        done
-    done
-    shared=$(field "$1" shares)
-    case $shared in
-    '') ;;
-    stage[1-5]) ls "$(stage_folder "$shared")"/*.[ch] ;;
-    *) all_sources "$shared" ;;
-    esac
+# The sources of all steps, as "STEP:FILE", a line each. A step's own files come first, then those that it
+# names, so that they win over the others. In one process, because make asks for them each time it runs.
+sources_of_all() {
+    {
+        grep -s '' /dev/null stage[1-5]-*/steps/[1-5].*-*/step
+        printf '%s\n' stage[1-5]-*/*.[ch] stage[1-5]-*/steps/[1-5].*-*/*.[ch]
+    } | awk '
+        function all_of(step,   each, i, count, files, name, folder, found) {
+            found = files_in[folders[step]]
+            for (each = 1; each <= takes[step]; each++) {
+                count = split(taken[step, each], files, " ")
+                folder = files[1] ~ /^stage/ ? stages[files[1]] : folders[files[1]]
+                for (i = 2; i <= count; i++) {
+                    name = folder "/" files[i]
+                    if (!(name in known)) {
+                        print "steps: step " step " takes " files[i] ", which is not there" >"/dev/stderr"
+                        exit 2
+                    }
+                    found = found " " name
+                }
+            }
+            if (shared[step] ~ /^stage/)
+                return found " " files_in[stages[shared[step]]]
+            return shared[step] == "" ? found : found " " all_of(shared[step])
+        }
+        /\/step:/ {
+            folder = $0
+            sub(/\/step:.*/, "", folder)
+            step = folder
+            sub(/.*\//, "", step)
+            sub(/-.*/, "", step)
+            folders[step] = folder
+            field = value = substr($0, length(folder) + 7)
+            sub(/:.*/, "", field)
+            sub(/[^:]*: */, "", value)
+            if (field == "from")
+                taken[step, ++takes[step]] = value
+            else if (field == "shares")
+                shared[step] = value
+            else if (field == "omits")
+                omits[step] = value
+            next
+        }
+        !/\*/ {
+            folder = $0
+            sub(/\/[^\/]*$/, "", folder)
+            files_in[folder] = files_in[folder] " " $0
+            known[$0]
+            if (folder !~ /\//)
+                stages[substr(folder, 1, 6)] = folder
+        }
+        END {
+            for (step in folders) {
+                count = split(all_of(step), files, " ")
+                for (i = 1; i <= count; i++) {
+                    name = files[i]
+                    sub(/.*\//, "", name)
+                    if (!((step, name) in seen) && !index(" " omits[step] " ", " " name " "))
+                        print step ":" files[i]
+                    seen[step, name]
+                }
+            }
+        }'
 }
 
-sources() { # STEP
-    all_sources "$1" | awk -F / -v omitted=" $(field "$1" omits) " '
-        !seen[$NF]++ && !index(omitted, " " $NF " ")'
+sources() { # [STEP]
+    [ $# -gt 0 ] || { sources_of_all; return; }
+    folder "$1" >/dev/null || exit 2
+    sources_of_all | sed -n "s/^$1://p"
 }
 
 lay_out() { # STEP FOLDER

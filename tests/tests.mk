@@ -50,8 +50,9 @@ $(STAGE_SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(T
 	$(Q)$(LINK_TEST)
 
 # The part of a stage's suite that grades any server, linked without anything of the stage.
-graded_objects = $(patsubst %.c,$(OUT)/obj/%.o,$(shell tests/black_box.sh tests/$1))
-GRADED := $(foreach s,$(STAGE_SUITES),$(if $(shell tests/black_box.sh tests/$s),$s-graded))
+BLACK_BOX := $(shell tests/black_box.sh $(STAGE_SUITES:%=tests/%))
+graded_objects = $(patsubst %.c,$(OUT)/obj/%.o,$(filter tests/$1/%,$(BLACK_BOX)))
+GRADED := $(foreach s,$(STAGE_SUITES),$(if $(filter tests/$s/%,$(BLACK_BOX)),$s-graded))
 
 $(GRADED:%=$(OUT)/tests/%): $(OUT)/tests/%-graded: $$(call graded_objects,$$*) $(TEST_OBJECTS) \
     $(LIBRARY) tests/% $(wildcard tests/support) tests/black_box.sh Makefile
@@ -379,8 +380,8 @@ $(FUZZ_TARGETS:%=$(FUZZ)/%): $(FUZZ)/%: $(BUILD)/obj-fuzz/tests/fuzz/fuzz_%.o $(
 -include $(wildcard $(BUILD)/obj-fuzz/*/*.d $(BUILD)/obj-fuzz/*/*/*.d $(BUILD)/obj-fuzz/*/*/*/*.d)
 
 # Asked for only by `make fuzz`: whether that clang comes with the library.
-fuzz_works = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
-    $(FUZZ_CC) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo yes)
+fuzz_works = $(if $(filter fuzz,$(MAKECMDGOALS)),$(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+    $(FUZZ_CC) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo yes))
 FUZZED := $(or $(TARGET),$(FUZZ_TARGETS))
 
 ### fuzz [TARGET=name] [SECONDS=n]: feed each parser, or one, what nobody would send; wants clang

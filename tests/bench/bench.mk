@@ -4,7 +4,7 @@
 # its library: peer_libuv.c is linked to libuv. None of this is part of `make` or `make test-build`.
 BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads first_read \
     $(if $(wildcard /usr/include/linux/io_uring.h),raw_uring))
-PEERS = $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
+PEERS := $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
     $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p))
 
 $(OUT)/obj/tests/bench/%.o: tests/bench/%.c $(OUT)/flags
