@@ -19,6 +19,7 @@
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
 #   pages [check]        puts the code that pages and chapters show into them anew, or checks that it is there
 #   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
+#   test-each STEP       the same for one of several steps, without what is asked only of one
 #   exercise STEP SERVER runs the tests of the exercise on its page on another program
 #   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
 #
@@ -482,9 +483,11 @@ run_tests() { # STEP_OF_PROGRAM OUT PATTERN
     test_program "$(program "$1" "$2")" "$(name "$1")" "$3"
 }
 
-test_program() { # PROGRAM NAME PATTERN
+# A test that should fail waits less before it says so: PATIENCE_MS.
+test_program() { # PROGRAM NAME PATTERN [PATIENCE_MS]
     # shellcheck disable=SC2086 # FIXED is two words or none
-    SERVER=$1 SERVER_NAME=$2 CRITERION_TEST_PATTERN=$3 CRITERION_VERBOSITY_LEVEL=1 ASAN_OPTIONS="exitcode=99:${ASAN_OPTIONS:-}" \
+    SERVER=$1 SERVER_NAME=$2 CRITERION_TEST_PATTERN=$3 CRITERION_VERBOSITY_LEVEL=1 \
+        CRITERION_JOBS="${CRITERION_JOBS:-4}" STEP_PATIENCE_MS=${4:-} ASAN_OPTIONS="exitcode=99:${ASAN_OPTIONS:-}" \
         timeout --foreground -k 5 120 ${FIXED:-} "$OUT/tests/steps" >"$work/output" 2>&1
 }
 
@@ -525,7 +528,8 @@ expect_verdict() { # STEP
 
 expect_verdicts() { # STEP SUITE PROGRAM NAME
     for test in $(tests_of "$2"); do
-        test_program "$3" "$4" "$2/$test" && status=0 || status=$?
+        case $test in keeps_*) patience= ;; *) patience=2000 ;; esac
+        test_program "$3" "$4" "$2/$test" $patience && status=0 || status=$?
         case $test in
         keeps_*)
             if [ "$status" -eq 0 ]; then
@@ -605,25 +609,53 @@ expect_small_steps() { # STEP...
     if [ $shapes -le $SHAPES_MAX ]; then pass; else blame "$*" "$shapes steps do not fail, then hold"; fi
 }
 
+test_one() { # STEP
+    # shellcheck disable=SC2046 # a list of numbers
+    if [ "$(out_for "$1")" = "$OUT" ]; then
+        expect_pass "$1" "$OUT" "$1" $(field "$1" keeps)
+    else
+        expect_pass "$1" "$(out_for "$1")" "$1"
+        expect_pass "$1" "$OUT" $(field "$1" keeps)
+    fi
+    expect_exercise "$1"
+    [ -n "$(before "$1")" ] || return 0
+    [ "$(field "$1" kind)" = shape ] || expect_verdict "$1"
+    expect_diff "$1"
+}
+
+# The tests mostly wait, so several steps are tested at the same time; what they say is in order.
+AT_ONCE=4
+
+test_many() { # STEP...
+    # shellcheck disable=SC2016 # these are for the shells that xargs starts
+    printf '%s\n' "$@" | xargs -P $AT_ONCE -I '{}' \
+        sh -c 'exec "$1" test-each "$3" >"$2/said$3" 2>&1' - "$0" "$work" '{}'
+    for number; do
+        counts=$(tail -n 1 "$work/said$number" | grep -xE '[0-9]+ passed, [0-9]+ failed')
+        if [ -n "$counts" ]; then
+            sed '$d' "$work/said$number"
+            passed=$((passed + ${counts%% *})) counts=${counts#*, } failed=$((failed + ${counts%% *}))
+        else
+            blame "$number" 'its tests did not come to an end' "$work/said$number"
+        fi
+    done
+    [ -n "${SANITIZER:-}" ] || expect_small_steps "$@"
+    if pages check; then pass; else failed=$((failed + 1)); fi
+}
+
+# Somebody who tests one step may have written it, and our page shows our code.
 test_steps() { # STEP...
     only=
-    [ $# -gt 1 ] || only=1
-    for number; do
-        # shellcheck disable=SC2046 # a list of numbers
-        if [ "$(out_for "$number")" = "$OUT" ]; then
-            expect_pass "$number" "$OUT" "$number" $(field "$number" keeps)
-        else
-            expect_pass "$number" "$(out_for "$number")" "$number"
-            expect_pass "$number" "$OUT" $(field "$number" keeps)
-        fi
-        expect_exercise "$number"
-        [ -n "$(before "$number")" ] || continue
-        [ "$(field "$number" kind)" = shape ] || expect_verdict "$number"
-        expect_diff "$number"
-    done
-    # Somebody who tests one step may have written it, and our page shows our code.
-    [ $# -eq 1 ] || [ -n "${SANITIZER:-}" ] || expect_small_steps "$@"
-    [ $# -eq 1 ] || if pages check; then pass; else failed=$((failed + 1)); fi
+    if [ $# -eq 1 ]; then
+        only=1
+        test_one "$1"
+    else
+        test_many "$@"
+    fi
+    report
+}
+
+report() {
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
@@ -677,5 +709,6 @@ name) name "$@" ;;
 lay-out) lay_out "$@" ;;
 diff) compare "$@" ;;
 test) test_steps "$@" ;;
+test-each) test_one "$@" ; report ;;
 *) fail "no such command: $command" ;;
 esac

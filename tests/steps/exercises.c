@@ -21,8 +21,6 @@ TestSuite(exercise2_6, .timeout = 60);
 TestSuite(exercise5_2, .timeout = 60);
 TestSuite(exercise5_4, .timeout = 60);
 
-enum { PATIENCE_MS = 4000 };
-
 /* What comes before the end of stream, at most so many bytes, as a string. */
 static size_t take_all(int client, char *data, size_t size)
 {
@@ -161,9 +159,9 @@ Test(exercise2_4, a_long_answer_is_made_as_there_is_room)
         length += (size_t)sprintf(wanted + length, "%d\n", i);
     snprintf(number, sizeof(number), "count %d\n", LAST);
     client_send_text(bob, number);
-    verdict(step_answers(ann, "hello\n", PATIENCE_MS), "Ann got no answer in %d ms", PATIENCE_MS);
+    verdict(step_answers(ann, "hello\n"), "Ann got no answer in %d ms", step_patience_ms());
     long grown = probe_resident_kib(server.pid) - before;
-    client_try_receive(bob, answers, length, test_now() + test_deadline_ms() / 1000.0, &size);
+    client_try_receive(bob, answers, length, step_patience(), &size);
     verdict(size == length && memcmp(answers, wanted, length) == 0,
             "Bob got %zu of %zu bytes, or others", size, length);
     client_echo(bob, "good bye\n");
@@ -193,7 +191,7 @@ Test(exercise2_4, lines_behind_a_long_answer_wait_for_it)
     client_send_text(bob, "count 200000\n");
     client_send(bob, lines, length);
     step_thaw(&server);
-    client_try_receive(bob, answers, size, test_now() + test_deadline_ms() / 1000.0, &got);
+    client_try_receive(bob, answers, size, step_patience(), &got);
     verdict(got == size && memcmp(answers, wanted, size) == 0,
             "Bob got %zu of %zu bytes, or others", got, size);
     free(lines);
@@ -212,24 +210,28 @@ Test(exercise2_4, lines_behind_a_long_answer_wait_for_it)
  */
 static void expect_slow_lines_to_delay_their_own_client(void)
 {
-    enum { CLIENTS = 4 };
+    enum { CLIENTS = 4, TRIES = 4 };
     int clients[CLIENTS];
+    double ann_took = 0, all_took = 4;
     struct server_process server = step_start(0);
     int ann = client_connect(&server);
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = client_connect(&server);
     client_echo(ann, "hello\n");
-    double begin = test_now();
-    for (int i = 0; i < CLIENTS; i++) {
-        client_send_text(clients[i], "first\nslow\nnext\n");
-        client_expect_text(clients[i], "first\n");
+    /* A busy machine is slow now and then, a server that waits for each of them is so each time. */
+    for (int i = 0; i < TRIES && (ann_took >= 0.9 || all_took >= 3); i++) {
+        double begin = test_now();
+        for (int j = 0; j < CLIENTS; j++) {
+            client_send_text(clients[j], "first\nslow\nnext\n");
+            client_expect_text(clients[j], "first\n");
+        }
+        verdict(step_answers(ann, "hello\n"), "Ann got no answer in %d ms", step_patience_ms());
+        ann_took = test_now() - begin;
+        for (int j = 0; j < CLIENTS; j++)
+            client_expect_text(clients[j], "slow\nnext\n");
+        all_took = test_now() - begin;
+        verdict(all_took > 0.95, "four slow lines were answered after %.2f s", all_took);
     }
-    verdict(step_answers(ann, "hello\n", PATIENCE_MS), "Ann got no answer in %d ms", PATIENCE_MS);
-    double ann_took = test_now() - begin;
-    for (int i = 0; i < CLIENTS; i++)
-        client_expect_text(clients[i], "slow\nnext\n");
-    double all_took = test_now() - begin;
-    verdict(all_took > 0.95, "four slow lines were answered after %.2f s", all_took);
     verdict(ann_took < 0.9 && all_took < 3, "Ann's answer took %.2f s, and four slow ones %.2f s",
             ann_took, all_took);
     for (int i = 0; i < CLIENTS; i++)

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { PATIENCE_MS = 4000 };
-
 /* ---- 1.1: one client ---- */
 
 Test(step1_1, one_client_after_the_other_is_answered)
@@ -37,8 +35,9 @@ Test(step1_2, a_silent_client_keeps_nobody_waiting)
     int ann = client_connect(&server);
     client_echo(ann, "I am thinking\n");
     int bob = client_connect(&server);
-    verdict(step_answers(bob, "hello\n", PATIENCE_MS),
-            "Bob got no answer in %d ms, because Ann is connected and says nothing", PATIENCE_MS);
+    verdict(step_answers(bob, "hello\n"),
+            "Bob got no answer in %d ms, because Ann is connected and says nothing",
+            step_patience_ms());
     client_close(ann);
     client_close(bob);
     step_stop(&server);
@@ -64,11 +63,11 @@ Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
     free(lines);
 
     int bob = client_try_connect(&server, (struct client_buffers){0}); /* it may be gone already */
-    bool answered = bob != -1 && step_answers(bob, "hello\n", PATIENCE_MS);
+    bool answered = bob != -1 && step_answers(bob, "hello\n");
     if (!answered)
-        server_await_end(&server, test_now() + PATIENCE_MS / 1000.0);
+        server_await_end(&server, step_patience());
     step_expect_alive(&server);
-    verdict(answered, "Bob got no answer in %d ms, because Eve left early", PATIENCE_MS);
+    verdict(answered, "Bob got no answer in %d ms, because Eve left early", step_patience_ms());
     client_close(bob);
     step_stop(&server);
 }
@@ -121,7 +120,7 @@ static void expect_word(int client, const char *wanted, const char *why)
 {
     char answer[64] = "";
     size_t length = strlen(wanted), got;
-    client_try_receive(client, answer, length, test_now() + PATIENCE_MS / 1000.0, &got);
+    client_try_receive(client, answer, length, step_patience(), &got);
     verdict(got == length && strcmp(answer, wanted) == 0, "%s, and all that she heard was \"%s\"",
             why, answer);
 }
@@ -133,7 +132,7 @@ static void expect_word_for_a_long_line(void)
     char *line = line_of(70000, "", &length);
     struct server_process server = step_start(0);
     int eve = client_connect(&server);
-    client_try_send(eve, line, length, test_now() + PATIENCE_MS / 1000.0);
+    client_try_send(eve, line, length, step_patience());
     expect_word(eve, "ERR line too long\n", "Eve's line was too long");
     client_close(eve);
     free(line);
@@ -215,7 +214,7 @@ Test(step1_5, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
         step_start_with(step_is_bare() ? "" : "--max-connections 1 --overload wait");
     for (int i = 0; i < 3; i++) {
         int client = client_connect(&server);
-        cr_assert(step_answers(client, "hello\n", PATIENCE_MS), "client %d waits for a place", i);
+        cr_assert(step_answers(client, "hello\n"), "client %d waits for a place", i);
         client_half_close(client);
         client_expect_end(client);
         client_close(client);

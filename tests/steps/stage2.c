@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-enum { PATIENCE_MS = 4000 };
-
 /* ---- 2.1: ask each ---- */
 
 Test(step2_1, twenty_silent_clients_cost_no_thread)
@@ -91,7 +89,7 @@ Test(step2_4, a_client_that_reads_late_gets_all_answers)
     int bob = client_connect(&server);
     size_t sent = client_push(bob, lines, length, length, QUIET_MS);
     size_t before = sent - sent % 999;
-    client_try_receive(bob, answers, before, test_now() + test_deadline_ms() / 1000.0, &got);
+    client_try_receive(bob, answers, before, step_patience(), &got);
     verdict(got == before && memcmp(answers, lines, got) == 0,
             "Bob sent %zu bytes and read later: of %zu bytes of answers he got %zu", sent, before,
             got);
@@ -166,8 +164,8 @@ Test(step2_6, a_new_client_is_served_however_many_are_silent)
     for (int i = 0; i < CROWD; i++)
         clients[i] = client_connect(&server);
     expect_sleep(&server, "seventy clients are connected and silent");
-    verdict(step_answers(clients[CROWD - 1], "hello\n", PATIENCE_MS),
-            "the last of %d clients got no answer in %d ms", CROWD, PATIENCE_MS);
+    verdict(step_answers(clients[CROWD - 1], "hello\n"),
+            "the last of %d clients got no answer in %d ms", CROWD, step_patience_ms());
     for (int i = 0; i < CROWD; i++)
         client_close(clients[i]);
     step_stop(&server);
@@ -189,7 +187,7 @@ Test(step2_6, the_client_silent_longest_makes_room)
     clients[ROOM] = client_connect(&server);
     client_echo(clients[ROOM], "hello\n");
     enum client_outcome outcome =
-        client_try_receive(clients[1], word, sizeof(word), test_now() + PATIENCE_MS / 1000.0, &got);
+        client_try_receive(clients[1], word, sizeof(word), step_patience(), &got);
     verdict(outcome == CLIENT_ENDED, "one client more than there is room for, and nobody left");
     client_echo(clients[0], "still here\n");
     for (int i = 0; i <= ROOM; i++)
@@ -217,11 +215,11 @@ Test(step2_7, a_client_closed_in_this_round_gets_no_event)
     client_send_text(clients[0], "I am back\n");
     client_await_delivered(clients[0]);
     step_thaw(&server);
-    bool answered = step_answers(clients[ROOM], "hello\n", PATIENCE_MS);
+    bool answered = step_answers(clients[ROOM], "hello\n");
     if (!answered)
-        server_await_end(&server, test_now() + PATIENCE_MS / 1000.0);
+        server_await_end(&server, step_patience());
     step_expect_alive(&server);
-    verdict(answered, "the new client got no answer in %d ms", PATIENCE_MS);
+    verdict(answered, "the new client got no answer in %d ms", step_patience_ms());
     client_expect_gone(clients[0]);
     for (int i = 0; i <= ROOM; i++)
         client_close(clients[i]);
@@ -237,9 +235,10 @@ Test(step2_9, a_client_that_says_nothing_is_disconnected_in_time)
     struct server_process server = step_start_with("--idle-timeout 0.3");
     int ann = step_client(&server);
     enum client_outcome outcome =
-        client_try_receive(ann, word, sizeof(word), test_now() + PATIENCE_MS / 1000.0, &got);
+        client_try_receive(ann, word, sizeof(word), step_patience(), &got);
     verdict(outcome == CLIENT_ENDED,
-            "Ann may be silent for 300 ms, and after %d ms she is still connected", PATIENCE_MS);
+            "Ann may be silent for 300 ms, and after %d ms she is still connected",
+            step_patience_ms());
     client_close(ann);
     step_stop(&server);
 }

@@ -8,8 +8,6 @@
 
 #define QUESTIONS_ARE_SLOW "--block-ms 3000 --cost-for ?"
 
-enum { PATIENCE_MS = 4000 };
-
 /* ---- 3.1: one worker ---- */
 
 /* The loop gets Carl's question first, and Ann's line after it. */
@@ -77,8 +75,9 @@ Test(step3_4, the_next_line_does_not_wait_for_another_client)
     client_expect_text(carl, "what is the answer?\n");
     char answer[6];
     size_t got;
-    client_try_receive(carl, answer, sizeof(answer), test_now() + PATIENCE_MS / 1000.0, &got);
-    verdict(got == sizeof(answer), "Carl's second line was not answered within %d ms", PATIENCE_MS);
+    client_try_receive(carl, answer, sizeof(answer), step_patience(), &got);
+    verdict(got == sizeof(answer), "Carl's second line was not answered within %d ms",
+            step_patience_ms());
     client_close(carl);
     step_stop(&server);
 }

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -143,7 +144,19 @@ bool step_has_answer(int client)
     return waiting > 0;
 }
 
-bool step_answers(int client, const char *line, int milliseconds)
+int step_patience_ms(void)
 {
-    return client_try_echo(client, line, test_now() + milliseconds / 1000.0);
+    const char *text = getenv("STEP_PATIENCE_MS");
+    int chosen = text != NULL ? atoi(text) : 0;
+    return chosen > 0 ? chosen : test_deadline_ms();
+}
+
+double step_patience(void)
+{
+    return test_now() + step_patience_ms() / 1000.0;
+}
+
+bool step_answers(int client, const char *line)
+{
+    return client_try_echo(client, line, step_patience());
 }

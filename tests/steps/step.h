@@ -42,8 +42,17 @@ void step_thaw(const struct server_process *server);
 /** The body of a test: that twenty silent clients cost no thread is a verdict. */
 void step_expect_one_thread(void);
 
-/** Sends a line and takes the answer: false if it does not come within so many milliseconds. */
-bool step_answers(int client, const char *line, int milliseconds);
+/**
+ * How long a test waits, in milliseconds, before it gives the verdict that something does not
+ * happen. STEP_PATIENCE_MS makes that shorter where the verdict is expected.
+ */
+int step_patience_ms(void);
+
+/** The moment at which that time is over, from now: for what wants a test_now() time. */
+double step_patience(void);
+
+/** Sends a line and takes the answer: false if it does not come within step_patience_ms(). */
+bool step_answers(int client, const char *line);
 
 /** A client that has had an answer already. */
 int step_client(const struct server_process *server);
