@@ -101,6 +101,27 @@ else
     check 'the floor on io_uring answers' '[ $status -eq 0 ] && [ "$(value replies)" -ge 2000 ]'
 fi
 
+# One worker, room for one to wait, 20 ms a message: of a hundred a second it takes half.
+full="$BUILD/stage4-framework --port 0 --workers 1 --queue bounded:1 --block-ms 20"
+run "$full" --duration 0.6 --rate 100 --depth 1024 --within 10000
+check 'under overload a message is in time or refused' '[ $status -eq 0 ] && holds "$(value in_time) >= 5 &&
+    $(value refused) >= 5 && ($(value in_time) + $(value refused) - $(value offered)) ^ 2 <= 4"'
+run "$full --saturation discard" --duration 0.6 --rate 100 --depth 1024 --within 300
+check 'a message that is dropped is neither' \
+    '[ $status -eq 0 ] && holds "$(value in_time) < $(value offered) - 5 && $(value refused) == 0"'
+run "$server --block-ms 20" --duration 0.4 --rate 100 --depth 64 --within 1
+check 'a late reply is not in time' '[ $status -eq 0 ] && [ "$(value in_time)" -eq 0 ]'
+run "$faulty --fault swaps-two-replies" --rate 2000 --depth 64 --connections 1 --within 100
+check 'under overload, too, a wrong reply is noticed' '[ $status -eq 1 ] && says "neither a reply nor a refusal"'
+run "$server" --within 50
+check 'a closed loop knows no time' '[ $status -eq 2 ] && says "needs echo, --rate"'
+
+out=$("$tools/file_ways")
+status=$?
+check 'a byte that was cut off is no byte' '[ $status -eq 0 ] && says "\"read\", \"ends\": \"returns 0\"" &&
+    says "\"sendfile\", \"ends\": \"returns 0\"" && says "from the map\", \"ends\": \"EFAULT\"" &&
+    says "a look at the map\", \"ends\": \"SIGBUS\""'
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/bench_test.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 echo 'one two three' >"$work/right"

@@ -2,7 +2,7 @@
 
 # The load generator and the floors are C and nothing else. A peer is built where pkg-config knows
 # its library: peer_libuv.c is linked to libuv. None of this is part of `make` or `make test-build`.
-BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads first_read \
+BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads first_read file_ways \
     $(if $(wildcard /usr/include/linux/io_uring.h),raw_uring))
 PEERS := $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
     $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p))
@@ -13,7 +13,7 @@ $(OUT)/obj/tests/bench/%.o: tests/bench/%.c $(OUT)/flags
 	$(Q)$(COMPILE) -c -o $@ $<
 
 $(OUT)/tests/load: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/load*.c)) $(LIBRARY)
-$(filter $(OUT)/tests/raw_% $(OUT)/tests/first_%,$(BENCH_TOOLS)): $(OUT)/tests/%: $(OUT)/obj/tests/bench/%.o
+$(filter-out $(OUT)/tests/load,$(BENCH_TOOLS)): $(OUT)/tests/%: $(OUT)/obj/tests/bench/%.o
 $(BENCH_TOOLS): tests/bench Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -50,12 +50,12 @@ BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
 bench: all $(BENCH_TOOLS) $$(PEERS)
 	$(BENCH) quick
 
-### bench-full: measure more: crowds, slow messages, chat, http, system calls; a quarter of an hour
+### bench-full: measure more: crowds, slow messages, chat, system calls; a quarter of an hour
 .PHONY: bench-full
 bench-full: all $(BENCH_TOOLS) $$(PEERS)
 	$(BENCH) full
 
-### bench-table: write what was measured last into docs/measuring.md
+### bench-table: draw what was measured last, and write it into docs/measuring.md
 .PHONY: bench-table
 bench-table:
 	$(BENCH) table
@@ -64,6 +64,21 @@ bench-table:
 .PHONY: bench-line
 bench-line: all $(BENCH_TOOLS) $(COUNTED)
 	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md
+
+### bench-overload: offer the stages up to twice what they can do, and write docs/measuring.md; a quarter of an hour
+.PHONY: bench-overload
+bench-overload: all $(BENCH_TOOLS)
+	$(NEED_PYTHON) && python3 -B tests/bench/overload.py --build $(OUT) --docs docs/measuring.md $(ARGS)
+
+### bench-processors [ARGS="--processors N"]: measure a message on two (or N) processors beside one; two minutes
+.PHONY: bench-processors
+bench-processors: all $(BENCH_TOOLS)
+	$(NEED_PYTHON) && python3 -B tests/bench/processors.py --build $(OUT) --docs docs/measuring.md $(ARGS)
+
+### bench-real: measure http, pop3 and a relay beside nginx, dovecot and HAProxy, and write docs/measuring.md; five minutes
+.PHONY: bench-real
+bench-real: all $(BENCH_TOOLS)
+	$(NEED_PYTHON) && python3 -B tests/bench/real.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
 ### bench-machines: measure a line across machines, and failures, and write docs/machines.md; six minutes
 .PHONY: bench-machines

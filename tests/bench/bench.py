@@ -3,7 +3,7 @@
     usage: python3 tests/bench/bench.py quick|full|table [--build FOLDER] [--docs FILE]
 
 quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; two minutes at most
-full     more connections, idle crowds, slow messages, chat, http, system calls
+full     more connections, idle crowds, slow messages, chat, system calls
 table    draws what was measured last, and writes it into the document, between its markers
 
 Results go to FOLDER/bench/ as quick.csv and quick.json, or full.csv and full.json, and pictures.
@@ -119,23 +119,6 @@ def chat(programs):
             yield Cell("chat", name, server + ["--app", "chat"], load)
 
 
-def offers(server, option):
-    shown = subprocess.run([server[0], "--help"], capture_output=True, text=True).stdout
-    return option in shown
-
-
-def http(programs, folder):
-    path = os.path.join(folder, "file.txt")
-    with open(path, "w", encoding="ascii") as file:
-        file.write("".join(f"{i:062d}\r\n" for i in range(16)))
-    load = dict(LONG, traffic="http", connections=100, path="/file.txt", body=path)
-    if shutil.which("nginx"):
-        yield Cell("http", "nginx", measure.nginx(folder), load)
-    for name, server in programs.with_workers(4).items():
-        if name.startswith(("stage 4", "stage 5")) and offers(server, "--root"):
-            yield Cell("http", name, server + ["--app", "http", "--root", folder], load)
-
-
 # ---- system calls -----------------------------------------------------------------------------
 
 
@@ -233,8 +216,6 @@ def parts(results, pictures):
             results, "slow", [("slow messages", "variant", None)] + latencies), "slow")
     if results.select(experiment="chat"):
         yield "chat", figures.experiment_table(results, "chat", cost + latencies[:2])
-    if results.select(experiment="http"):
-        yield "http", figures.experiment_table(results, "http", cost + latencies[:2])
 
 
 def put(path, target, found):
@@ -296,9 +277,6 @@ def quick(programs, folder):
 
 def full(programs, folder, rounds):
     about = measure.machine()
-    for tool in ("nginx", "strace"):
-        if shutil.which(tool) is None:
-            print(f"bench: {tool} is not installed; what needs it is left out", file=sys.stderr)
     with tempfile.TemporaryDirectory() as files:
         os.chmod(files, 0o755)
         cells = list(echo(programs, MANY_CONNECTIONS, (1, 16), LONG))
@@ -306,7 +284,7 @@ def full(programs, folder, rounds):
         cells += list(idle(programs, (0, 1000, 10000))) + list(chat(programs))
         # What the targets are about is measured more often.
         cells += list(echo(programs, (100,), (1, 16), LONG)) * 2 + list(idle(programs, (0, 10000)))
-        cells += (list(slow(programs)) + list(http(programs, files))) * 2
+        cells += list(slow(programs)) * 2
         about["system_calls"] = system_calls(programs, files)
         rows, failures = measure.measure_rounds(programs.tools, cells, rounds)
     return finish(rows, failures, folder, "full", about)

@@ -106,6 +106,15 @@ static void add_options(struct options *options, struct load_settings *settings)
                 "without any reply for so long, it gives up");
     add_number(options, "--set-aside", "0", &settings->set_aside, 0, 99,
                "percent: latencies of all but the slowest");
+    options_add(options, (struct option){.name = "--within",
+                                         .value = "MSEC",
+                                         .default_text = "0",
+                                         .help = "echo, open loop: count replies within MSEC "
+                                                 "milliseconds, and bear refusals; 0: bear none",
+                                         .expects = "a number in its range",
+                                         .parse = option_parse_number,
+                                         .target = &settings->within,
+                                         .max = 60000});
     add_text(options, "--path", "PATH", "/", &settings->path, "http: what to get");
     add_text(options, "--body", "FILE", "none", &settings->body, "http: what has to come back");
     add_text(options, "--pin-server", "CPUS", "none", &settings->pin_server,
@@ -179,6 +188,9 @@ int main(int argc, char **argv)
         return misused("needs a server behind --, or --port and --pid");
     if (strcmp(load->settings.traffic, "chat") == 0 && load->settings.connections < 2)
         return misused("a chat needs two users");
+    if (load->settings.within > 0 && (load->settings.rate == 0 || load->settings.size > 4096 ||
+                                      strcmp(load->settings.traffic, "echo") != 0))
+        return misused("--within needs echo, --rate, and a --size of at most 4096");
 
     run(load);
     if (load->settings.json)

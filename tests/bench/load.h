@@ -13,6 +13,9 @@
  * are due at fixed times, and a latency is counted from when the message was due, sent or not. That
  * corrects what Gil Tene calls coordinated omission.
  *
+ * Overload (--within): a server may refuse a message (a line that begins with ERR), or drop it
+ * without a word. What counts then is how many of the messages that were due were answered in time.
+ *
  * Files, in reading order: load.c, the command line and the course of a run; load_server.c, the
  * server process; load_traffic.c, what is said and what has to come back; load_clients.c, the
  * connections and their events; load_report.c, latencies and what is printed.
@@ -46,9 +49,10 @@ struct load_settings {
     uint64_t requests;    /* measure so many replies instead; 0: for the duration */
     int64_t patience;     /* ms without any reply after which it gives up */
     uint64_t set_aside;   /* percent of the slowest replies that the latencies leave out */
-    const char *traffic;  /* "echo", "chat", "http" */
-    const char *path;     /* http: what to get */
-    const char *body;     /* http: a file with what comes back; NULL: any body of the length told */
+    uint64_t within; /* ms: counts the messages answered in this time, and bears refusals; 0: no */
+    const char *traffic; /* "echo", "chat", "http" */
+    const char *path;    /* http: what to get */
+    const char *body;    /* http: a file with what comes back; NULL: any body of the length told */
     const char *pin_server;
     const char *pin_load;
     uint64_t port; /* of a server that runs already; 0: start it */
@@ -132,6 +136,9 @@ struct load {
     uint64_t all_replies; /* since the beginning */
     uint64_t all_asked;   /* likewise: replies that are owed or have come */
     int64_t last_reply;   /* when */
+    uint64_t in_time; /* --within: of the messages due in the measured time, those answered so */
+    uint64_t refused; /* likewise: those answered by ERR */
+    double own_cpu;   /* seconds of the load generator's, in the measured time */
     struct histogram latency;
     struct histogram from_sending; /* open loop: as a generator that waits its turn would see it */
     struct usage used;             /* by the server, in the measured time */
@@ -168,6 +175,9 @@ struct traffic {
 
 /** The kind of that name, NULL if there is none. */
 const struct traffic *traffic_named(const char *name);
+
+/** Echo: whether a line is the reply to a client's message of that number. */
+bool echo_is_reply(const struct client *client, uint64_t number, const char *line, size_t length);
 
 /** Chat: the line that says that everybody is there, and a look for it in what a client gets. */
 const char *chat_opening(size_t *length);

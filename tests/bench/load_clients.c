@@ -253,6 +253,22 @@ static int64_t ask_all_due(struct load *load, int64_t now)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
+/* Whether a message was due in the time that is measured. */
+static bool is_measured(const struct load *load, int64_t due)
+{
+    return load->began != 0 && due >= load->began && (load->ended == 0 || due < load->ended);
+}
+
+/* A message that the server has refused, or dropped without a word. */
+static void count_failed(struct load *load, struct client *client, bool refused)
+{
+    uint64_t number = client->answered++;
+    load->all_replies++;
+    load->last_reply = now_ns();
+    if (refused && is_measured(load, due_at(load, client, by_timetable(load, number))))
+        load->refused++;
+}
+
 static void count_replies(struct load *load, struct client *client, uint64_t count)
 {
     int64_t now = now_ns();
@@ -261,6 +277,11 @@ static void count_replies(struct load *load, struct client *client, uint64_t cou
     load->all_replies += count;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t number = client->answered++;
+        if (load->settings.within > 0) {
+            int64_t due = due_at(load, client, by_timetable(load, number));
+            if (is_measured(load, due) && now - due <= (int64_t)load->settings.within * 1000000)
+                load->in_time++;
+        }
         if (!load->measuring)
             continue;
         int64_t sent = asker->sent_at[number % load->settings.depth];
@@ -287,6 +308,44 @@ static void go_on(struct load *load, struct client *client)
         ask(load, &load->clients[0], load->settings.depth);
 }
 
+/* A line from a server that may refuse: replies keep their order, so what lies before one is lost.
+ */
+static void take_line(struct load *load, struct client *client, const char *line, size_t length)
+{
+    uint64_t number = client->answered;
+    while (number < client->asked && !echo_is_reply(client, number, line, length))
+        number++;
+    if (number < client->asked) {
+        while (client->answered < number)
+            count_failed(load, client, false);
+        count_replies(load, client, 1);
+    } else if (client->answered < client->asked && length > 4 && memcmp(line, "ERR ", 4) == 0) {
+        count_failed(load, client, true);
+    } else {
+        load_fail("client %u: neither a reply nor a refusal: %.*s", client->number,
+                  (int)(length < 60 ? length : 60), line);
+    }
+}
+
+/* How many lines were completed. */
+static uint64_t take_lines(struct load *load, struct client *client, const char *data,
+                           size_t length)
+{
+    uint64_t lines = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (client->place == HEAD_SIZE)
+            load_fail("client %u: a line without an end", client->number);
+        client->head[client->place++] = data[i];
+        if (data[i] != '\n')
+            continue;
+        size_t line = (size_t)client->place;
+        client->place = 0;
+        take_line(load, client, client->head, line);
+        lines++;
+    }
+    return lines;
+}
+
 static void receive(struct load *load, struct client *client, bool goes_on)
 {
     static char data[READ_SIZE];
@@ -298,11 +357,16 @@ static void receive(struct load *load, struct client *client, bool goes_on)
                   got == 0 ? "end of stream" : strerror(errno));
     if (load->traffic->one_speaks && client->number == 0)
         return; /* what is said to the speaker is nobody's business */
-    uint64_t count = load->traffic->receive(client, data, (size_t)got);
     if (client->idle)
         load_fail("client %u is idle, and got something", client->number);
-    if (count > 0)
-        count_replies(load, client, count);
+    uint64_t count;
+    if (load->settings.within > 0) {
+        count = take_lines(load, client, data, (size_t)got);
+    } else {
+        count = load->traffic->receive(client, data, (size_t)got);
+        if (count > 0)
+            count_replies(load, client, count);
+    }
     if (count > 0 && goes_on)
         go_on(load, client);
 }
@@ -364,6 +428,13 @@ static void go_round(struct load *load)
     check_patience(load);
 }
 
+static double own_cpu(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
 void clients_run(struct load *load)
 {
     begin(load);
@@ -372,6 +443,7 @@ void clients_run(struct load *load)
         go_round(load);
 
     struct usage before = server_usage(&load->server);
+    double own_before = own_cpu();
     load->began = now_ns();
     load->measuring = true;
     while (done_part(load) < 1) {
@@ -380,6 +452,7 @@ void clients_run(struct load *load)
     }
     load->measuring = false;
     load->ended = now_ns();
+    load->own_cpu = own_cpu() - own_before;
     struct usage after = server_usage(&load->server);
     load->used = (struct usage){.cpu = after.cpu - before.cpu,
                                 .user = after.user - before.user,
@@ -389,9 +462,13 @@ void clients_run(struct load *load)
 
 void clients_drain(struct load *load)
 {
+    /* Under overload only what can still be in time matters. */
+    bool overload = load->settings.within > 0;
+    int64_t end = load->ended + (int64_t)load->settings.within * 1000000;
     load->last_reply = now_ns();
-    while (load->all_replies < load->all_asked) {
-        turn(load, now_ns() + 10000000, false);
-        check_patience(load);
+    while (load->all_replies < load->all_asked && !(overload && now_ns() > end)) {
+        turn(load, now_ns() + 10000000, overload);
+        if (!overload)
+            check_patience(load);
     }
 }

@@ -75,6 +75,12 @@ static double seconds(const struct load *load)
     return (double)(load->ended - load->began) / 1e9;
 }
 
+/* Messages that were due in the measured time. */
+static double offered(const struct load *load)
+{
+    return (double)load->settings.rate * seconds(load);
+}
+
 /* Microseconds of the server's CPU time for each reply. */
 static double per_reply(const struct load *load, double cpu_seconds)
 {
@@ -113,6 +119,10 @@ void report_text(const struct load *load)
     print_latency(load, "latency", &load->latency);
     if (settings->rate > 0)
         print_latency(load, "from sending", &load->from_sending);
+    if (settings->within > 0)
+        printf("  %-13s %llu of %.0f within %llu ms, %llu refused\n", "in time",
+               (unsigned long long)load->in_time, offered(load),
+               (unsigned long long)settings->within, (unsigned long long)load->refused);
     if (settings->set_aside > 0)
         printf("  %-13s the slowest %llu %% of the replies\n", "left out",
                (unsigned long long)settings->set_aside);
@@ -151,6 +161,10 @@ void report_json(const struct load *load)
            (double)load->replies / seconds(load), per_reply(load, load->used.cpu),
            per_reply(load, load->used.user), per_reply(load, load->used.system),
            load->used.cpu / seconds(load), load->threads, load->memory);
+    printf(", \"load_processors\": %.3f", load->own_cpu / seconds(load));
+    if (settings->within > 0)
+        printf(", \"offered\": %.0f, \"in_time\": %llu, \"refused\": %llu", offered(load),
+               (unsigned long long)load->in_time, (unsigned long long)load->refused);
     json_latency(load, "latency", &load->latency);
     if (settings->rate > 0)
         json_latency(load, "from_sending", &load->from_sending);

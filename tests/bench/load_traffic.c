@@ -122,6 +122,11 @@ static uint64_t echo_receive(struct client *client, const char *data, size_t len
     return answered - before;
 }
 
+bool echo_is_reply(const struct client *client, uint64_t number, const char *line, size_t length)
+{
+    return length == book.size && memcmp(line, line_of(first_line(client), number), length) == 0;
+}
+
 /* ---- chat ------------------------------------------------------------------------------------ */
 
 /*

@@ -53,9 +53,9 @@ def pins():
     return ["--pin-server", str(PROCESSORS[0]), "--pin-load", str(PROCESSORS[-1])]
 
 
-def run_load(tools, options, server):
+def run_load(tools, options, server, pinned=None):
     """What the load generator says, in one flat dictionary."""
-    command = [os.path.join(tools, "load"), "--json"] + pins()
+    command = [os.path.join(tools, "load"), "--json"] + (pins() if pinned is None else pinned)
     for name, value in options.items():
         command += ["--" + name.replace("_", "-"), str(value)]
     done = subprocess.run(command + server, capture_output=True, text=True, timeout=120)
@@ -173,6 +173,7 @@ pid {folder}/nginx.pid;
 events {{ worker_connections 20000; }}
 http {{
     access_log off;
+    sendfile on;
     keepalive_requests 1000000000;
     types {{ text/plain txt; }}
     client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
@@ -182,28 +183,51 @@ http {{
 """
 
 
-def nginx(root):
-    """nginx in front of a folder: one worker, access log off, all it writes in a folder that goes."""
+def configured(text, command, **words):
+    """A server of somebody else's, with its configuration; all it writes is in a folder that goes. command(path, folder)
+    is its command line."""
 
     @contextlib.contextmanager
     def serve():
         with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
             port = free_port()
-            path = os.path.join(folder, "nginx.conf")
+            path = os.path.join(folder, "configuration")
             with open(path, "w", encoding="ascii") as file:
-                file.write(NGINX.format(folder=folder, root=root, port=port))
-            command = ["nginx", "-p", folder, "-c", path, "-e", "stderr"]
-            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+                file.write(text.format(folder=folder, port=port, **words))
+            process = subprocess.Popen(command(path, folder), stderr=subprocess.DEVNULL)
             try:
-                await_port(port, process)
                 if len(PROCESSORS) > 1:
                     os.sched_setaffinity(process.pid, PROCESSORS[:1])
+                await_port(port, process)
                 yield port, process.pid
             finally:
                 process.terminate()
                 process.wait(timeout=10)
 
     return serve
+
+
+def ours(command):
+    """A server of ours, for a client that is not the load generator."""
+
+    @contextlib.contextmanager
+    def serve():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            if len(PROCESSORS) > 1:
+                os.sched_setaffinity(process.pid, PROCESSORS[:1])
+            yield int(process.stdout.readline().rsplit(":", 1)[1]), process.pid
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+    return serve
+
+
+def nginx(root):
+    """nginx in front of a folder: one process, access log off."""
+    return configured(NGINX, lambda path, folder: ["nginx", "-p", folder, "-c", path, "-e", "stderr"], root=root)
 
 
 # ---- the machine ------------------------------------------------------------------------------

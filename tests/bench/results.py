@@ -27,11 +27,15 @@ class Results:
         values = [row[field] for row in self.select(**wanted) if field in row]
         return statistics.median(values) if values else None
 
-    def ratio(self, field, wanted, to):
-        """The median of the ratios of two things that were measured in the same rounds."""
+    def ratios(self, field, wanted, to):
+        """The ratios of two things that were measured in the same rounds."""
         base = {row["round"]: row[field] for row in self.select(**to)}
-        pairs = [row[field] / base[row["round"]] for row in self.select(**wanted)
-                 if base.get(row["round"])]
+        return [row[field] / base[row["round"]] for row in self.select(**wanted)
+                if base.get(row["round"])]
+
+    def ratio(self, field, wanted, to):
+        """Their median."""
+        pairs = self.ratios(field, wanted, to)
         return statistics.median(pairs) if pairs else None
 
     def values(self, name, **wanted):
@@ -90,13 +94,13 @@ def number(value, digits=2, unit=""):
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def machine_text(about):
+def machine_text(about, where=" The server runs on one processor, the load on another."):
     system = about.get("system", "")
     text = (f"{about.get('processors')} processors ({about.get('processor', 'unknown')}), "
             f"{about.get('memory_gib')} GiB, {system}; {about.get('compiler')}; {about.get('date')}; "
             f"medians of {about.get('rounds')} rounds each.")
     if about.get("processors", 0) > 1:
-        text += " The server runs on one processor, the load on another."
+        text += where
     if about.get("load_average", 0) > 1:
         text += (f" The machine was busy with other things when this began (load average "
                  f"{about['load_average']}): ratios and CPU times hold, latencies and replies a second "
@@ -183,7 +187,6 @@ def targets():
     for stage in ("stage 4", STAGE_5):
         yield (f"{stage}, chat, 1,000 users, to raw send calls", 2, "x",
                plain_ratio("chat", stage, "raw epoll"))
-        yield f"{stage}, http, 1 KiB, to nginx", 1.00, "x", plain_ratio("http", stage, "nginx")
 
 
 def target_table(results, only_measured=False):

@@ -97,3 +97,59 @@ def full_queue(refused):
     if none:
         said.append(f"In {listed(none)} no message was refused in this run.")
     return " ".join(said)
+
+
+def overload(served, generator):
+    """What each server answered in time at twice the capacity, as parts of it, a figure for each round; and how much of
+    a processor the load generator took."""
+    said = [f"The load generator took at most {generator:.0%} of a processor" +
+            ("." if generator < 0.1 else ", which is too much for these figures.")]
+    if max(max(parts) for parts in served.values()) > 1.25:
+        return said[0] + (" A server did far more than the capacity, so that was measured while the machine was busy with "
+                          "other things, and no verdict follows.")
+    goes_on = [name for name, parts in served.items() if min(parts) >= 0.7 and len(parts) > 1]
+    breaks = [name for name, parts in served.items() if max(parts) <= 0.3 and len(parts) > 1]
+    if goes_on:
+        least = min(min(served[name]) for name in goes_on)
+        said.append(f"Offered twice the capacity, these still answered at least {least:.0%} of it in time, in every round: "
+                    f"{'; '.join(goes_on)}.")
+    if breaks:
+        most = max(max(served[name]) for name in breaks)
+        said.append(f"These answered at most {most:.0%} of it in time: {'; '.join(breaks)}.")
+    return " ".join(said)
+
+
+def processors(ratios, count, spread):
+    """What a message costs with more dispatchers, each on a processor of its own, beside one: a ratio for each pair.
+    `spread` is how far the pairs may lie apart."""
+    if not ratios or max(ratios) - min(ratios) > spread:
+        return ("The pairs lie further apart than the difference that we look for, so this machine says nothing about 4 "
+                "or 16 processors. Run `make bench-processors` on one that is idle and has more of them.")
+    each = max(0, sorted(ratios)[len(ratios) // 2] - 1) / (count - 1)
+    cost = {n: 1 + each * (n - 1) for n in (4, 16)}
+    return (f"If each further dispatcher made a message dearer by as much ({each:.1%}), it would cost {cost[4]:.2f} with 4 "
+            f"and {cost[16]:.2f} with 16, so they would do the work of {4 / cost[4]:.1f} and {16 / cost[16]:.1f}. That is "
+            f"drawn from {count} and not measured, and caches and memory that all processors share can only make it worse.")
+
+
+def beside(peer, what, ratios):
+    """What programs cost beside one that people use: a ratio for each round, and no verdict on a single one."""
+    less = [name for name, values in ratios.items() if len(values) > 1 and max(values) < 1]
+    more = [name for name, values in ratios.items() if len(values) > 1 and min(values) > 1]
+    said = [f"these cost less than {peer} in every round: {'; '.join(less)}"] if less else []
+    said += [f"these cost more than {peer} in every round: {'; '.join(more)}"] if more else []
+    return f"For {what}, {'. And '.join(said)}." if said else ""
+
+
+def files(costs, ends):
+    """Which way to send a file was the cheapest in every run, for each size; and how each way meets a shorter file."""
+    said = []
+    for size, ways in costs.items():
+        for way, values in ways.items():
+            if all(max(values) < min(other) for name, other in ways.items() if name != way):
+                said.append(f"For a file of {size}, {way} was the cheapest way in every run.")
+    if not said:
+        said.append("No way was the cheapest in every run.")
+    said.append("And when the file had been cut off: " +
+                "; ".join(f"{way} {'ended by ' if end.isupper() else ''}{end}" for way, end in ends.items()) + ".")
+    return " ".join(said)

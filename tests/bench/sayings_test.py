@@ -78,5 +78,47 @@ class Pool(unittest.TestCase):
         self.assertIn("In stage 4 no message was refused", said)
 
 
+class Overload(unittest.TestCase):
+    def test_who_goes_on_and_who_breaks(self):
+        said = sayings.overload({"stage 2": [0.02, 0.05], "abort": [0.95, 0.9], "block": [0.5, 0.9]}, 0.05)
+        self.assertIn("at least 90% of it in time, in every round: abort.", said)
+        self.assertIn("These answered at most 5% of it in time: stage 2.", said)
+        self.assertNotIn("block", said)
+        self.assertIn("at most 5% of a processor.", said)
+
+    def test_figures_that_allow_no_verdict(self):
+        self.assertNotIn("abort", sayings.overload({"abort": [0.95]}, 0.05))
+        self.assertIn("too much for these figures", sayings.overload({"abort": [0.95]}, 0.2))
+        said = sayings.overload({"abort": [1.9, 1], "block": [0, 0]}, 0.05)
+        self.assertIn("no verdict follows", said)
+        self.assertNotIn("block", said)
+
+
+class RealWork(unittest.TestCase):
+    def test_a_verdict_is_the_same_in_every_round(self):
+        said = sayings.beside("nginx", "1 KiB", {"stage 2": [0.9, 0.95], "stage 3": [0.9, 1.1], "stage 4": [1.2, 1.1]})
+        self.assertIn("For 1 KiB, these cost less than nginx in every round: stage 2. And these cost more", said)
+        self.assertTrue(said.endswith("in every round: stage 4."))
+        self.assertEqual(sayings.beside("nginx", "1 KiB", {"stage 3": [0.9, 1.1], "stage 4": [1.2]}), "")
+
+    def test_ways_to_send_a_file(self):
+        said = sayings.files({"1 KiB": {"read": [1, 2], "mmap": [3, 4]}, "10 MiB": {"read": [1, 3], "mmap": [2, 4]}},
+                             {"read": "returns 0", "a look at the map": "SIGBUS"})
+        self.assertIn("For a file of 1 KiB, read was the cheapest way in every run.", said)
+        self.assertNotIn("10 MiB", said)
+        self.assertIn("read returns 0; a look at the map ended by SIGBUS.", said)
+
+
+class Processors(unittest.TestCase):
+    def test_what_follows_for_more_processors(self):
+        said = sayings.processors([1.02, 1.01, 1.03], 2, 0.05)
+        self.assertIn("(2.0%), it would cost 1.06 with 4 and 1.30 with 16", said)
+        self.assertIn("the work of 3.8 and 12.3", said)
+        self.assertIn("cost 1.00 with 4", sayings.processors([0.97, 0.99, 1.01], 2, 0.05))
+
+    def test_pairs_that_differ_say_nothing(self):
+        self.assertIn("says nothing about 4 or 16", sayings.processors([0.9, 1.0, 1.1], 2, 0.05))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -3,12 +3,20 @@
     usage: python3 tests/bench/tools_test.py
 """
 
+import os
 import re
+import signal
+import subprocess
+import time
 import unittest
 import xml.etree.ElementTree as xml
 
 import chart
+import overload
+import processors
+import real
 from chart import Axis
+from results import Results
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,6 +69,52 @@ class Chart(unittest.TestCase):
         for i in range(len(chart.STYLES)):
             self.assertRegex(light, rf"\.s{i} {{ --c: #")
             self.assertTrue(re.search(rf"\.s{i} {{ --c: #", dark))
+
+
+class Overload(unittest.TestCase):
+    def results(self, *shares):
+        """One program in two rounds; a pair of shares for each load."""
+        rows = [{"program": "stage 4, abort", "load": load, "share": share, "served": load * share, "refusals": 0}
+                for load, pair in zip(overload.LOADS, shares) for share in pair]
+        return Results({}, rows)
+
+    def test_a_load_is_held_with_all_below_it_and_in_every_round(self):
+        good, bad = (1, 0.99), (1, 0.98)
+        for shares, most in (((good,) * 6, 2), ((good, good, bad, good, good, good), 0.8), ((bad,) * 6, 0)):
+            self.assertEqual(overload.held(self.results(*shares), "stage 4, abort"), most)
+
+    def test_the_table_has_each_load(self):
+        self.assertIn("| stage 4, abort | 100% | 99% | 98% | 50% | 40% | 30% | 0.8 | 0% |", overload.table(
+            self.results((1, 1), (0.99, 0.99), (0.98, 0.98), (0.5, 0.5), (0.4, 0.4), (0.3, 0.3))))
+
+
+class Processors(unittest.TestCase):
+    def test_a_verdict_needs_pairs_that_agree(self):
+        self.assertEqual(processors.verdict([1.01, 1.05, 1.05]), "reached")
+        self.assertEqual(processors.verdict([1.07, 1.06, 1.1]), "missed")
+        self.assertEqual(processors.verdict([0.9, 1.0, 1.02]), "not measurable here")
+
+
+class RealWork(unittest.TestCase):
+    def test_what_is_missing_is_said_and_ratios_are_within_a_round(self):
+        rows = [{"experiment": "relay", "program": name, "variant": "depth 1", "round": number, "cpu_us_per_reply": cost}
+                for name, costs in (("nginx, stream", (10, 20)), ("stage 4", (12, 22)))
+                for number, cost in enumerate(costs)]
+        text = real.beside(Results({}, rows), "relay", ["HAProxy", "nginx, stream"])
+        self.assertIn("| stage 4 | 17.00 (1.15) |", text)
+        self.assertIn("HAProxy is not installed here (haproxy), so it was not measured.", text)
+        self.assertIn("these cost more than nginx, stream in every round: stage 4.", text)
+        self.assertIn("dovecot is not installed", real.beside(Results({}, rows), "pop3", ["dovecot"]))
+
+    def test_a_process_has_a_family(self):
+        with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as process:
+            deadline = time.monotonic() + 10
+            while len(real.family(process.pid)) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            found = real.family(process.pid)
+            for one in found:
+                os.kill(one, signal.SIGKILL)
+        self.assertEqual((len(found), found[0]), (2, process.pid))
 
 
 if __name__ == "__main__":
