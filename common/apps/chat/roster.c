@@ -1,5 +1,7 @@
 #include "common/apps/chat/roster.h"
 
+#include "common/base/container_of.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +41,7 @@ struct roster_server *roster_add(struct roster *roster, const char *name, uint64
         return NULL;
     snprintf(server->name, sizeof(server->name), "%s", name);
     server->incarnation = incarnation;
+    list_init(&server->users);
     server->next = roster->servers;
     roster->servers = server;
     roster->server_count++;
@@ -69,11 +72,12 @@ static struct roster_user **place_of(struct roster *roster, const struct roster_
     return place;
 }
 
-static void remove_at(struct roster *roster, struct roster_user **place)
+static void remove_user(struct roster *roster, struct roster_user *user)
 {
-    struct roster_user *user = *place;
-    *place = user->next;
-    user->server->users--;
+    *user->place = user->next;
+    if (user->next != NULL)
+        user->next->place = user->place;
+    list_remove(&user->beside);
     roster->user_count--;
     free(user);
 }
@@ -90,10 +94,10 @@ bool roster_user_came(struct roster *roster, struct roster_server *server, const
         roster->user_count < ROSTER_USERS_MAX ? malloc(sizeof(*user) + size) : NULL;
     if (user == NULL)
         return false;
-    *user = (struct roster_user){.server = server, .round = server->round};
+    *user = (struct roster_user){.place = place, .server = server, .round = server->round};
     memcpy(user->name, name, size);
+    list_insert_behind(&server->users, &user->beside);
     *place = user;
-    server->users++;
     roster->user_count++;
     return true;
 }
@@ -103,23 +107,21 @@ bool roster_user_left(struct roster *roster, struct roster_server *server, const
     struct roster_user **place = place_of(roster, server, name);
     bool was_there = *place != NULL;
     if (was_there)
-        remove_at(roster, place);
+        remove_user(roster, *place);
     return was_there;
 }
 
 void roster_sweep(struct roster *roster, struct roster_server *server, roster_function *left,
                   void *self)
 {
-    for (size_t i = 0; i < ROSTER_LISTS && server->users > 0; i++) {
-        struct roster_user **place = &roster->lists[i];
-        while (*place != NULL) {
-            if ((*place)->server == server && (*place)->round != server->round) {
-                left(self, (*place)->name);
-                remove_at(roster, place);
-            } else {
-                place = &(*place)->next;
-            }
-        }
+    struct list_link *link = server->users.next;
+    while (link != &server->users) {
+        struct roster_user *user = container_of(link, struct roster_user, beside);
+        link = link->next;
+        if (user->round == server->round)
+            continue;
+        left(self, user->name);
+        remove_user(roster, user);
     }
 }
 

@@ -10,6 +10,7 @@
 #define CHAT_ROSTER_H
 
 #include "common/apps/chat/nicknames.h"
+#include "common/base/list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,21 +29,23 @@ struct roster_server {
     struct roster_server *next;
     char name[SERVER_NAME_SIZE];
     uint64_t incarnation;
-    int64_t lease;   /* how long it may be silent; ms */
-    int64_t heard;   /* when it last was not; ms of clock_ms() */
-    uint64_t lines;  /* how many it had sent, when it said so last */
-    uint64_t events; /* the same of arrivals, departures and changes of names */
-    int64_t asked;   /* when it was last asked who is there; 0: not yet */
-    bool is_known;   /* we know all its users */
-    bool was_known;  /* we have known all of them once */
-    size_t users;
-    unsigned round; /* of the list that it sends */
+    int64_t lease;          /* how long it may be silent; ms */
+    int64_t heard;          /* when it last was not; ms of clock_ms() */
+    uint64_t lines;         /* how many it had sent, when it said so last */
+    uint64_t events;        /* the same of arrivals, departures and changes of names */
+    int64_t asked;          /* when it was last asked who is there; 0: not yet */
+    bool is_known;          /* we know all its users */
+    bool was_known;         /* we have known all of them once */
+    struct list_link users; /* all that are on it, so that its end costs no more than they do */
+    unsigned round;         /* of the list that it sends */
 };
 
 struct roster_user {
-    struct roster_user *next;
+    struct roster_user *next;   /* of those whose names have the same hash */
+    struct roster_user **place; /* what points to this one */
     struct roster_server *server;
-    unsigned round; /* of the list that named it last */
+    struct list_link beside; /* in the server's list */
+    unsigned round;          /* of the list that named it last */
     char name[];
 };
 
