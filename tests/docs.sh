@@ -240,18 +240,39 @@ run_some() { # HOW_MANY
     wait
 }
 
-# Runs all blocks. One make at a time: two would build the same things.
+# Builds the steps that blocks run by `make run`, so that these make nothing and can run side by side.
+build_steps() {
+    local programs
+    programs=$(grep -ohE 'make run STEP=[0-9.]+' "$work"/blocks/*/*.command | sort -u |
+        sed 's/.*=\(.*\)/build\/steps\/\1\/step\1/')
+    # shellcheck disable=SC2086 # a list of programs
+    [ -z "$programs" ] || (cd "$top" && make $programs >/dev/null)
+}
+
+# Runs all blocks. In each tree one make at a time: two would build the same things.
 run_blocks() { # DOCUMENT...
     local n
     split_blocks "$work/blocks" "$@"
     [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
     find_lacking "$work/blocks"
-    ! grep -q 'make.* APP=' "$work"/blocks/*/*.command || copy_tree "$work/with_app"
-    (cd "$work/blocks" && grep -lw make -- */*.command | cut -d / -f 1 | sort -n -u) >"$work/with_make"
+    build_steps
+    touch "$work/make_app" "$work/with_make" "$work/others"
+    while read -r n; do
+        if builds_application "$work/blocks/$n"; then
+            echo "$n" >>"$work/make_app"
+        elif sed 's/make run STEP=//' "$work/blocks/$n"/*.command | grep -qw make; then
+            echo "$n" >>"$work/with_make"
+        else
+            echo "$n" >>"$work/others"
+        fi
+    done <"$work/all"
+    [ ! -s "$work/make_app" ] || copy_tree "$work/with_app"
+    run_some 1 <"$work/make_app" &
+    [ "$jobs" -gt 1 ] || wait
     run_some 1 <"$work/with_make" &
     [ "$jobs" -gt 1 ] || wait
-    run_some "$jobs" < <(grep -vxFf "$work/with_make" "$work/all")
+    run_some "$jobs" <"$work/others"
     wait
     # What depends on time may have failed because of the others: once more, alone.
     while read -r n; do
