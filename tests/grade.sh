@@ -5,8 +5,9 @@
 #
 #   FOLDER/NAME/N.M       what NAME hands in for step N.M: a folder as `make lab` lays it out, or C files,
 #                         or an executable file `server` in any language
-#   FOLDER/weights        optional, lines "step2_4/TEST POINTS": what a test is worth. Otherwise a test of
-#                         the step itself is worth 3 points, one of the steps that it keeps 1.
+#   FOLDER/weights        optional, lines "step2_4/TEST POINTS": what a test is worth. Otherwise a test that
+#                         the step before passes, too, is worth 1 point, and what the others are worth, at
+#                         least 3 each, is half of all points or more
 #   FOLDER/grades.csv     is written: student, step, points, of, passed, tests, remark
 #
 # Each submission is built and run in a copy, and whatever it starts ends with its tests. It gets a
@@ -18,7 +19,6 @@ set -u
 BUILD_SECONDS=60
 TEST_SECONDS=150
 OWN=3
-KEPT=1
 
 fail() {
     echo "grade: $1" >&2
@@ -31,8 +31,6 @@ work=$(mktemp -d "$OUT/grade.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 chmod 755 "$work"
-
-FIRST_USER=61000 # numbers that Debian gives to nobody
 
 # How to run what somebody else has written. By root: as a user that nobody else is, all of whose
 # processes are killed afterwards. By others: one at a time, because all count as processes of one user; in
@@ -88,24 +86,29 @@ build() { # FOLDER
     return 1
 }
 
-# "POINTS TEST" for each test that a step is graded by.
+# "POINTS TEST" for each test that a step is graded by. All those that the step before passes, too, are
+# worth at most as much together as those that it fails: the step's own, but for those that are called keeps_.
 worth() { # STEP
-    local each own test points
+    local each
     # shellcheck disable=SC2046 # a list of numbers
     for each in "$1" $(tests/steps.sh field "$1" keeps); do
-        own=$KEPT
-        [ "$each" != "$1" ] || own=$OWN
-        while read -r test; do
-            points=$(awk -v test="$test" '$1 == test { points = $2 } END { print points }' \
-                "$submissions/weights" 2>/dev/null)
-            echo "${points:-$own} $test"
-        done < <(grep -hoE "^Test\(step${each/./_}, [a-z_0-9]+" tests/steps/*.c | sed 's/^Test(//; s/, /\//')
-    done
+        grep -hoE "^Test\(step${each/./_}, [a-z_0-9]+" tests/steps/*.c | sed 's/^Test(//; s/, /\//'
+    done | awk -v own="step${1/./_}/" -v least="$OWN" -v weights="$submissions/weights" '
+        BEGIN { while ((getline line <weights) > 0) { split(line, field); given[field[1]] = field[2] } }
+        { test[NR] = $1; is_new[NR] = index($1, own) == 1 && !index($1, "/keeps_"); count += is_new[NR] }
+        END {
+            each = count ? int((NR - 1) / count) : 0 # NR - count kept ones over count, rounded up
+            for (i = 1; i <= NR; i++) {
+                points = !is_new[i] ? 1 : each > least ? each : least
+                print (test[i] in given ? given[test[i]] : points), test[i]
+            }
+        }'
 }
 
 # Grades one submission: its part of the report, and its line of the table.
 grade() { # STUDENT STEP FOLDER NUMBER
     local place=$work/runs/$1/$2 home=$work/homes/$4 remark='' status=0 user=$((FIRST_USER + $4)) as_user=(env)
+    local started
     mkdir -p "$place" "$home"
     cp -R "$3/." "$place"
     if [ -n "$own_user" ]; then
@@ -117,11 +120,14 @@ grade() { # STUDENT STEP FOLDER NUMBER
     if ! remark=$(build "$place"); then
         remark=${remark//"$place/"/}
     else
+        started=$SECONDS
         in_cage "$TEST_SECONDS" tests/steps.sh grade "$2" "$place/server" >"$place.log" 2>&1
         status=$?
-        case $status in
-        124 | 137) remark="its tests took longer than $TEST_SECONDS seconds" ;;
-        esac
+        if [ $((SECONDS - started)) -ge "$TEST_SECONDS" ]; then
+            remark="its tests took longer than $TEST_SECONDS seconds"
+        elif [ $status -eq 137 ]; then
+            remark='its tests were killed; it may have left no process for them'
+        fi
     fi
     sed -n 's/^\[PASS\] \(step[0-9_]*\)::\([a-z_0-9]*\).*/\1\/\2/p' "$place.log" | sort -u >"$place.passed"
     awk -v student="$1" -v step="$2" -v remark="$remark" -v table="$place.csv" '

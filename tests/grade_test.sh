@@ -47,7 +47,7 @@ submit weighed 1.3 1.2
 script silent 1.2 'sleep 1000'
 script endless 1.2 'while :; do :; done'
 script leaves 1.2 'setsid sleep 54321 & sleep 54321 & exit 0'
-mkdir -p "$work/class/forks/1.2" "$work/class/broken/1.2" "$work/class/empty/1.2" "$work/class/odd/9.9"
+mkdir -p "$work/class/forks/1.2" "$work/class/broken/1.2" "$work/class/empty/2.4" "$work/class/odd/9.9"
 echo '#include <unistd.h>
 int main(void) { for (;;) fork(); }' >"$work/class/forks/1.2/server.c"
 echo 'int main(void) { return none; }' >"$work/class/broken/1.2/server.c"
@@ -68,6 +68,8 @@ done
 check 'what does not build is said to be so' \
     'says "^broken, step 1.2: 0 of 7 points.*; does not build: server.c:1:25: error: "'
 check 'and so is a folder without a program' 'says "^empty, .*; there is no program: "'
+check 'what the step before fails is worth as much as all the rest' \
+    'says "lost: step2_4/a_client_that_reads_late_gets_all_answers (9)"'
 check 'a step that is none is left out' 'says "grade: odd/9.9: no such step; left out" && ! says "^odd"'
 check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 10 ] &&
     grep -qxF "right,1.2,7,7,3,3,\"\"" "$work/class/grades.csv"'
