@@ -61,6 +61,14 @@ static void await_without(int fd, const char *text, const char *unwanted)
     } while (strcmp(line.text, text) != 0);
 }
 
+/** So many servers hear what is published. */
+static void await_subscribers(const struct redis *redis, int count)
+{
+    char wanted[16];
+    snprintf(wanted, sizeof wanted, ":%d", count);
+    redis_await(redis, "EVAL \"return redis.call('PUBSUB','NUMSUB','chat')[2]\" 0", wanted);
+}
+
 /** Ann on alpha and Bob on beta, who know of each other. */
 static void join_both(struct scene *scene, int *ann, int *bob)
 {
@@ -309,6 +317,7 @@ Test(chat_broker, a_redis_that_is_stopped_stops_nobody)
                   "other servers",
                   "out of reach");
     chat_await_line(carl, "* you are carlo");
+    await_subscribers(&scene.redis, 2); /* beta is back, too */
     client_send_text(ann, "hello\n");
     await_without(bob, "[ann] hello", "[ann] and later");
     client_close(ann);
@@ -333,9 +342,9 @@ Test(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed)
         client_send(ann, said, length);
     }
     free(said);
-    redis_await(&scene.redis, "EVAL \"return redis.call('PUBSUB','NUMSUB','chat')[2]\" 0", ":1");
+    await_subscribers(&scene.redis, 1);
     server_signal(&scene.servers[1], SIGCONT);
-    redis_await(&scene.redis, "EVAL \"return redis.call('PUBSUB','NUMSUB','chat')[2]\" 0", ":2");
+    await_subscribers(&scene.redis, 2);
     client_send_text(ann, "the last one\n");
     static struct chat_line line;
     double end = test_now() + test_deadline_ms() / 1000.0;
