@@ -147,10 +147,11 @@ test-tools:
 
 ## test: build and run all tests; installs what test-tools finds missing
 .PHONY: test
-test: test-tools all test-build $$(KEY) $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps))
+test: test-tools all test-build $$(KEY) $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps) $$(PROACTOR))
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
 	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5) \
-	    $(call ciphered,conformance,@(echo|pipelining|half_close|line_limit|timeouts|hostile_peers)/*)) \
+	    $(call ciphered,conformance,@(echo|pipelining|half_close|line_limit|timeouts|hostile_peers)/*) \
+	    $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
 	    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
 
 ### test-common: run the tests of common/
@@ -287,6 +288,30 @@ CIPHERED := $(filter-out relay soak,$(call black_box,5))
 test-ciphered: $(KEY) $(OUT)/$(call stage,5) $(addprefix $(OUT)/tests/,$(CIPHERED))
 	@tests/run.sh $(foreach s,$(CIPHERED),$(call ciphered,$s))
 
+# ---- the exercise on a ring ---------------------------------------------------------------------
+
+# Stage 2's server on io_uring (docs/proactor.md). Where the system's headers are too old there is none.
+RING_HEADER := /usr/include/linux/io_uring.h
+PROACTOR := $(if $(shell grep -s IORING_REGISTER_PBUF_RING $(RING_HEADER)),$(OUT)/proactor)
+
+$(OUT)/proactor: $$(call objects,docs/examples/proactor) $(LIBRARY) docs/examples/proactor Makefile
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LIBRARIES_stage2) $(LDLIBS)
+
+### proactor: build the solution of the exercise "A proactor" (docs/proactor.md)
+.PHONY: proactor
+proactor: $(PROACTOR)
+	$(if $^,,@echo 'proactor: the headers of this system know no io_uring with buffers')
+
+run_proactor = 'proactor $1=SERVER=$(or $(SERVER),$(PROACTOR)) SANITIZER=$(SANITIZER) \
+    $(if $2,CRITERION_TEST_PATTERN="$2") tests/proactor.sh $(OUT)/tests/$1'
+
+### test-proactor [SERVER=path]: run the suites of stage 2 with the solution on io_uring, or with another program
+PROACTOR_SUITES := $(filter-out soak,$(call black_box,2))
+.PHONY: test-proactor
+test-proactor: $(PROACTOR) $(addprefix $(OUT)/tests/,$(PROACTOR_SUITES))
+	@tests/run.sh $(foreach s,$(PROACTOR_SUITES),$(call run_proactor,$s,$(if $(SERVER),$(GRADED_TESTS))))
+
 ### test-trace: check what each stage records of itself (--trace) under a load
 run_trace = 'trace=BUILD=$(OUT) tests/trace_test.sh $(STAGES:%=$(OUT)/%)' \
     'scenes=$(foreach n,$(NUMBERS),$(call play,$n,trace) &&) tests/trace_check.py $(OUT)/trace/*.json'
@@ -394,7 +419,7 @@ fuzz: $$(if $$(fuzz_works),$(FUZZED:%=$(FUZZ)/%))
 # ---- checking ----------------------------------------------------------------------------------
 
 SOURCES := $(wildcard $(ROOMS:%=%/*.[ch]) $(STAGES:%=%/*.[ch]) $(STAGES:%=%/steps/*/*.[ch]) \
-    tests/*.[ch] tests/*/*.[ch] docs/examples/*.c)
+    tests/*.[ch] tests/*/*.[ch] docs/examples/*.c docs/examples/*/*.[ch])
 CLANG_FORMAT := clang-format
 NEED_FORMAT = @tests/need.sh $(CLANG_FORMAT) 'command -v $(CLANG_FORMAT)' clang-format
 
@@ -411,7 +436,8 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
 
 ### lint: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck
-LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED)
+LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED) \
+    $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c))
 .PHONY: lint
 lint: lay-out-steps
 	@LANGUAGE='$(LANGUAGE)' tests/lint.sh $(LINTED)

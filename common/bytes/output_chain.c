@@ -79,7 +79,8 @@ static void clear(struct output_chain *chain)
 /* A byte was lost, or will be: no later one may follow it on the stream. */
 static enum output_result break_chain(struct output_chain *chain, int error)
 {
-    clear(chain);
+    if (!chain->lent)
+        clear(chain);
     chain->holder = 0;
     chain->no_memory |= error == ENOMEM && chain->state != OUTPUT_BROKEN;
     atomic_store_explicit(&chain->state, OUTPUT_BROKEN, memory_order_relaxed);
@@ -166,7 +167,21 @@ static void consume(struct output_chain *chain, size_t count)
     }
 }
 
-/* Offers the socket `most` bytes of the memory that the chain begins with; as write_some(). */
+/* As write_some(), with the writer of the settings. */
+static ssize_t write_by_writer(struct output_chain *chain, const struct iovec *iov, int count)
+{
+    ssize_t written = chain->settings->write(chain, iov, count);
+    if (written > 0) {
+        chain->calls++;
+        count_written(chain, (size_t)written);
+    }
+    return written;
+}
+
+/*
+ * Offers the socket, or without a call the writer, `most` bytes of the memory that the chain begins
+ * with; as write_some().
+ */
 static ssize_t write_memory(struct output_chain *chain, size_t most, size_t *offered,
                             write_call *call)
 {
@@ -182,7 +197,7 @@ static ssize_t write_memory(struct output_chain *chain, size_t most, size_t *off
             break;
         segment = segment->next;
     }
-    return write_some(chain, iov, count, call);
+    return call != NULL ? write_some(chain, iov, count, call) : write_by_writer(chain, iov, count);
 }
 
 /*
@@ -225,6 +240,7 @@ static ssize_t write_file(struct output_chain *chain, size_t most, size_t *offer
  */
 enum output_result output_chain_drain(struct output_chain *chain)
 {
+    write_call *call = chain->settings->write == NULL ? socket_send : NULL;
     size_t of_files = OUTPUT_FILE_BATCH;
     size_t most;
     if (chain->state == OUTPUT_BROKEN)
@@ -234,9 +250,9 @@ enum output_result output_chain_drain(struct output_chain *chain)
         bool is_file = first_of(chain)->file != NULL;
         bool is_held_back = most < chain->length;
         size_t offered;
-        ssize_t written =
-            is_file ? write_file(chain, smaller(most, of_files), &offered)
-                    : write_memory(chain, smaller(most, OUTPUT_BATCH), &offered, socket_send);
+        ssize_t written = is_file
+                              ? write_file(chain, smaller(most, of_files), &offered)
+                              : write_memory(chain, smaller(most, OUTPUT_BATCH), &offered, call);
         if (written < 0)
             return break_chain(chain, errno);
         consume(chain, (size_t)written);
@@ -345,9 +361,14 @@ static enum output_result admit(struct output_chain *chain, const struct piece *
     return OUTPUT_FLOWING;
 }
 
-/* Offers a piece that lies in memory to the socket; how much it took, -1 if the peer is gone. */
+/*
+ * Offers a piece that lies in memory to the socket; how much it took, -1 if the peer is gone. A
+ * writer gets only what lies in the chain: this may be gone before it has been read.
+ */
 static ssize_t write_first(struct output_chain *chain, const struct piece *piece)
 {
+    if (chain->settings->write != NULL)
+        return 0;
     struct message bytes = piece->kind == PIECE_COPY
                                ? piece->copy
                                : (struct message){piece->shared->data, piece->shared->length};
@@ -419,10 +440,10 @@ void output_chain_close(struct output_chain *chain)
     chain->pace = NULL;
 }
 
-/* Whether what the chain begins with can be written without waiting for anything. */
+/* Whether what the chain begins with can be written here and now. */
 static bool begins_with_memory(const struct output_chain *chain)
 {
-    return chain->last != NULL && first_of(chain)->file == NULL;
+    return chain->last != NULL && first_of(chain)->file == NULL && !chain->lent;
 }
 
 enum output_result output_chain_flush(struct output_chain *chain)

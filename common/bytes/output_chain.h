@@ -20,6 +20,8 @@
  * - Bytes that were accepted are written in order or, once the chain is broken, dropped.
  * - A reference to a shared message counts towards the cap with its link, too, because the cap is
  *   what a client that does not read may cost.
+ * - With a writer (output_settings) what is sent lies in the chain first, and stays there until the
+ *   writer has said that it has left. Ranges of files are written by system calls all the same.
  * - A range of a file waits like anything else and counts with all its bytes, though they take no
  *   memory: a client that is sent a big file is choked until most of it has left.
  */
@@ -33,6 +35,19 @@
 #include "common/bytes/shared_message.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct output_chain;
+
+/**
+ * Writes what the chain begins with, for a server whose sockets are not written by system calls:
+ * how many of the bytes have left, which may be those of an earlier call; 0 if none has yet; -1
+ * with errno if the peer is gone. It sets `lent` from the moment that somebody else reads these
+ * bytes until it has said how many of them have left. A flush does not ask it: what is not lent is
+ * written by a system call then, because it has to leave now.
+ */
+typedef ssize_t output_writer(struct output_chain *chain, const struct iovec *pieces, int count);
 
 /** What all connections of a server share. Bytes; low_mark <= high_mark <= cap. */
 struct output_settings {
@@ -40,6 +55,7 @@ struct output_settings {
     size_t high_mark;
     size_t low_mark;
     size_t cap;
+    output_writer *write; /* NULL: by system calls, at once */
 };
 
 /** What a call leaves behind, from best to worst. */
@@ -98,6 +114,7 @@ struct output_chain {
     atomic_bool drained; /* it was choked and is not any more; until asked */
     atomic_uchar state;  /* enum output_result, as it was left; read by any thread */
     bool no_memory;      /* memory was what broke it */
+    bool lent;           /* the settings' write has handed out what is in front: it stays there */
 };
 
 /** An empty chain in front of fd. The settings, and what they name, have to outlive it. */

@@ -102,3 +102,12 @@ void admission_accept(struct admission *admission, struct listener *listener, in
         }
     }
 }
+
+void admission_take(struct admission *admission, struct listener *listener, int fd,
+                    const struct endpoint *peer, admission_server *serve, void *context)
+{
+    if (listener_take(listener, &admission->server->log, fd, peer) == ACCEPT_CONNECTION)
+        admit(admission, fd, serve, context);
+    else
+        counters_add(&admission->server->counters, COUNTER_REJECTED, 1);
+}

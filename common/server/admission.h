@@ -61,6 +61,11 @@ void admission_back_off(struct admission *admission);
 void admission_accept(struct admission *admission, struct listener *listener, int flags,
                       admission_server *serve, void *context);
 
+/** Gives a connection of that peer, which was accepted in another way, to serve, or turns it away.
+ */
+void admission_take(struct admission *admission, struct listener *listener, int fd,
+                    const struct endpoint *peer, admission_server *serve, void *context);
+
 /** A connection is in that admission_accept() did not give to serve. */
 void admission_enter(struct admission *admission);
 

@@ -223,6 +223,13 @@ static bool is_transient(int error)
     }
 }
 
+enum accept_result listener_take(struct listener *listener, const struct log *log, int fd,
+                                 const struct endpoint *peer)
+{
+    trace_accepted(fd);
+    return is_welcome(listener, peer) ? ACCEPT_CONNECTION : refuse(listener, log, fd, peer);
+}
+
 enum accept_result listener_accept(struct listener *listener, int flags, const struct log *log,
                                    int *fd)
 {
@@ -231,10 +238,8 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
     do
         *fd = accept_next(listener, flags, &peer);
     while (*fd < 0 && is_transient(errno) && --tries > 0);
-    if (*fd >= 0) {
-        trace_accepted(*fd);
-        return is_welcome(listener, &peer) ? ACCEPT_CONNECTION : refuse(listener, log, *fd, &peer);
-    }
+    if (*fd >= 0)
+        return listener_take(listener, log, *fd, &peer);
     int error = errno; /* the log may change it */
     if (error == EAGAIN || error == EWOULDBLOCK)
         return ACCEPT_NOTHING;

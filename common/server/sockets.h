@@ -101,6 +101,13 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
                                    int *fd);
 
 /**
+ * The same for a connection of that peer that was accepted in another way: ACCEPT_CONNECTION; or
+ * ACCEPT_SHED, and it is closed, because it is no proxy of ours.
+ */
+enum accept_result listener_take(struct listener *listener, const struct log *log, int fd,
+                                 const struct endpoint *peer);
+
+/**
  * Begins to connect, without waiting: a non-blocking socket with the options of an accepted one, or
  * -1 with errno. It becomes writable when it has connected, or has failed to.
  */

@@ -125,6 +125,23 @@ Test(connection, no_bytes_given_are_the_end_of_the_stream)
     pair_close(ends);
 }
 
+Test(connection, it_lingers_until_no_bytes_are_given)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    connection_ask(&bench.connection, ASK_CLOSE, 0);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
+    cr_assert(give(&bench, "too late\n"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(give(&bench, ""));
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
 Test(connection, more_than_there_is_room_for_is_not_taken_at_all)
 {
     struct bench bench;

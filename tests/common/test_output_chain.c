@@ -1162,3 +1162,100 @@ Test(output_chain, a_release_tells_what_became_of_it)
     cr_assert_eq(release(&bench), OUTPUT_FLOWING);
     bench_close(&bench);
 }
+
+/* ---- a writer that sends later ---- */
+
+static struct {
+    const unsigned char *lent; /* what the chain has handed out */
+    size_t length;
+    ssize_t sent; /* what has become of it; 0: nothing yet */
+} later;
+
+/* Keeps what it is offered, and says what has become of what it got before. */
+static ssize_t write_later(struct output_chain *chain, const struct iovec *pieces, int count)
+{
+    cr_assert_gt(count, 0);
+    ssize_t sent = later.sent;
+    if (chain->lent && sent == 0)
+        return 0;
+    later.sent = 0;
+    chain->lent = sent >= 0 && (size_t)sent < pieces->iov_len;
+    if (chain->lent) {
+        later.lent = (const unsigned char *)pieces->iov_base + sent;
+        later.length = pieces->iov_len - (size_t)sent;
+    }
+    if (sent >= 0)
+        return sent;
+    errno = (int)-sent;
+    return -1;
+}
+
+static void later_open(struct bench *bench)
+{
+    bench_open(bench, roomy);
+    bench->settings.write = write_later;
+    memset(&later, 0, sizeof(later));
+}
+
+static void expect_lent(const char *wanted)
+{
+    cr_assert_eq(later.length, strlen(wanted), "%zu bytes", later.length);
+    cr_assert_eq(memcmp(later.lent, wanted, later.length), 0);
+}
+
+Test(output_chain, a_writer_is_lent_what_lies_in_the_chain)
+{
+    struct bench bench;
+    later_open(&bench);
+    char bytes[] = "ten bytes.";
+    cr_assert_eq(enqueue(&bench, bytes), OUTPUT_WAITING);
+    memset(bytes, 'X', 10); /* the caller's memory is the caller's again */
+    cr_assert_eq(drain(&bench), OUTPUT_WAITING);
+    expect_lent("ten bytes.");
+    cr_assert_eq(enqueue(&bench, "more"), OUTPUT_WAITING);
+    cr_assert_eq(drain(&bench), OUTPUT_WAITING);
+    expect_lent("ten bytes.");
+    later.sent = 4;
+    cr_assert_eq(drain(&bench), OUTPUT_WAITING);
+    expect_lent("bytes.more");
+    expect_state(&bench, 10, 1);
+    later.sent = 10;
+    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_newly_sent(&bench.queue), 14);
+    cr_assert_eq(pretended.calls, 0);
+    bench_close(&bench);
+}
+
+Test(output_chain, a_flush_writes_by_a_call_what_no_writer_has)
+{
+    struct bench bench;
+    later_open(&bench);
+    pretended.room = 100;
+    output_chain_cork(&bench.queue);
+    enqueue(&bench, "now");
+    output_chain_flush(&bench.queue);
+    expect_written("now");
+    enqueue(&bench, "later");
+    output_chain_uncork(&bench.queue);
+    expect_lent("later");
+    output_chain_flush(&bench.queue); /* the bytes are on their way already */
+    expect_written("now");
+    later.sent = -EPIPE;
+    cr_assert_eq(drain(&bench), OUTPUT_BROKEN);
+    bench_close(&bench);
+}
+
+/* Or else the kernel would send another client's bytes, which are in that memory next. */
+Test(output_chain, what_is_lent_stays_when_the_chain_breaks)
+{
+    struct bench bench;
+    later_open(&bench);
+    enqueue(&bench, "read by somebody");
+    drain(&bench);
+    struct piece endless = piece_file(NULL, 1, UINT64_MAX);
+    cr_assert_eq(output_chain_enqueue(&bench.queue, endless), OUTPUT_BROKEN);
+    cr_assert_gt(buffer_factory_out(&bench.factory), 0);
+    expect_lent("read by somebody");
+    bench.queue.lent = false;
+    bench_close(&bench);
+}
