@@ -65,17 +65,17 @@ bench-table:
 bench-line: all $(BENCH_TOOLS) $(COUNTED)
 	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md
 
-### bench-overload: offer the stages up to twice what they can do, and write docs/measuring.md; a quarter of an hour
+### bench-overload: offer the stages up to twice their capacity, and write docs/measuring.md; a quarter of an hour
 .PHONY: bench-overload
 bench-overload: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/overload.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
-### bench-processors [ARGS="--processors N"]: measure a message on two (or N) processors beside one; two minutes
+### bench-processors: measure a message on two processors beside one, and write docs/measuring.md; two minutes
 .PHONY: bench-processors
 bench-processors: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/processors.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
-### bench-real: measure http, pop3 and a relay beside nginx, dovecot and HAProxy, and write docs/measuring.md; five minutes
+### bench-real: measure http, pop3 and a relay beside what people use, and write docs/measuring.md; five minutes
 .PHONY: bench-real
 bench-real: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/real.py --build $(OUT) --docs docs/measuring.md $(ARGS)

@@ -251,10 +251,10 @@ def file_ways(programs, rounds):
             else:
                 costs.setdefault((line["way"], line["size"]), []).append((line["cpu_us"], line["faults"]))
     ways = list(dict.fromkeys(way for way, _ in costs))
-    lines = [[way] + [figures.number(statistics.median(cpu for cpu, _ in costs[way, size]), 1) + " us, " +
-                      figures.number(statistics.median(faults for _, faults in costs[way, size]), 0) + " faults"
+    lines = [[way] + [" / ".join(figures.number(statistics.median(values), digits)
+                                 for values, digits in zip(zip(*costs[way, size]), (1, 0)))
                       for size in SIZES.values()] for way in ways]
-    return (figures.table(["a file of"] + list(SIZES), lines) + "\n\n" + sayings.files(
+    return (figures.table(["CPU time, us / page faults"] + list(SIZES), lines) + "\n\n" + sayings.files(
         {size: {way: [cpu for cpu, _ in costs[way, bytes]] for way in ways} for size, bytes in SIZES.items()}, ends))
 
 

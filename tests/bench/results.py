@@ -98,7 +98,7 @@ def machine_text(about, where=" The server runs on one processor, the load on an
     system = about.get("system", "")
     text = (f"{about.get('processors')} processors ({about.get('processor', 'unknown')}), "
             f"{about.get('memory_gib')} GiB, {system}; {about.get('compiler')}; {about.get('date')}; "
-            f"medians of {about.get('rounds')} rounds each.")
+            f"{'one round' if about.get('rounds') == 1 else 'medians of ' + str(about.get('rounds')) + ' rounds each'}.")
     if about.get("processors", 0) > 1:
         text += where
     if about.get("load_average", 0) > 1:
