@@ -164,6 +164,21 @@ Test(step1_4, a_client_learns_that_there_is_no_room)
     step_stop(&server);
 }
 
+/* With room for one, and others that wait for it, each that leaves has to be counted out. */
+Test(step1_4, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
+{
+    struct server_process server =
+        step_start_with(step_is_bare() ? "" : "--max-connections 1 --overload wait");
+    for (int i = 0; i < 3; i++) {
+        int client = client_connect(&server);
+        cr_assert(step_answers(client, "hello\n"), "client %d waits for a place", i);
+        client_half_close(client);
+        client_expect_end(client);
+        client_close(client);
+    }
+    step_stop(&server);
+}
+
 /* ---- 1.5: stage 1 ---- */
 
 /*
@@ -205,19 +220,4 @@ Test(step1_5, a_server_that_is_told_to_stop_answers_what_has_arrived)
 Test(step2_9, a_server_that_is_told_to_stop_answers_what_has_arrived)
 {
     expect_orderly_end();
-}
-
-/* With room for one, and others that wait for it, each that leaves has to be counted out. */
-Test(step1_5, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
-{
-    struct server_process server =
-        step_start_with(step_is_bare() ? "" : "--max-connections 1 --overload wait");
-    for (int i = 0; i < 3; i++) {
-        int client = client_connect(&server);
-        cr_assert(step_answers(client, "hello\n"), "client %d waits for a place", i);
-        client_half_close(client);
-        client_expect_end(client);
-        client_close(client);
-    }
-    step_stop(&server);
 }
