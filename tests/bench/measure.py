@@ -195,34 +195,36 @@ def configured(text, command, **words):
             path = os.path.join(folder, "configuration")
             with open(path, "w", encoding="ascii") as file:
                 file.write(text.format(folder=folder, port=port, **words))
-            process = subprocess.Popen(command(path, folder), stderr=subprocess.DEVNULL)
-            try:
-                if len(PROCESSORS) > 1:
-                    os.sched_setaffinity(process.pid, PROCESSORS[:1])
+            with on_processor(command(path, folder), 0, stderr=subprocess.DEVNULL) as process:
                 await_port(port, process)
                 yield port, process.pid
-            finally:
-                process.terminate()
-                process.wait(timeout=10)
 
     return serve
 
 
-def ours(command):
-    """A server of ours, for a client that is not the load generator."""
+def ours(command, processor=0):
+    """A server of ours, for a client that is not the load generator or for a server that it is behind."""
 
     @contextlib.contextmanager
     def serve():
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            if len(PROCESSORS) > 1:
-                os.sched_setaffinity(process.pid, PROCESSORS[:1])
+        with on_processor(command, processor, stdout=subprocess.PIPE, text=True) as process:
             yield int(process.stdout.readline().rsplit(":", 1)[1]), process.pid
+
+    return serve
+
+
+@contextlib.contextmanager
+def on_processor(command, processor, **streams):
+    def pin():
+        if len(PROCESSORS) > 1:
+            os.sched_setaffinity(0, [PROCESSORS[processor]])
+
+    with subprocess.Popen(command, preexec_fn=pin, **streams) as process:
+        try:
+            yield process
         finally:
             process.terminate()
             process.wait(timeout=30)
-
-    return serve
 
 
 def nginx(root):

@@ -84,7 +84,7 @@ def picture(results, folder):
     words = "at twice the capacity: " + ", ".join(f"{name} {line[-1][1]:.0%}" for name, _, line in series[1:])
     return plots.draw(folder, "overload", "Replies in time, as a part of the capacity, against the load that is offered",
                       words, Axis("offered load, of the capacity", ticks=[(load, f"{load:g}") for load in LOADS]),
-                      Axis("in time, of the capacity", high=1.1, ticks=[(i / 5, f"{i / 5:g}") for i in range(6)]),
+                      Axis("in time, of the capacity", ticks=[(i / 5, f"{i / 5:g}") for i in range(6)]),
                       [line for line in series if len(line[2]) > 1])
 
 

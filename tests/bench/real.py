@@ -46,18 +46,6 @@ def http(programs, folder):
             yield Cell("http", program, server + ["--app", "http", "--root", folder], load, name)
 
 
-@contextlib.contextmanager
-def running(command):
-    """One of our servers, or a floor, on the load generator's processor: its port."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        os.sched_setaffinity(process.pid, measure.PROCESSORS[-1:])
-        yield int(process.stdout.readline().rsplit(":", 1)[1])
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
 NGINX_STREAM = """
 load_module {module};
 daemon off;
@@ -220,8 +208,8 @@ def pop3_servers(programs, mail, users, owner):
 def pop3(programs, folder, number):
     """The rows of a round: what a session costs without mails, and what each mail adds."""
     owner = 65534 if os.getuid() == 0 else os.getuid()
-    mail, users = mailbox(tempfile.mkdtemp(dir=folder), owner)
     rows, failures = [], []
+    mail, users = mailbox(tempfile.mkdtemp(dir=folder), owner)
     for name, server in pop3_servers(programs, mail, users, owner):
         try:
             with server() as (port, pid):
@@ -294,7 +282,7 @@ def main():
     arguments = parser.parse_args()
     programs = bench.Programs(arguments.build)
     about = dict(measure.machine(), rounds=arguments.rounds)
-    with tempfile.TemporaryDirectory() as folder, running(programs.tool("raw_epoll")) as to:
+    with tempfile.TemporaryDirectory() as folder, measure.ours(programs.tool("raw_epoll"), -1)() as (to, _):
         os.chmod(folder, 0o755)
         cells = list(http(programs, folder)) + list(relay(programs, to))
         rows, failures = measure.measure_rounds(programs.tools, cells, arguments.rounds)
