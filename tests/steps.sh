@@ -437,6 +437,11 @@ pages() { # [check]
                 cp "$work/page" "$page" && echo "  PAGE    $page"
             fi
         fi
+        if grep -qs 'Left out on purpose' "${page%/*}"/*.c && [ "${page##*/}" = README.md ] &&
+            ! grep -q '^| left out on purpose |' "$page"; then
+            echo "steps: FAILED: $page does not say what its program leaves out on purpose"
+            bad=1
+        fi
     done
     return $bad
 }
