@@ -369,12 +369,13 @@ has_anchor() { # DOCUMENT ANCHOR
 }
 
 check_links() { # DOCUMENT
-    local target path fragment
+    local target path fragment folder=${1%/*}
+    [ "$folder" != "$1" ] || folder=.
     while IFS= read -r target; do
         case $target in [a-z]*:*) continue ;; esac
         path=${target%%#*} fragment=''
         case $target in *'#'*) fragment=${target#*#} ;; esac
-        path=$([ -n "$path" ] && echo "$(dirname "$1")/$path" || echo "$1")
+        if [ -n "$path" ]; then path=$folder/$path; else path=$1; fi
         if [ ! -e "$path" ]; then
             fail "$1" "links to $target, which is not there"
         elif [ -n "$fragment" ] && ! has_anchor "$path" "$fragment"; then
@@ -414,18 +415,20 @@ list_tests() {
         }' {} + | sort -u
 }
 
+# Fails for each line of standard input that is not in a sorted list, and is no folder.
+check_listed() { # DOCUMENT LIST WHAT_IT_DOES
+    local name
+    sort -u >"$work/named"
+    passed=$((passed + $(comm -12 "$work/named" "$2" | wc -l)))
+    while IFS= read -r name; do
+        [ -d "$name" ] || fail "$1" "$3 $name, which is not there"
+    done < <(comm -23 "$work/named" "$2")
+}
+
 # shellcheck disable=SC2016 # no command is meant
 check_test_names() { # DOCUMENT
-    local name
-    while IFS= read -r name; do
-        if [ -d "$name" ] || [ "$name" = suite/test ]; then
-            continue # a folder looks the same
-        elif grep -qxF -- "$name" "$work/tests"; then
-            pass
-        else
-            fail "$1" "names the test $name, which is not there"
-        fi
-    done < <(grep -oE '`[a-z0-9_]+/[a-z0-9_]+`' "$1" | tr -d '`' | sort -u)
+    check_listed "$1" "$work/tests" 'names the test' \
+        < <(grep -oE '`[a-z0-9_]+/[a-z0-9_]+`' "$1" | tr -d '`' | grep -vxF suite/test)
 }
 
 # All names in the sources.
@@ -436,15 +439,9 @@ list_names() {
 
 # Names with an underscore are the code's own; other projects' have chapters of their own.
 check_names() { # DOCUMENT
-    local name
-    while IFS= read -r name; do
-        if grep -qxF -- "$name" "$work/names"; then
-            pass
-        else
-            fail "$1" "speaks of $name, which is not in the sources"
-        fi
-    done < <(sed '/^## In a real server/,$d' "$1" | prose_code |
-        grep -xE '[A-Za-z_][A-Za-z0-9_]*_[A-Za-z0-9_]+(\(\))?' | tr -d '()' | grep -v '^uv_' | sort -u)
+    check_listed "$1" "$work/names" 'names in code' \
+        < <(sed '/^## In a real server/,$d' "$1" | prose_code |
+            grep -xE '[A-Za-z_][A-Za-z0-9_]*_[A-Za-z0-9_]+(\(\))?' | tr -d '()' | grep -v '^uv_')
 }
 
 check_files_named() { # README OF A STAGE
