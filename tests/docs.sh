@@ -18,7 +18,7 @@
 # - A row of a table in docs/sources.md names a test, or says why there is none.
 # - A remark in docs/remarks is about something that changes.
 # - No experiment stands twice: no two blocks have the same commands. (A page of a step runs the same
-#   ones on two programs.)
+#   ones on two programs.) No two blocks write the same file below build/.
 # - The main line is no longer than tests/words.sh allows.
 # - A test that is named as `suite/test` exists, and a name with an underscore is in the sources. A
 #   stage's README.md names all files of the stage.
@@ -319,6 +319,19 @@ check_repeated() {
     done <"$work/repeated"
 }
 
+# Blocks run side by side, so a file that two of them write is spoilt. (Those that build with APP= do not.)
+check_files_written() {
+    local block
+    [ -e "$work/all" ] || return 0
+    for block in "$work"/blocks/*/; do
+        builds_application "$block" ||
+            grep -ohE '>build/[^ ;)&|]+' "$block"*.command | sort -u | sed "s|\$|	$(cat "$block/where")|"
+    done | sort | awk -F '\t' '$1 == file { print where " and " $2 } { file = $1; where = $2 }' >"$work/shared"
+    while IFS= read -r block; do
+        fail "$block" 'write the same file'
+    done <"$work/shared"
+}
+
 check_length() {
     if tests/words.sh >"$work/words"; then
         pass
@@ -533,6 +546,7 @@ done
 wait "$blocks"
 judge_blocks
 check_repeated
+check_files_written
 
 skips=
 [ "$skipped" -eq 0 ] || skips=", $skipped skipped"
