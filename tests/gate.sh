@@ -53,7 +53,7 @@ unset CRITERION_ALWAYS_SUCCEED
 
 {
     # shellcheck disable=SC2086 # $fixed is two words or none
-    timeout --foreground -k 5 "${BUDGET:-300}" $fixed "$@" --tap="$work/tap"
+    timeout --foreground -k 5 "${BUDGET:-600}" $fixed "$@" --tap="$work/tap"
     echo $? >"$work/status"
 } 2>&1 </dev/null | tee "$work/output"
 status=$(cat "$work/status")
@@ -94,7 +94,7 @@ fail() { # STATUS MESSAGE
 for test in $(sed -n 's/^passes: //p' "$work/red"); do
     fail 95 "$test passes and is marked as expected to fail: take the mark off"
 done
-[ "$status" -ne 124 ] || echo "gate: stopped after ${BUDGET:-300} seconds"
+[ "$status" -ne 124 ] || echo "gate: stopped after ${BUDGET:-600} seconds"
 for report in "$work"/report.*; do
     [ -s "$report" ] || continue
     head -c 20000 "$report"
