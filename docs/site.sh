@@ -169,7 +169,7 @@ END
 }
 
 # What the chapters show of the sources: copies with markers.
-for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch]; do
+for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch] docs/examples/*/*.[ch]; do
     [ -e "$source" ] || continue
     mkdir -p "$work/snippets/$(dirname "$source")"
     awk -f docs/snippets.awk "$source" >"$work/snippets/$source"

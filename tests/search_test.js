@@ -7,6 +7,7 @@ const rank = require(path.resolve('docs/theme/search.js'));
 
 const expected = [
     ['backpressure', 'queues.html'], ['back pressure', 'queues.html'], ['slowloris', 'armour.html'],
+    ['proactor', 'proactor.html'], ['io_uring', 'proactor.html'],
     ['performance', 'measuring.html'], ['benchmark', 'measuring.html'], ['benchmarks', 'measuring.html'],
     ['graceful shutdown', 'services.html'], ['nonblocking', 'glossary.html#glossary--non-blocking'],
     ['non-blocking', 'glossary.html#glossary--non-blocking'],

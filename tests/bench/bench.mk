@@ -80,6 +80,11 @@ bench-processors: all $(BENCH_TOOLS)
 bench-real: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/real.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
+### bench-ring: measure stage 2 on io_uring beside stage 2, and write docs/proactor.md; half a minute
+.PHONY: bench-ring
+bench-ring: all $(BENCH_TOOLS) $$(PROACTOR)
+	$(NEED_PYTHON) && python3 -B tests/bench/ring.py --build $(OUT) --docs docs/proactor.md $(ARGS)
+
 ### bench-machines: measure a line across machines, and failures, and write docs/machines.md; six minutes
 .PHONY: bench-machines
 bench-machines: $(WITH_BROKER)

@@ -59,7 +59,7 @@ bool handler_create(struct proactor *proactor, int fd)
     return true;
 }
 
-/* The kernel still reads our memory and would write to our socket's number: it has to end first. */
+/* The kernel may still be reading our memory, so its requests have to end first. */
 void handler_close(struct handler *handler)
 {
     struct proactor *proactor = handler->proactor;
@@ -187,10 +187,12 @@ static void handler_send(struct handler *handler, const struct iovec *pieces, in
     }
     if (used == 0)
         return;
+    struct io_uring_sqe *request =
+        ring_request(&handler->proactor->ring, &handler->send,
+                     used == 1 ? IORING_OP_SEND : IORING_OP_SENDMSG, handler->connection.output.fd);
     handler->message = (struct msghdr){.msg_iov = handler->pieces, .msg_iovlen = used};
-    struct io_uring_sqe *request = ring_request(&handler->proactor->ring, &handler->send,
-                                                IORING_OP_SENDMSG, handler->connection.output.fd);
-    request->addr = (uintptr_t)&handler->message;
+    request->addr = (uintptr_t)(used == 1 ? handler->pieces->iov_base : &handler->message);
+    request->len = used == 1 ? (unsigned)handler->pieces->iov_len : 1;
     request->msg_flags = MSG_NOSIGNAL;
     handler->connection.output.lent = true;
 }

@@ -117,6 +117,7 @@ void ring_receive(struct ring *ring, struct operation *operation, int fd, size_t
 {
     struct io_uring_sqe *request = ring_request(ring, operation, IORING_OP_RECV, fd);
     request->flags = IOSQE_BUFFER_SELECT;
+    request->ioprio = IORING_RECVSEND_POLL_FIRST; /* mostly nothing has come yet */
     request->len = (unsigned)(most < RING_BUFFER_SIZE ? most : RING_BUFFER_SIZE);
 }
 
