@@ -35,7 +35,7 @@ if [ "$tool" = memcheck ]; then
 fi
 
 # shellcheck disable=SC2086 # $leaks is several words or none
-timeout --foreground -k 5 "${BUDGET:-300}" \
+timeout --foreground -k 5 "${BUDGET:-600}" \
     valgrind --tool="$tool" --trace-children=yes $leaks \
     --suppressions="$here/valgrind.supp" --log-file="$work/log.%p" \
     "$binary" --filter "$suite/!(red_*)" >"$work/output" 2>&1 </dev/null
