@@ -485,6 +485,8 @@ class Lab:
         try:
             for user in self.users:
                 user.close()
+            if kind is not None and self.balancer is not None:
+                print("HAProxy has said:", self.balancer.said())
             for server in self.servers:
                 server.expect_good_end(kind is not None)
         finally:
