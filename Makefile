@@ -195,8 +195,8 @@ $(OUT)/applications.c: FORCE
 # Changes only when the commands do, so that `make CC=clang` after `make` mixes nothing.
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(COMPILE) / $(LINK) $(LDLIBS))' >$@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@printf '%s\n' '$(subst ','\'',$(COMPILE) / $(LINK) $(LDLIBS))' >$@.$$$$; \
+	cmp -s $@.$$$$ $@ && rm $@.$$$$ || mv $@.$$$$ $@
 
 .PHONY: FORCE
 FORCE:
