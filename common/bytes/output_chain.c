@@ -76,10 +76,16 @@ static void clear(struct output_chain *chain)
     chain->length = 0;
 }
 
+/* Whether somebody else reads what the chain begins with, so it stays where it is. */
+static bool is_lent(const struct output_chain *chain)
+{
+    return chain->settings->write != NULL && chain->settings->is_lent(chain);
+}
+
 /* A byte was lost, or will be: no later one may follow it on the stream. */
 static enum output_result break_chain(struct output_chain *chain, int error)
 {
-    if (!chain->lent)
+    if (!is_lent(chain))
         clear(chain);
     chain->holder = 0;
     chain->no_memory |= error == ENOMEM && chain->state != OUTPUT_BROKEN;
@@ -443,7 +449,7 @@ void output_chain_close(struct output_chain *chain)
 /* Whether what the chain begins with can be written here and now. */
 static bool begins_with_memory(const struct output_chain *chain)
 {
-    return chain->last != NULL && first_of(chain)->file == NULL && !chain->lent;
+    return chain->last != NULL && first_of(chain)->file == NULL && !is_lent(chain);
 }
 
 enum output_result output_chain_flush(struct output_chain *chain)

@@ -43,11 +43,16 @@ struct output_chain;
 /**
  * Writes what the chain begins with, for a server whose sockets are not written by system calls:
  * how many of the bytes have left, which may be those of an earlier call; 0 if none has yet; -1
- * with errno if the peer is gone. It sets `lent` from the moment that somebody else reads these
- * bytes until it has said how many of them have left. A flush does not ask it: what is not lent is
- * written by a system call then, because it has to leave now.
+ * with errno if the peer is gone. A flush does not ask it: what is not lent is written by a system
+ * call then, because it has to leave now.
  */
 typedef ssize_t output_writer(struct output_chain *chain, const struct iovec *pieces, int count);
+
+/**
+ * Whether what the chain begins with is lent: from the moment that somebody else reads these bytes
+ * until the writer has said how many of them have left.
+ */
+typedef bool output_lent(const struct output_chain *chain);
 
 /** What all connections of a server share. Bytes; low_mark <= high_mark <= cap. */
 struct output_settings {
@@ -56,6 +61,7 @@ struct output_settings {
     size_t low_mark;
     size_t cap;
     output_writer *write; /* NULL: by system calls, at once */
+    output_lent *is_lent; /* asked only if there is a writer */
 };
 
 /** What a call leaves behind, from best to worst. */
@@ -114,7 +120,6 @@ struct output_chain {
     atomic_bool drained; /* it was choked and is not any more; until asked */
     atomic_uchar state;  /* enum output_result, as it was left; read by any thread */
     bool no_memory;      /* memory was what broke it */
-    bool lent;           /* the settings' write has handed out what is in front: it stays there */
 };
 
 /** An empty chain in front of fd. The settings, and what they name, have to outlive it. */

@@ -74,7 +74,7 @@ void handler_close(struct handler *handler)
     handler->closing = true;
     if (pending)
         return;
-    handler->connection.output.lent = false;
+    handler->lent = false;
     close(connection_detach(&handler->connection));
     admission_leave(&proactor->admission);
     free(handler);
@@ -194,7 +194,7 @@ static void handler_send(struct handler *handler, const struct iovec *pieces, in
     request->addr = (uintptr_t)(used == 1 ? handler->pieces->iov_base : &handler->message);
     request->len = used == 1 ? (unsigned)handler->pieces->iov_len : 1;
     request->msg_flags = MSG_NOSIGNAL;
-    handler->connection.output.lent = true;
+    handler->lent = true;
 }
 
 /* The answer to this call comes later: what is returned is the answer to the one before. */
@@ -205,13 +205,18 @@ ssize_t handler_write(struct output_chain *chain, const struct iovec *pieces, in
     if (handler->send.pending || handler->stalled)
         return 0;
     handler->sent = 0;
-    chain->lent = false;
+    handler->lent = false;
     if (sent >= 0) {
         handler_send(handler, pieces, count, (size_t)sent);
         return sent;
     }
     errno = (int)-sent;
     return -1;
+}
+
+bool handler_is_lent(const struct output_chain *chain)
+{
+    return container_of(chain, const struct handler, connection.output)->lent;
 }
 
 /*

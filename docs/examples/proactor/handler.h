@@ -23,6 +23,7 @@ struct handler {
     struct proactor *proactor;
     struct timer timer; /* when to look at its clocks if nothing completes before */
     ssize_t sent;       /* what the last send has done, and the output has not heard yet */
+    bool lent;          /* the kernel reads what the output begins with, or has read it */
     bool stalled;       /* nothing is sent before the next turn */
     bool closing;       /* it is freed when nothing is pending */
     struct iovec pieces[HANDLER_PIECES]; /* what a send reads; the kernel's while it is pending */
@@ -45,5 +46,8 @@ struct handler *handler_of_timer(struct timer *timer);
 
 /** Writes output by requests: an output_writer. */
 ssize_t handler_write(struct output_chain *chain, const struct iovec *pieces, int count);
+
+/** Whether those requests still need the memory: an output_lent. */
+bool handler_is_lent(const struct output_chain *chain);
 
 #endif

@@ -19,6 +19,7 @@ int proactor_open(struct proactor *proactor, struct server *server,
     proactor->now = clock_ms();
     proactor->signals.done = proactor_on_signal;
     server->output_settings.write = handler_write;
+    server->output_settings.is_lent = handler_is_lent;
     if (ring_open(&proactor->ring) != 0)
         return -1;
     admission_init(&proactor->admission, server);
