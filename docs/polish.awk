@@ -183,8 +183,8 @@ function without_tags(text)
     return text
 }
 
-# The listing that an excerpt comes from is linked right above it.
-match($0, /href="[^"#]*_8[ch]_source\.html"/) { listing = substr($0, RSTART + 6, RLENGTH - 7) }
+# The listing that an excerpt comes from is linked right above it; that of an example is a copy of the file.
+match($0, /href="([^"#]*_8[ch]_source\.html|files\/docs\/[^"#]*\.[ch]\.txt)"/) { listing = substr($0, RSTART + 6, RLENGTH - 7) }
 
 /<div class="fragment"/ {
     gsub(/<div class="fragment">/, "<div class=\"fragment\" tabindex=\"0\">")
