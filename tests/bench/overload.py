@@ -3,8 +3,8 @@
     usage: python3 tests/bench/overload.py [--build FOLDER] [--docs FILE] [--rounds N]
 
 Each message costs WORK_US of CPU time, so the server is the limit and not the load generator. Messages are due in an
-open loop, from half to twice the capacity, which is what stage 2 answers in a closed loop in the same round. A server
-holds a load if it answers 99 % of the messages that were due within WITHIN_MS.
+open loop, from half to twice the capacity: the messages that one processor has time for, by the CPU time that one costs
+stage 2. A server holds a load if it answers 99 % of the messages that were due within WITHIN_MS.
 """
 
 import argparse
@@ -41,8 +41,8 @@ def servers(programs):
 def one_round(programs, number, only):
     """The rows of a round. Each says which part of the capacity was offered, and was answered in time."""
     found = {name: server for name, server in servers(programs) if server and (not only or name in only)}
-    capacity = measure.run_load(programs.tools, {"connections": 100}, [
-        "--"] + programs.stage(2, "--work-us", str(WORK_US)))["replies_per_second"]
+    capacity = 1e6 / measure.run_load(programs.tools, {"connections": 100, "duration": 1}, [
+        "--"] + programs.stage(2, "--work-us", str(WORK_US)))["cpu_us_per_reply"]
     cells = [measure.Cell("overload", name, server, dict(
         CROWD, depth=256, within=WITHIN_MS, rate=round(load * capacity)), str(load))
              for load in LOADS for name, server in found.items()]

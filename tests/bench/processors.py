@@ -18,7 +18,7 @@ import sayings
 
 BUSY, AIM, CONNECTIONS = 0.3, 1.05, 50
 SPREAD = AIM - 1
-TIMES = {"warm_up": 0.2, "duration": 1}
+TIMES = {"warm_up": 0.2, "duration": 2}
 
 
 def servers(programs):
