@@ -239,10 +239,9 @@ def file_ways(programs, rounds):
             else:
                 costs.setdefault((line["way"], line["size"]), []).append((line["cpu_us"], line["faults"]))
     ways = list(dict.fromkeys(way for way, _ in costs))
-    lines = [[way] + [" / ".join(figures.number(statistics.median(values), digits)
-                                 for values, digits in zip(zip(*costs[way, size]), (1, 0)))
-                      for size in SIZES.values()] for way in ways]
-    return (figures.table(["CPU time, us / page faults"] + list(SIZES), lines) + "\n\n" + sayings.files(
+    lines = [[way] + [", ".join(figures.number(statistics.median(values), digits, unit) for values, digits, unit in zip(
+        zip(*costs[way, size]), (1, 0), (" us", " faults"))) for size in SIZES.values()] for way in ways]
+    return (figures.table(["way"] + list(SIZES), lines) + "\n\n" + sayings.files(
         {size: {way: [cpu for cpu, _ in costs[way, bytes]] for way in ways} for size, bytes in SIZES.items()}, ends))
 
 
@@ -263,7 +262,7 @@ def beside(results, experiment, peers):
             here = {"experiment": experiment, "variant": variant, "program": program}
             value = results.median("cpu_us_per_reply", **here)
             ratio = peer and results.ratio("cpu_us_per_reply", here, dict(here, program=peer))
-            line.append(figures.number(value) + (f" ({ratio:.2f})" if ratio else ""))
+            line.append(figures.number(value, 2, " us") + (f" ({ratio:.2f})" if ratio else ""))
         lines.append(line)
     if peer:
         for variant in variants:
@@ -271,7 +270,7 @@ def beside(results, experiment, peers):
                 "cpu_us_per_reply", {"experiment": experiment, "variant": variant, "program": program},
                 {"experiment": experiment, "variant": variant, "program": peer})
                 for program in programs if program not in peers}))
-    return figures.table(["CPU time, us"] + variants, lines) + "\n\n" + " ".join(filter(None, said))
+    return figures.table(["program"] + variants, lines) + "\n\n" + " ".join(filter(None, said))
 
 
 def main():

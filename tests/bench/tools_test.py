@@ -101,7 +101,7 @@ class RealWork(unittest.TestCase):
                 for name, costs in (("nginx, stream", (10, 20)), ("stage 4", (12, 22)))
                 for number, cost in enumerate(costs)]
         text = real.beside(Results({}, rows), "relay", ["HAProxy", "nginx, stream"])
-        self.assertIn("| stage 4 | 17.00 (1.15) |", text)
+        self.assertIn("| stage 4 | 17.00 us (1.15) |", text)
         self.assertIn("HAProxy is not installed here (haproxy), so it was not measured.", text)
         self.assertIn("these cost more than nginx, stream in every round: stage 4.", text)
         self.assertIn("dovecot is not installed", real.beside(Results({}, rows), "pop3", ["dovecot"]))
