@@ -49,9 +49,7 @@ fail() {
 }
 
 numbers() {
-    for folder in stage[1-5]-*/steps/[1-5].*-*/; do
-        [ -e "$folder/step" ] && basename "$folder" | sed 's/-.*//'
-    done | sort -t . -k 1,1n -k 2,2n
+    printf '%s\n' stage[1-5]-*/steps/[1-5].*-*/step | sed 's|.*/steps/||; s/-.*//' | sort -t . -k 1,1n -k 2,2n
 }
 
 folder() { # STEP
@@ -188,17 +186,30 @@ lay_out() { # STEP FOLDER
 
 # A step is lost where its tests do not pass any more, and found where they do again.
 lost() { # STEP
-    numbers | awk -v step="$1" '$0 == step { exit } { print }' | while read -r each; do
-        found=
-        for number in $(numbers | awk -v step="$1" '$0 == step { on = 1 } on'); do
-            case " $(field "$number" keeps) " in
-            *" $each "*) found=$number && break ;;
-            esac
-        done
-        if [ "$found" != "$1" ]; then
-            echo "$each ${found:--} $(basename "$(folder "$each")" | sed 's/^[^-]*-//; s/-/ /g')"
-        fi
-    done
+    { numbers; grep '' stage[1-5]-*/steps/*/step /dev/null; } | awk -v step="$1" '
+        /^[1-5]\.[0-9]+$/ { order[++count] = $0; next }
+        {
+            folder = said = $0
+            sub(/\/step:.*/, "", folder)
+            sub(/.*\//, "", folder)
+            number = name = folder
+            sub(/-.*/, "", number)
+            sub(/^[^-]*-/, "", name)
+            gsub(/-/, " ", name)
+            names[number] = name
+            if (sub(/^[^:]*:keeps: */, " ", said))
+                keeps[number] = said " "
+        }
+        END {
+            for (from = 1; from <= count && order[from] != step; from++)
+                ;
+            for (i = 1; i < from; i++) {
+                for (j = from; j <= count && !index(keeps[order[j]], " " order[i] " "); j++)
+                    ;
+                if (j != from)
+                    print order[i], (j > count ? "-" : order[j]), names[order[i]]
+            }
+        }'
 }
 
 # ---- comparing ----------------------------------------------------------------------------------
