@@ -38,6 +38,7 @@ one connection, the result of a task|CONNECTIONS=1 WORKERS=1 UNREGISTER=1 TASK=1
 one connection, others hold a lock meanwhile|CONNECTIONS=1 USER_LIST
 two connections, changed by others|WORKERS=1
 two connections, two workers|APPLICATION=0
+a connection that opens another one|CONNECTS=1 APPLICATION=0
 three threads register at once|CONNECTIONS=3 WORKERS=1 APPLICATION=0 SILENT=1
 END
 }
@@ -70,6 +71,7 @@ WAKEFIRST|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 GUARD_WITHOUT_WAKEUP|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 NO_BARRIER|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 READERS_FIRST|acceptance cycle|processed|CONNECTIONS=1 WORKERS=1 APPLICATION=0 STREAM=1 RESTLESS=1
+CONNECT_WITHOUT_GUARD|is_processed|short|WORKERS=1 APPLICATION=0 CONNECTS=1
 NO_SELECTOR_LOCK|selector_lock|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 LOST_WAKEUP|invalid end state|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
 WAKE_BEFORE_PUT|is_answered|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0

@@ -26,6 +26,22 @@ inline dispatcher_register_channel(a) {
 #endif
 }
 
+#if CONNECTS
+/* A worker, in a run of another connection. */
+inline connector_connect(a) {
+    atomic { adapter[a].gone = false; SAY2("%e: opens connection %d\n", me, a) }
+#ifdef CONNECT_WITHOUT_GUARD
+    selector_register(a);
+    if
+    :: registered -> handler_adapter_done(a)
+    :: else -> adapter[a].gone = true
+    fi
+#else
+    dispatcher_register_channel(a)
+#endif
+}
+#endif
+
 /* What nobody is going to look at any more is reset, for the sake of fewer states. */
 inline drop_adapter(a) {
     selector_cancel(a);
@@ -137,13 +153,26 @@ proctype dispatcher() {
     dispatcher_dispatch()
 }
 
+#if CONNECTS
+bool has_connected; /* connection 0 */
+#endif
+
 proctype worker(mtype:thread me) {
     byte this;
     bool first;
+#if CONNECTS
+    bool registered;
+#endif
 end_idle:
     do
     :: tasks ? this;
         handler_future_task_call(this);
+#if CONNECTS
+        if
+        :: this == 0 && !has_connected -> has_connected = true; connector_connect(1)
+        :: else
+        fi;
+#endif
         handler_adapter_done(this);
         this = 0
     od

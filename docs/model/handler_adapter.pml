@@ -16,6 +16,7 @@ typedef handler_adapter {
 
     /* The runner's. */
     bool started;         /* life: `started` has been called */
+    bool connecting;      /* phase: CONNECTION_CONNECTING */
     bool over;            /* phase: ADAPTER_OVER, and `stopped` has been called */
     bool messages_left;
 
@@ -50,7 +51,9 @@ inline handler_adapter_create(a) {
     adapter[a].running = true;
     adapter[a].runners = 1;
     adapter[a].next_changed = NOBODY;
-    adapter[a].under_way = TASK && a == 0
+    adapter[a].under_way = TASK && a == 0;
+    adapter[a].connecting = CONNECTS && a == 1;
+    adapter[a].gone = CONNECTS && a == 1 /* it is not there yet */
 }
 
 inline handler_adapter_prepare_to_run(a) {
@@ -121,6 +124,21 @@ inline handler_adapter_post(a) {
 }
 #endif
 
+#if CONNECTS
+/* Part of a run. It may have come for something else, and then nothing has changed. */
+inline connection_finish_connecting(a) {
+    if
+    :: adapter[a].connecting && connect_answered ->
+        adapter[a].connecting = false;
+        if
+        :: SAY2("%e: connection %d is connected\n", me, a)
+        :: adapter[a].over = true; SAY2("%e: connection %d is refused\n", me, a)
+        fi
+    :: else
+    fi
+}
+#endif
+
 /* A run: what a handler may do with its messages comes down to a few choices. */
 inline handler_future_task_call(a) {
 #ifdef USER_LIST
@@ -131,12 +149,16 @@ inline handler_future_task_call(a) {
         adapter[a].runners++;
         assert(adapter[a].runners == 1); /* never two runs of one adapter at once */
         assert(!adapter[a].over);        /* a dead adapter never runs */
-        adapter[a].started = true;
+#if CONNECTS
+        connection_finish_connecting(a);
+#endif
+        adapter[a].started = adapter[a].started || !(adapter[a].connecting || adapter[a].over);
 #if TASK
         connection_run_posts(a);
 #endif
         if
-        :: !adapter[a].asked_end && !adapter[a].broken
+        :: !adapter[a].asked_end && !adapter[a].broken && !adapter[a].over
+        :: adapter[a].over
         :: adapter[a].asked_end || adapter[a].broken || RUN_MAY_END -> adapter[a].over = true
         fi;
         if
@@ -211,11 +233,11 @@ inline handler_adapter_done(a) {
 }
 
 #define wants_run(a) \
-    (!adapter[a].started || adapter[a].asked_end || adapter[a].broken || adapter[a].posted || \
+    ((!adapter[a].started && !adapter[a].connecting) || adapter[a].asked_end || adapter[a].broken || adapter[a].posted || \
      (adapter[a].messages_left && adapter[a].asked_read))
 #define connection_wants(a) \
-    ((adapter[a].asked_read && !adapter[a].messages_left -> READ : NOTHING) | \
-     (adapter[a].output || adapter[a].broken -> WRITE : NOTHING))
+    ((adapter[a].asked_read && !adapter[a].messages_left && !adapter[a].connecting -> READ : NOTHING) | \
+     (adapter[a].output || adapter[a].broken || adapter[a].connecting -> WRITE : NOTHING))
 
 mtype:adapter_status = {
     ADAPTER_IS_RUNNING, ADAPTER_WANTS_RUN, ADAPTER_WANTS_REST, ADAPTER_IS_DEAD

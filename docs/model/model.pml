@@ -118,7 +118,7 @@ init {
         run worker(worker_2);
 #endif
         run acceptor(acceptor_1, 0);
-#if CONNECTIONS > 1
+#if CONNECTIONS > 1 && !CONNECTS
         run acceptor(acceptor_2, 1);
 #endif
 #if CONNECTIONS > 2
@@ -143,7 +143,7 @@ end_watching:
         for (i : 0 .. LAST) {
             if
             :: NOBODY_IS_STUCK && !adapter[i].gone ->
-                is_answered = adapter[i].started;
+                is_answered = adapter[i].started || (adapter[i].connecting && !connect_answered);
                 is_processed = !adapter[i].queued && !adapter[i].running;
                 is_unregistered = !adapter[i].over;
                 is_heard = !wants_run(i) && key[i].interest == connection_wants(i) &&

@@ -23,6 +23,8 @@ typedef selection_key {
 
 selection_key key[CONNECTIONS];
 
+bool connect_answered; /* by the peer of the outgoing connection; then it can be written */
+
 #ifdef NO_SELECTOR_LOCK
 #define WITH_SELECTOR_LOCK true
 #else
@@ -84,7 +86,11 @@ inline select_key(a) {
     :: true
     fi;
     if
-    :: EVENT_MAY_COME && (key[a].watched & WRITE) != NOTHING -> key[a].ready = key[a].ready | WRITE
+    :: EVENT_MAY_COME && (key[a].watched & WRITE) != NOTHING ->
+        key[a].ready = key[a].ready | WRITE
+#if CONNECTS
+        ; connect_answered = connect_answered || a == 1
+#endif
     :: true
     fi;
     if

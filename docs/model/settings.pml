@@ -37,6 +37,11 @@
 #define TASK 0
 #endif
 
+/* 1: connection 1 is an outgoing one, which the first run of connection 0 opens. */
+#ifndef CONNECTS
+#define CONNECTS 0
+#endif
+
 /* 1: a run may find the peer gone, or its handler fails: the connection is over. */
 #ifndef ENDS
 #define ENDS 1
