@@ -118,6 +118,15 @@ struct scene {
     struct channel backend;
 };
 
+static void client_comes(struct scene *scene)
+{
+    scene->client.memory = calloc(1, scene->relay->handler_size);
+    scene->client.handler = scene->relay->create(scene->relay, scene->client.memory);
+    input_handler_starting(scene->client.handler, &scene->client.facade);
+    cr_assert(scene->client.suspended, "nobody can take its bytes yet");
+    input_handler_started(scene->client.handler, &scene->client.facade);
+}
+
 static void scene_open_to(struct scene *scene, const char *targets)
 {
     memset(scene, 0, sizeof(*scene));
@@ -127,11 +136,7 @@ static void scene_open_to(struct scene *scene, const char *targets)
     scene->client.facade.verbs = scene->backend.facade.verbs = &channel_verbs;
     scene->client.opened = &scene->backend;
     scene->relay = relay_application.open(&scene->server, &scene->choice);
-    scene->client.memory = calloc(1, scene->relay->handler_size);
-    scene->client.handler = scene->relay->create(scene->relay, scene->client.memory);
-    input_handler_starting(scene->client.handler, &scene->client.facade);
-    cr_assert(scene->client.suspended, "nobody can take its bytes yet");
-    input_handler_started(scene->client.handler, &scene->client.facade);
+    client_comes(scene);
 }
 
 static void scene_open(struct scene *scene)
@@ -284,13 +289,23 @@ Test(relay, a_name_is_looked_up_by_a_helper)
     scene_end(&scene);
 }
 
+static void client_goes_while_its_task_is_under_way(struct scene *scene)
+{
+    cr_assert_not_null(scene->client.task, "the name comes first: no target has a connection");
+    input_handler_stopped(scene->client.handler, &scene->client.facade);
+    channel_task_drop(scene->client.task);
+    scene->client.task = NULL;
+    cr_assert_null(scene->backend.handler);
+}
+
 Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_no_connection_behind)
 {
     struct scene scene;
-    scene_open_to(&scene, "localhost:9");
-    input_handler_stopped(scene.client.handler, &scene.client.facade);
-    channel_task_drop(scene.client.task);
-    cr_assert_null(scene.backend.handler);
+    scene_open_to(&scene, "localhost:9,127.0.0.1:9");
+    client_goes_while_its_task_is_under_way(&scene);
+    free(scene.client.memory);
+    client_comes(&scene);
+    client_goes_while_its_task_is_under_way(&scene);
     scene_close(&scene);
 }
 
