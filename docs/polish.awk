@@ -59,11 +59,12 @@ function with_whole_words(text,    done, code, word, words, i)
     return done text
 }
 
-# Whether the site has a file, and some text in it.
+# Whether the site has a file, and some text in it. Not by index(): if a line ends with the first letters of what
+# is looked for, mawk 1.3.4 compares what is behind the line, too, which may be behind the end of its memory.
 function has(file, text,    line, found) {
     file = site "/" file
     while (!found && (getline line <file) > 0)
-        found = index(line, text)
+        found = line ~ text
     close(file)
     return found
 }
@@ -128,7 +129,7 @@ function place(    folder, file, number, links, follows)
 
 /<a data-page="/ {
     current = "data-page=\"" page "\""
-    if (index($0, current))
+    if ($0 ~ current)
         sub(current, "aria-current=\"page\"")
     else if (page ~ /^step[1-5]_/) # is one of those that stand there together
         sub("data-page=\"steps" substr(page, 5, 1) ".html\"", "aria-current=\"true\"")
@@ -140,7 +141,7 @@ match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[
     sub(/.*">/, "", name)
     sub(/<.*/, "", name)
     module[++modules] = name
-    if (index(page, "/" mangled(name ".h") "_source") || index(page, "/" mangled(name ".c") "_source"))
+    if (page ~ "/" mangled(name ".") "[ch]_source")
         sub(/<a href/, "<a aria-current=\"true\" href")
 }
 
@@ -253,6 +254,9 @@ folders {
 
 # A page's anchor with the path that it was made from: nothing leads there.
 { gsub(/<a class="anchor" id="md_[^"]*"><\/a> ?/, "") }
+
+# The server.c of a step is not that of common/.
+page ~ /^(step|teaching)/ { gsub(/<a class="el" href="common\/server_8c\.html"[^>]*>server\.c<\/a>/, "server.c") }
 
 # A file of its own the top README.md is not.
 { gsub(/<a class="el" href="README_8md\.html"[^>]*>README\.md<\/a>/, "README.md") }

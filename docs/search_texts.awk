@@ -3,7 +3,7 @@
 
 BEGIN {
     while (synonyms != "" && (getline line < synonyms) > 0)
-        if (match(line, /^[^#:]*: /))
+        if (match(line, /^[^#: ][^: ]*: /))
             known[substr(line, 1, RLENGTH - 2)] = substr(line, RLENGTH + 1)
 }
 

@@ -9,6 +9,7 @@ On each page
   - the page is no wider than the window, and neither is any text in it,
   - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
   - nothing is left of what Markdown makes bold,
+  - no line of code is cut in print,
   - there is one first heading, and the contents say where one is,
   - axe-core, the file that AXE names, finds nothing against it,
 and the search finds a function by its name, play/scheduler.html can be played to the end of each of
@@ -126,6 +127,21 @@ SEARCH = """new Promise(done => {
     look(100);
 })"""
 
+
+# On paper nothing can be scrolled, and a line of code is a line.
+PRINTED = """(() => {
+    const wrong = [];
+    for (const line of document.querySelectorAll('.fragment .line, .diff td.c'))
+        if (line.scrollWidth > line.clientWidth + 1 && line.clientWidth > 0)
+            wrong.push('cut in print: ' + line.textContent.slice(0, 60));
+    for (const block of document.querySelectorAll('div.fragment')) {
+        const lines = [...block.querySelectorAll('.line')];
+        const height = lines.reduce((sum, line) => sum + line.getBoundingClientRect().height, 0);
+        if (block.getBoundingClientRect().height > height + 80)
+            wrong.push('empty lines in print: ' + lines[0].textContent.slice(0, 60));
+    }
+    return JSON.stringify(wrong);
+})()"""
 
 PLAY = """(() => {
     const wrong = [];
@@ -285,6 +301,10 @@ def look_at_all(browser, site, pages, axe):
                 wrong = look_at(browser, site, page, width, scheme)
             except ValueError as error:
                 wrong = [str(error)]
+            if (width, scheme) == (1024, "dark"):
+                browser.call("Emulation.setEmulatedMedia", media="print")
+                wrong += json.loads(browser.value_of(PRINTED))
+                browser.call("Emulation.setEmulatedMedia", media="")
             wrong += [json.dumps(event)[:300] for event in browser.events if event.get("method") in TROUBLE]
             browser.events = []
             found[page, width, scheme] = wrong
