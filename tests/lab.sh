@@ -193,7 +193,7 @@ exercise() { # STEP FOLDER
 
 hint() { # STEP FILE
     file=$(steps folder "$1")/lab.md
-    [ -e "$file" ] || fail "step $1 has no hints; steps of stages 1 and 2 have"
+    [ -e "$file" ] || fail "step $1 has no hints; the steps of stages 1 and 2 have, and 3.1, 3.2 and 3.4"
     given=$(cat "$2" 2>/dev/null || echo 0)
     next=$((given + 1))
     if [ "$next" -gt 3 ]; then

@@ -41,7 +41,7 @@ says() { # PATTERN
     printf '%s\n' "$out" | grep -q -- "$1"
 }
 
-# ---- each step that has hints: all of stages 1 and 2 ----
+# ---- each step of stages 1 and 2, and each other one that has hints ----
 
 check_step() { # STEP
     step=$1 lab=$work/$1
