@@ -4,6 +4,7 @@
  * its limits.
  */
 #include "cipher_client.h"
+#include "support/backend.h"
 #include "support/deadline.h"
 #include "support/probe.h"
 #include "support/server_process.h"
@@ -392,6 +393,39 @@ Test(stage5_cipher, a_relay_encrypts_what_passes_to_its_servers)
     server_stop(&both);
     server_stop(&relay);
     server_stop(&server);
+}
+
+/* A target that says nothing, half a line, or something else; and one that sends the relay's own
+ * line back. */
+Test(stage5_cipher, a_target_without_a_nonce_is_cut_and_its_client_with_it)
+{
+    static const char *const answers[] = {"", "chacha20 8001", "HTTP/1.1 400 Bad Request\r\n\r\n"};
+    enum { ANSWERS = sizeof answers / sizeof answers[0] };
+    struct backend target = backend_open(10);
+    struct server_process relay = server_start("--app relay --to 127.0.0.1:%d --cipher-to %s "
+                                               "--request-timeout 0.2 --idle-timeout 0",
+                                               target.port, place.key_file);
+    for (size_t i = 0; i <= ANSWERS; i++) {
+        char line[34] = "";
+        size_t got = 0;
+        int client = client_connect(&relay);
+        client_send_text(client, "hello\n");
+        int server = backend_accept(&target);
+        while (got < sizeof line - 1) {
+            size_t more;
+            cr_assert_eq(client_try_receive(server, line + got, sizeof line - 1 - got,
+                                            test_now() + 30, &more),
+                         CLIENT_GOT);
+            got += more;
+        }
+        client_send_text(server, i < ANSWERS ? answers[i] : line);
+        client_expect_gone(client);
+        client_close(client);
+        client_close(server);
+    }
+    server_await_counter(&relay, "timed_out", 2);
+    server_stop(&relay);
+    backend_close(&target);
 }
 
 /* ---- key files ---- */
