@@ -89,8 +89,8 @@ void connection_fail(struct connection *connection, enum end_reason reason);
 void connection_forget_timers(struct connection *connection);
 
 /**
- * A connection that never rests is never looked at between runs, so each run looks at its age,
- * unless it ends anyway.
+ * A connection that never rests is never looked at between runs, so each run looks at its age and
+ * at that of its linger, unless it ends anyway.
  */
 void connection_look_at_age(struct connection *connection, int64_t now);
 

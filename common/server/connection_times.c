@@ -64,6 +64,8 @@ void connection_look_at_age(struct connection *connection, int64_t now)
     if (lifetime != 0 && now >= deadlines_born(&connection->deadlines, now) + lifetime &&
         !connection->broken && (atomic_load(&connection->asked) & ASK_END) == 0)
         time_out(connection, DEADLINE_LIFETIME);
+    if (connection->phase == CONNECTION_LINGERING)
+        connection_expire(connection, now);
 }
 
 void connection_will_block(struct connection *connection)

@@ -349,6 +349,19 @@ Test(connection, a_linger_is_over_once_even_if_its_end_was_asked_for)
     reason_close(&bench, END_CLOSED);
 }
 
+/* The peer sends and sends: whenever a timer looks, a worker is running the connection. */
+Test(connection, a_linger_is_over_even_if_it_never_rests)
+{
+    struct bench bench;
+    reason_open(&bench);
+    struct connection *connection = &bench.connection;
+    channel_close(&connection->facade);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    deadlines_received(&connection->deadlines, clock_ms() - SERVER_LINGER_MS);
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    reason_close(&bench, END_CLOSED);
+}
+
 Test(connection, it_ends_because_too_much_waits)
 {
     struct bench bench;
