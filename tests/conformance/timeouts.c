@@ -199,7 +199,7 @@ static int connect_non_reader(const struct server_process *server)
     char *lines = lines_numbered("not read", 1000, &length);
     struct client_buffers small = {.receive = 4096, .send = 32768};
     int client = client_connect_with(server, small);
-    client_push(client, lines, length, 4 << 20, getenv("RELAY") != NULL ? 1000 : 100);
+    client_push(client, lines, length, 4 << 20, getenv("RELAY") != NULL ? 4000 : 100);
     free(lines);
     return client;
 }
