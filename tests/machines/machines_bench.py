@@ -210,6 +210,8 @@ def failures():
     script = os.path.join(HERE, "machines_test.py")
     done = subprocess.run([sys.executable, "-B", script, "--stage", "5"], capture_output=True,
                           text=True, timeout=900)
+    if done.returncode != 0:
+        sys.exit(f"bench: a failure has no figures, because its test fails:\n{done.stdout}")
     rows = []
     for line in done.stdout.splitlines():
         match = re.match(r"machines: (\w+) \(stage 5\): [0-9.]+ s; (.*)", line)

@@ -414,14 +414,18 @@ def output_buffer_is_full(stage):
         ann, amy, bob = three_users(lab)
         lab.broker.ask("config", "set", "client-output-buffer-limit", "pubsub 200000 0 0")
         lab.servers[1].signal(signal.SIGSTOP)
+        def subscribers():
+            return len(lab.broker.ask("client", "list", "type", "pubsub").splitlines())
+
         def disconnected():
             say_much(ann, amy, 500, 2000)  # kernels keep some megabytes, too
-            return len(lab.broker.ask("client", "list", "type", "pubsub").splitlines()) == 1
+            return subscribers() == 1
         until(disconnected, "redis disconnects the server that does not read", 2 * labs.PATIENCE)
         began = time.monotonic()
         lab.servers[1].signal(signal.SIGCONT)
         bob.expect(NOT_HEARD)
         heals = time.monotonic() - began
+        until(lambda: subscribers() == 2, "it has subscribed again", pause=0.1)
         ann.say()
         bob.expect(rf"^\[ann\] {ann.said}$")
         lost = ann.said - len(bob.lines(r"^\[ann\] \d+"))
