@@ -191,6 +191,8 @@ match($0, /href="([^"#]*_8[ch]_source\.html|files\/docs\/[^"#]*\.[ch]\.txt)"/) {
     gsub(/<div class="fragment">/, "<div class=\"fragment\" tabindex=\"0\">")
 }
 
+/<div class="memproto">/ { sub(/<div class="memproto">/, "<div class=\"memproto\" tabindex=\"0\">") }
+
 /<pre class="fragment">/ { gsub(/<pre class="fragment">/, "<pre class=\"fragment\" tabindex=\"0\">") }
 
 /^<div class="ttc"/ { next } # what Doxygen's own scripts would show

@@ -284,6 +284,8 @@ cut -f 2 "$work/links" | sort -u | while read -r file; do
 done >"$work/missing"
 (cd "$site" && find . -name '*.html' -exec grep -oE '(id|name)="[^"]*"' {} +) |
     sed -E 's|^\./||; s/:(id|name)="/\t#/; s/"$//' >"$work/anchors"
+# A puzzle is chosen by its name.
+sed -nE "s|^ *\['([a-z]+)', '([A-Z_]+)'.*|play/scheduler.html\t#\1-\2|p" docs/play/scheduler.js >>"$work/anchors"
 awk -F '\t' '
     FILENAME ~ /missing$/ { missing[$1]; next }
     FILENAME ~ /anchors$/ { anchor[$1 $2]; next }
