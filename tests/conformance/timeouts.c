@@ -189,17 +189,14 @@ static struct server_process start_for_one(double progress_timeout)
                         progress_timeout);
 }
 
-/**
- * Connects a client that sends lines without reading until the server takes no more. A relay on the
- * way takes the answers at first, and may pause for longer before all of them are stuck.
- */
+/** Connects a client that sends lines without reading until the server takes no more. */
 static int connect_non_reader(const struct server_process *server)
 {
     size_t length;
     char *lines = lines_numbered("not read", 1000, &length);
     struct client_buffers small = {.receive = 4096, .send = 32768};
     int client = client_connect_with(server, small);
-    client_push(client, lines, length, 4 << 20, getenv("RELAY") != NULL ? 4000 : 100);
+    client_push(client, lines, length, 4 << 20, 100);
     free(lines);
     return client;
 }
