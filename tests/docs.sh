@@ -391,7 +391,7 @@ check_links() { # DOCUMENT
         if [ -n "$path" ]; then path=$folder/$path; else path=$1; fi
         if [ ! -e "$path" ]; then
             fail "$1" "links to $target, which is not there"
-        elif [ -n "$fragment" ] && ! has_anchor "$path" "$fragment"; then
+        elif [ -n "$fragment" ] && [ "${path%.md}" != "$path" ] && ! has_anchor "$path" "$fragment"; then
             fail "$1" "links to $target: there is no such heading"
         else
             pass
