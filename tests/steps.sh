@@ -49,7 +49,7 @@ fail() {
 }
 
 numbers() {
-    printf '%s\n' stage[1-5]-*/steps/[1-5].*-*/step | sed 's|.*/steps/||; s/-.*//' | sort -t . -k 1,1n -k 2,2n
+    printf '%s\n' stage[1-5]-*/steps/[1-5].*-*/step | sed '/[*]/d; s|.*/steps/||; s/-.*//' | sort -t . -k 1,1n -k 2,2n
 }
 
 folder() { # STEP
