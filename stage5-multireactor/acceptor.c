@@ -37,8 +37,8 @@ void acceptor_run(struct acceptor *acceptor)
     while (!server->signals.stop) {
         acceptor_wait(acceptor);
         signals_take(&server->signals);
-        dispatcher_pool_count(acceptor->dispatchers);
         if (server->signals.report) {
+            dispatcher_pool_count(acceptor->dispatchers);
             counters_print(&server->counters, server->name);
             dispatcher_pool_report(acceptor->dispatchers);
         }
