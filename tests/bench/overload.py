@@ -18,10 +18,10 @@ import results as figures
 import sayings
 from chart import Axis
 
-WORK_US, WITHIN_MS, HOLDS = 1000, 50, 0.99
+WORK_US, WITHIN_MS, HOLDS = 2000, 100, 0.99
 LOADS = (0.5, 0.8, 1, 1.2, 1.5, 2)
 BOUNDED = ("--queue", "bounded:16", "--saturation")
-POLICIES = {"unbounded": (), "max-wait": ("--max-wait-ms", "20"),
+POLICIES = {"unbounded": (), "max-wait": ("--max-wait-ms", "40"),
             **{name: BOUNDED + (name,) for name in ("abort", "block", "caller-runs", "discard", "discard-oldest")}}
 CROWD = {"connections": 500, "warm_up": 0.5, "duration": 1}
 
