@@ -82,7 +82,7 @@ void handler_run(struct handler *handler)
     unsigned wants = CONNECTION_RUN;
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
-        if (wants == SELECT_READ) /* not while output waits, too */
+        if (wants == SELECT_READ) /* and no output waits */
             receive(handler);
         else if (wants == SELECT_NOTHING)
             rest(handler);
