@@ -9,9 +9,10 @@
 #   hint STEP FILE       the next of the step's three hints; FILE remembers how many were given
 #   solution STEP        where the step is, and what is new in it
 #
-# What a lab is about is in lab.md beside the page of its step: the task, and `## Hint 1` to
-# `## Hint 3`. Without that file, the idea of the step is the task. A lab is graded by the tests of its
-# step, through TCP, so it may be in any language. LIBRARIES are what the linker needs beside common/.
+# The task is lab.md beside the page of the step; without that file, it is the idea of the step. The hints
+# are in a file of their own, hints.md, under `## Hint 1` to `## Hint 3`, so that somebody who reads the
+# task does not see them. A lab is graded by the tests of its step, through TCP, so it may be in any
+# language. LIBRARIES are what the linker needs beside common/.
 # shellcheck disable=SC2016 # what is in backquotes is text
 set -u
 
@@ -24,11 +25,10 @@ steps() {
     tests/steps.sh "$@" || exit 2
 }
 
-# The part of a lab.md that begins with a heading, or what stands before the first one.
-part() { # FILE [HEADING]
-    awk -v heading="${2:+## $2}" '
+# One of the hints, without its heading and what names the source of its code.
+one_hint() { # FILE NUMBER
+    awk -v heading="## Hint $2" '
         /^## / { inside = $0 == heading; next }
-        FNR == 1 && heading == "" { inside = 1 }
         /^<!-- / { next }
         inside' "$1" | sed '/./,$!d'
 }
@@ -54,7 +54,7 @@ readme() { # STEP STEP_BEFORE
     folder=$(steps folder "$1")
     echo "# Lab: step $(basename "$folder" | sed 's/-/ /; s/-/ /g')"
     echo
-    if [ -e "$folder/lab.md" ]; then part "$folder/lab.md"; else steps field "$1" idea; fi
+    if [ -e "$folder/lab.md" ]; then cat "$folder/lab.md"; else steps field "$1" idea; fi
     cat <<END
 
 ## How to work
@@ -192,14 +192,14 @@ exercise() { # STEP FOLDER
 }
 
 hint() { # STEP FILE
-    file=$(steps folder "$1")/lab.md
+    file=$(steps folder "$1")/hints.md
     [ -e "$file" ] || fail "step $1 has no hints; the steps of stages 1 and 2 have, and 3.1, 3.2 and 3.4"
     given=$(cat "$2" 2>/dev/null || echo 0)
     next=$((given + 1))
     if [ "$next" -gt 3 ]; then
         for each in 1 2 3; do
             printf '%s. ' "$each"
-            part "$file" "Hint $each"
+            one_hint "$file" "$each"
         done
         echo "That was the last hint; make solution STEP=$1 shows the step."
         return
@@ -207,7 +207,7 @@ hint() { # STEP FILE
     mkdir -p "$(dirname "$2")" && echo "$next" >"$2" || exit 2
     echo "Hint $next of 3 for step $1:"
     echo
-    part "$file" "Hint $next"
+    one_hint "$file" "$next"
 }
 
 solution() { # STEP

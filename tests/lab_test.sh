@@ -57,6 +57,9 @@ check_step() { # STEP
     esac
     out=$(cat "$lab/README.md")
     check "the lab of step $step has a task" '[ "$(sed -n 3p "$lab/README.md" | wc -w)" -ge 10 ]'
+    grep '.\{40\}' "$(tests/steps.sh folder "$step")/hints.md" >"$work/hint_lines$step"
+    check "the lab of step $step says how to get a hint, and shows none" \
+        'says "make hint STEP=$step" && ! grep -qxFf "$work/hint_lines$step" "$lab/README.md"'
     for hint in 1 2 3; do
         run tests/lab.sh hint "$step" "$work/hints$step"
         check "step $step has hint $hint" \
@@ -77,7 +80,7 @@ check_step() { # STEP
 
 touch "$work/known"
 for step in $(tests/steps.sh numbers); do
-    [ -e "$(tests/steps.sh folder "$step")/lab.md" ] || case $step in [12].*) ;; *) continue ;; esac
+    [ -e "$(tests/steps.sh folder "$step")/hints.md" ] || case $step in [12].*) ;; *) continue ;; esac
     tests/steps.sh lost "$step" >"$work/all_lost"
     grep -vxFf "$work/known" "$work/all_lost" >"$work/lost$step"
     cat "$work/lost$step" >>"$work/known"

@@ -435,7 +435,7 @@ refreshed() { # PAGE
 
 pages() { # [check]
     bad=0
-    for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/lab.md docs/*.md; do
+    for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/hints.md docs/*.md; do
         [ -e "$page" ] || continue
         if ! refreshed "$page" >"$work/page"; then
             bad=1
