@@ -24,6 +24,7 @@ struct handler *handler_create(struct handler_threads *threads, int fd)
         return NULL;
     }
     handler->threads = threads;
+    handler->deadline = INT64_MAX;
     connection_open(&handler->connection, server, &server->counters, fd, input);
     return handler;
 }
@@ -36,10 +37,9 @@ int handler_release(struct handler *handler)
 }
 
 /* Lets the next blocking call of that direction last until the next deadline, and no longer. */
-static void set_timeout(struct handler *handler, int direction)
+static void set_timeout(struct handler *handler, int direction, int64_t now)
 {
     struct connection *connection = &handler->connection;
-    int64_t now = clock_ms();
     int64_t next = connection_deadline(connection, now);
     handler->deadline = next;
     if (next == INT64_MAX && !handler->has_timeouts)
@@ -50,28 +50,29 @@ static void set_timeout(struct handler *handler, int direction)
     handler->has_timeouts = true;
 }
 
-static void receive(struct handler *handler)
+static void receive(struct handler *handler, int64_t now)
 {
     struct connection *connection = &handler->connection;
-    set_timeout(handler, SO_RCVTIMEO);
+    set_timeout(handler, SO_RCVTIMEO, now);
     trace_event(TRACE_BLOCKED_READ, connection->output.fd, 0);
     connection_receive(connection);
     trace_event(TRACE_BLOCKED_READ_DONE, connection->output.fd, 0);
 }
 
+/* Only what could not leave at once can make it wait. */
 static void send_all(struct handler *handler) NO_LOCK_HELD
 {
     struct connection *connection = &handler->connection;
-    connection_will_block(connection);
-    set_timeout(handler, SO_SNDTIMEO);
+    if (connection_will_block(connection))
+        set_timeout(handler, SO_SNDTIMEO, clock_ms());
     connection_send(connection);
 }
 
 /* Input is suspended and nothing waits to be sent: only a timer, or the end, brings that thread on.
  */
-static void rest(struct handler *handler)
+static void rest(struct handler *handler, int64_t now)
 {
-    handler->deadline = connection_deadline(&handler->connection, clock_ms());
+    handler->deadline = connection_deadline(&handler->connection, now);
     handler_threads_rest(handler->threads, handler);
 }
 
@@ -80,15 +81,16 @@ void handler_run(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
     unsigned wants = CONNECTION_RUN;
+    int64_t now = clock_ms();
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
         if (wants == SELECT_READ) /* and no output waits */
-            receive(handler);
+            receive(handler, now);
         else if (wants == SELECT_NOTHING)
-            rest(handler);
+            rest(handler, now);
         connection_handle(connection, HANDLE_MESSAGES);
         send_all(handler);
-        int64_t now = clock_ms();
+        now = clock_ms();
         if (now >= handler->deadline && !connection_is_over(connection))
             connection_expire(connection, now);
         wants = connection_wants(connection);

@@ -257,8 +257,11 @@ int64_t connection_deadline(const struct connection *connection, int64_t now);
 /** Checks all deadlines. True if the connection wants something else now, mostly to be run. */
 bool connection_expire(struct connection *connection, int64_t now);
 
-/** Before a connection_send() that may block: output has the progress timeout to leave. */
-void connection_will_block(struct connection *connection);
+/**
+ * Before a connection_send() that may block: output has the progress timeout to leave. False if
+ * none waits, so that it will not.
+ */
+bool connection_will_block(struct connection *connection);
 
 /* ---- Output -------------------------------------------------------------------------------- */
 

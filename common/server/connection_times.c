@@ -68,12 +68,13 @@ void connection_look_at_age(struct connection *connection, int64_t now)
         connection_expire(connection, now);
 }
 
-void connection_will_block(struct connection *connection)
+bool connection_will_block(struct connection *connection)
 {
     connection->blocks = true;
-    if (output_chain_length(&connection->output) > 0 &&
-        !deadlines_output_waits(&connection->deadlines))
+    bool may_block = output_chain_length(&connection->output) > 0;
+    if (may_block && !deadlines_output_waits(&connection->deadlines))
         connection_output_waits(connection, clock_ms(), true);
+    return may_block;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
