@@ -25,7 +25,7 @@ struct handler *handler_create(struct handler_threads *threads, int fd)
     }
     handler->threads = threads;
     handler->deadline = INT64_MAX;
-    connection_open(&handler->connection, server, &server->counters, fd, input);
+    connection_open(&handler->connection, &server->home, fd, input);
     return handler;
 }
 

@@ -25,6 +25,8 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
 {
     *dispatcher =
         (struct dispatcher){.server = server, .executor = executor, .admission = admission};
+    dispatcher->home = server->home;
+    dispatcher->home.counters = &dispatcher->counters;
     if (selector_open(&dispatcher->selector, provider) != 0)
         return -1;
     selector_guard_init(&dispatcher->guard, &dispatcher->selector, guard_works);

@@ -30,6 +30,7 @@ struct dispatcher {
     struct executor *executor; /* NULL: handlers run in the dispatcher's thread */
     struct admission *admission;
     struct counters counters; /* of its connections */
+    struct connection_home home;
     struct selector selector;
     struct selector_guard guard;
     struct status_change_queue changes;

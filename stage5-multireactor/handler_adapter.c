@@ -39,7 +39,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     struct handler_adapter *adapter = make_adapter(dispatcher, fd, factory, &handler);
     if (adapter == NULL)
         return NULL;
-    connection_open(&adapter->connection, dispatcher->server, &dispatcher->counters, fd, handler);
+    connection_open(&adapter->connection, &dispatcher->home, fd, handler);
     connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
 }
@@ -52,8 +52,7 @@ struct handler_adapter *handler_adapter_create_outgoing(struct dispatcher *dispa
     struct handler_adapter *adapter = make_adapter(dispatcher, fd, factory, &handler);
     if (adapter == NULL)
         return NULL;
-    connection_open_outgoing(&adapter->connection, dispatcher->server, &dispatcher->counters, fd,
-                             to, handler);
+    connection_open_outgoing(&adapter->connection, &dispatcher->home, fd, to, handler);
     connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
 }

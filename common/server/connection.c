@@ -23,39 +23,37 @@ static struct short_endpoint peer_of(int fd)
     return endpoint_shorten(&peer);
 }
 
-static void begin(struct connection *connection, struct server *server, struct counters *counters,
-                  int fd, struct input_handler *handler)
+static void begin(struct connection *connection, const struct connection_home *home, int fd,
+                  struct input_handler *handler)
 {
-    *connection = (struct connection){.facade.verbs = &connection_facade_verbs,
-                                      .handler = handler,
-                                      .counters = counters,
-                                      .reads_left = LAST_READS};
+    struct server *server = home->server;
+    *connection = (struct connection){
+        .facade.verbs = &connection_facade_verbs, .handler = handler, .reads_left = LAST_READS};
     atomic_init(&connection->asked, ASK_READ);
     input_queue_init(&connection->input, &server->buffers,
                      line_framing_input_limit(server->settings.max_line));
-    output_chain_init(&connection->output, &server->output_settings, fd);
+    output_chain_init(&connection->output, &home->output, fd);
     deadlines_start(&connection->deadlines, clock_ms());
 }
 
-void connection_open(struct connection *connection, struct server *server,
-                     struct counters *counters, int fd, struct input_handler *handler)
+void connection_open(struct connection *connection, const struct connection_home *home, int fd,
+                     struct input_handler *handler)
 {
-    begin(connection, server, counters, fd, handler);
+    begin(connection, home, fd, handler);
     connection->peer = peer_of(fd);
-    counters_add(counters, COUNTER_ACCEPTED, 1);
-    if (server->settings.proxies.count > 0)
+    connection_count(connection, COUNTER_ACCEPTED, 1);
+    if (home->server->settings.proxies.count > 0)
         connection_expect_header(connection);
 }
 
-void connection_open_outgoing(struct connection *connection, struct server *server,
-                              struct counters *counters, int fd, const struct endpoint *to,
-                              struct input_handler *handler)
+void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
+                              int fd, const struct endpoint *to, struct input_handler *handler)
 {
-    begin(connection, server, counters, fd, handler);
+    begin(connection, home, fd, handler);
     connection->peer = endpoint_shorten(to);
     connection->phase = CONNECTION_CONNECTING;
     connection->outgoing = true;
-    counters_add(counters, COUNTER_CONNECTS, 1);
+    connection_count(connection, COUNTER_CONNECTS, 1);
 }
 
 void connection_share(struct connection *connection, const struct channel_facade_verbs *verbs,
@@ -108,7 +106,7 @@ int connection_detach(struct connection *connection)
     input_queue_clear(&connection->input);
     connection_forget_header(connection);
     trace_event(TRACE_CLOSE, connection->output.fd, 0);
-    counters_add(connection->counters, COUNTER_CLOSED, 1);
+    connection_count(connection, COUNTER_CLOSED, 1);
     return connection->output.fd;
 }
 
@@ -146,7 +144,7 @@ void connection_fail(struct connection *connection, enum end_reason reason)
 
 void connection_out_of_memory(struct connection *connection)
 {
-    server_no_memory(connection_server(connection), connection->counters);
+    server_no_memory(connection_server(connection), connection_home(connection)->counters);
     connection_fail(connection, END_RESOURCES);
 }
 
@@ -157,7 +155,7 @@ static void count_received(struct connection *connection, size_t received)
     connection->has_received = true;
     if (received == 0)
         connection_end_because(connection, END_PEER_CLOSED);
-    counters_add(connection->counters, COUNTER_BYTES_IN, received);
+    connection_count(connection, COUNTER_BYTES_IN, received);
 }
 
 /* Reads once, as far as there is room. */
@@ -309,7 +307,7 @@ static void treat(struct connection *connection, enum connection_messages how,
 {
     if (is_answered_alone(connection, first))
         output_chain_lift_cork(&connection->output);
-    counters_add(connection->counters, COUNTER_MESSAGES, 1);
+    connection_count(connection, COUNTER_MESSAGES, 1);
     deadlines_message(&connection->deadlines);
     if (burst_own != NULL)
         burst_next(burst_own, has_input(connection));
@@ -337,7 +335,7 @@ static bool treat_next(struct connection *connection, enum connection_messages h
         return !input_queue_retire(&connection->input) || has_long_answers(connection) ||
                input_handler_holds_input(connection->handler);
     case FRAMING_TOO_LONG:
-        counters_add(connection->counters, COUNTER_TOO_LONG, 1);
+        connection_count(connection, COUNTER_TOO_LONG, 1);
         connection_end_because(connection, END_TOO_LONG);
         connection_ask(connection, ASK_CLOSE, 0);
         return false;

@@ -94,7 +94,6 @@ struct arrival; /* of a connection that comes through a proxy: connection_header
 struct connection {
     struct channel_facade facade; /* what the handler holds */
     struct input_handler *handler;
-    struct counters *counters;
 
     /* Any thread's. */
     atomic_uchar asked;      /* enum connection_request */
@@ -135,7 +134,7 @@ struct connection {
 
     /* The runner's; with an output lock, any thread's that holds it. */
     struct mutex *output_lock;
-    struct output_chain output; /* its fd is the connection's, its settings are the server's */
+    struct output_chain output; /* its fd is the connection's, its settings are those of its home */
 };
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
@@ -145,16 +144,15 @@ struct connection {
  * call yet. If the server expects a proxy's header (--proxy-protocol), it calls the handler only
  * after that has arrived.
  */
-void connection_open(struct connection *connection, struct server *server,
-                     struct counters *counters, int fd, struct input_handler *handler);
+void connection_open(struct connection *connection, const struct connection_home *home, int fd,
+                     struct input_handler *handler);
 
 /**
  * Begins with a socket that is connecting (socket_connect()), which the connection owns from now
  * on. It calls the handler only when the socket has connected, or has failed to.
  */
-void connection_open_outgoing(struct connection *connection, struct server *server,
-                              struct counters *counters, int fd, const struct endpoint *to,
-                              struct input_handler *handler);
+void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
+                              int fd, const struct endpoint *to, struct input_handler *handler);
 
 /**
  * Lets other threads send to the connection, right after connection_open(): verbs for its facade
@@ -218,10 +216,22 @@ bool connection_must_run(const struct connection *connection);
 /** What it wants now: SELECT_READ, SELECT_WRITE, CONNECTION_RUN, CONNECTION_OVER. */
 unsigned connection_wants(struct connection *connection);
 
-/** The server: the settings of the connection's output are a part of it. */
+/** Its home: the settings of its output are a part of that. */
+static inline const struct connection_home *connection_home(const struct connection *connection)
+{
+    return container_of(connection->output.settings, const struct connection_home, output);
+}
+
 static inline struct server *connection_server(const struct connection *connection)
 {
-    return container_of(connection->output.settings, struct server, output_settings);
+    return connection_home(connection)->server;
+}
+
+/** Counts for whoever looks after the connection. Any thread. */
+static inline void connection_count(const struct connection *connection, enum counter counter,
+                                    uint64_t count)
+{
+    counters_add(connection_home(connection)->counters, counter, count);
 }
 
 /** Whether it is over. Once it is, that does not change. */

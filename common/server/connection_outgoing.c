@@ -18,7 +18,7 @@ int64_t connection_connect_until(const struct connection *connection, int64_t no
 static void give_up(struct connection *connection, int error) NO_LOCK_HELD
 
 {
-    counters_add(connection->counters, COUNTER_CONNECTS_FAILED, 1);
+    connection_count(connection, COUNTER_CONNECTS_FAILED, 1);
     connection_fail(connection, error == ECANCELED ? END_SERVER : END_PEER_LOST);
     connection->life = LIFE_STOPPED;
     input_handler_not_connected(connection->handler, error);

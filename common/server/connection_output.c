@@ -91,7 +91,7 @@ static void count(struct connection *connection, enum output_result output, uint
                   int64_t now)
 {
     if (sent > 0) {
-        counters_add(connection->counters, COUNTER_BYTES_OUT, sent);
+        connection_count(connection, COUNTER_BYTES_OUT, sent);
         deadlines_sent(&connection->deadlines, now, sent);
     }
     bool waits = output != OUTPUT_FLOWING ||
@@ -137,7 +137,7 @@ int64_t connection_output_due(const struct connection *connection)
 void connection_close_output(struct connection *connection)
 {
     lock_output(connection);
-    counters_add(connection->counters, COUNTER_WRITES, output_chain_new_calls(&connection->output));
+    connection_count(connection, COUNTER_WRITES, output_chain_new_calls(&connection->output));
     output_chain_close(&connection->output);
     unlock_output(connection);
 }

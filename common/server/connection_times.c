@@ -47,7 +47,7 @@ static void time_out(struct connection *connection, enum deadline passed)
                                               [DEADLINE_PROGRESS] = END_PROGRESS};
     struct server *server = connection_server(connection);
     connection_end_because(connection, reasons[passed]);
-    counters_add(connection->counters, COUNTER_TIMED_OUT, 1);
+    connection_count(connection, COUNTER_TIMED_OUT, 1);
     trace_event(TRACE_TIMER, connection->output.fd, passed);
     log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
     if (may_say(connection, passed)) {

@@ -66,10 +66,11 @@ static int open_listener(const struct server *server, struct listener *listener,
 }
 
 /* Each mark is at least the one below it, whatever the user gave. */
-static void init_output_settings(struct server *server)
+static void init_home(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
-    struct output_settings *output = &server->output_settings;
+    struct output_settings *output = &server->home.output;
+    server->home = (struct connection_home){.server = server, .counters = &server->counters};
     *output = (struct output_settings){.buffers = &server->buffers,
                                        .low_mark = settings->output_low_mark,
                                        .high_mark = settings->output_high_mark,
@@ -87,7 +88,7 @@ static void init_parts(struct server *server)
     server->memory_limit = server->proxy_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
     server->helpers = NULL;
-    init_output_settings(server);
+    init_home(server);
     buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
     segment_cache_open(&server->cache, &server->buffers, SEGMENT_CACHE_LIMIT);
     service_init(&server->service);

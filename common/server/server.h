@@ -19,6 +19,15 @@
 #include "common/server/sockets.h"
 #include "common/workers/executor.h"
 
+struct server;
+
+/** What the connections of one loop share; each connection knows where it is. */
+struct connection_home {
+    struct server *server;
+    struct counters *counters; /* the server's; in stage 5 each dispatcher has its own */
+    struct output_settings output;
+};
+
 struct server {
     const char *name;
     struct server_settings settings;
@@ -30,7 +39,7 @@ struct server {
     struct counters counters;
     struct buffer_factory buffers;
     struct segment_cache cache; /* of the thread that opened the server */
-    struct output_settings output_settings;
+    struct connection_home home;
     struct service service;
     struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
 };

@@ -82,7 +82,11 @@ void noting_server_init(struct server *server)
     server->settings.max_line = 100;
     server->settings.proxies.count = 1; /* who may connect, the listener looks at */
     server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->output_settings = (struct output_settings){
-        .buffers = &server->buffers, .low_mark = 1 << 10, .high_mark = 1 << 12, .cap = 1 << 14};
+    server->home = (struct connection_home){.server = server,
+                                            .counters = &server->counters,
+                                            .output = {.buffers = &server->buffers,
+                                                       .low_mark = 1 << 10,
+                                                       .high_mark = 1 << 12,
+                                                       .cap = 1 << 14}};
     buffer_factory_init(&server->buffers, 16);
 }

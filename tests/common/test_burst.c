@@ -98,7 +98,7 @@ static void user_open(struct user *user)
     pair_open(user->ends);
     mutex_init(&user->lock);
     user->handler.verbs = &handler_verbs;
-    connection_open(&user->connection, &server, &server.counters, user->ends[0], &user->handler);
+    connection_open(&user->connection, &server.home, user->ends[0], &user->handler);
     connection_share(&user->connection, &facade_verbs, &user->lock);
     connection_live_to(&user->connection, LIFE_STARTED);
 }
@@ -115,8 +115,11 @@ static void begin(void)
 {
     memset(&server, 0, sizeof server);
     server.settings.max_line = 1000;
-    server.output_settings = (struct output_settings){
-        .buffers = &server.buffers, .low_mark = 1 << 14, .high_mark = 1 << 16, .cap = 1 << 20};
+    server.home = (struct connection_home){
+        .server = &server,
+        .counters = &server.counters,
+        .output = {
+            .buffers = &server.buffers, .low_mark = 1 << 14, .high_mark = 1 << 16, .cap = 1 << 20}};
     buffer_factory_init(&server.buffers, LISTENERS);
     said = 0;
     paused = 0;

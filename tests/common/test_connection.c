@@ -40,8 +40,12 @@ static struct input_handler *bench_prepare(struct bench *bench)
     memset(bench, 0, sizeof(*bench));
     server->settings.max_line = 100;
     server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->output_settings = (struct output_settings){
-        .buffers = &server->buffers, .low_mark = 1 << 20, .high_mark = 1 << 22, .cap = 1 << 24};
+    server->home = (struct connection_home){.server = server,
+                                            .counters = &server->counters,
+                                            .output = {.buffers = &server->buffers,
+                                                       .low_mark = 1 << 20,
+                                                       .high_mark = 1 << 22,
+                                                       .cap = 1 << 24}};
     buffer_factory_init(&server->buffers, 16);
     service_init(&server->service);
     server->service.cost_every = 1;
@@ -52,7 +56,7 @@ static struct input_handler *bench_prepare(struct bench *bench)
 static void bench_begin(struct bench *bench, int fd, struct input_handler *handler)
 {
     struct server *server = &bench->server;
-    connection_open(&bench->connection, server, &server->counters, fd, handler);
+    connection_open(&bench->connection, &server->home, fd, handler);
     connection_live_to(&bench->connection, LIFE_STARTED);
 }
 
@@ -366,7 +370,7 @@ Test(connection, it_ends_because_too_much_waits)
 {
     struct bench bench;
     reason_open(&bench);
-    bench.server.output_settings.cap = 10;
+    bench.server.home.output.cap = 10;
     fill_up(reason_ends[0]);
     for (int i = 0; i < 3; i++)
         channel_enqueue(&bench.connection.facade, piece_bytes("0123456789", 10));
@@ -469,8 +473,8 @@ static struct input_handler_verbs draining_verbs;
 static void choke(struct bench *bench, size_t more)
 {
     static unsigned char bytes[1 << 20];
-    bench->server.output_settings.high_mark = 1000;
-    bench->server.output_settings.low_mark = 10;
+    bench->server.home.output.high_mark = 1000;
+    bench->server.home.output.low_mark = 10;
     fill_up(bench->connection.output.fd);
     cr_assert_leq(more, sizeof(bytes));
     channel_enqueue(&bench->connection.facade, piece_bytes(bytes, more));
@@ -788,9 +792,9 @@ static void live_in_order(struct bench *bench, int ends[2])
     memset(bench, 0, sizeof(*bench));
     bench_open(bench, ends[0]);
     connection_detach(&bench->connection);
-    bench->server.output_settings.low_mark = small.low_mark;
-    bench->server.output_settings.high_mark = small.high_mark;
-    connection_open(&bench->connection, &bench->server, &bench->server.counters, ends[0], &handler);
+    bench->server.home.output.low_mark = small.low_mark;
+    bench->server.home.output.high_mark = small.high_mark;
+    connection_open(&bench->connection, &bench->server.home, ends[0], &handler);
     connection_live_to(&bench->connection, LIFE_STARTING);
     give(bench, "one\npost\ntimer\ncontinued\nbig\nand on\n");
     for (int i = 0; i < 10; i++) {

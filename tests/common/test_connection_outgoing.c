@@ -52,8 +52,8 @@ static void bench_open(struct bench *bench, bool listens)
     memcpy(&to.address, &address, sizeof(address));
     bench->fd = socket_connect(&to, 0);
     cr_assert_geq(bench->fd, 0, "%s", strerror(errno));
-    connection_open_outgoing(&bench->connection, &bench->server, &bench->server.counters, bench->fd,
-                             &to, &bench->noting.handler);
+    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to,
+                             &bench->noting.handler);
 }
 
 static unsigned run(struct bench *bench, bool ready)
@@ -136,8 +136,8 @@ static void bench_open_silent(struct bench *bench)
     do
         bench->fd = socket_connect(&to, 0); /* those before it stay with the process */
     while (test_await(bench->fd, POLLOUT, test_now() + 0.1));
-    connection_open_outgoing(&bench->connection, &bench->server, &bench->server.counters, bench->fd,
-                             &to, &bench->noting.handler);
+    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to,
+                             &bench->noting.handler);
 }
 
 /* SO_ERROR is 0 meanwhile, too. */

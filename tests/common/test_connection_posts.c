@@ -110,16 +110,19 @@ static void open_poster(struct poster *poster)
     poster->handler.verbs = &verbs;
     server->settings.max_line = 100;
     server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->output_settings = (struct output_settings){
-        .buffers = &server->buffers, .low_mark = 1 << 20, .high_mark = 1 << 22, .cap = 1 << 24};
+    server->home = (struct connection_home){.server = server,
+                                            .counters = &server->counters,
+                                            .output = {.buffers = &server->buffers,
+                                                       .low_mark = 1 << 20,
+                                                       .high_mark = 1 << 22,
+                                                       .cap = 1 << 24}};
     buffer_factory_init(&server->buffers, 16);
     for (int i = 0; i < POSTS; i++)
         poster->notes[i] = (struct note){.post = {.run = run_note, .dropped = drop_note},
                                          .poster = poster,
                                          .name = (char)('a' + i)};
     pair_open(poster->ends);
-    connection_open(&poster->connection, server, &server->counters, poster->ends[0],
-                    &poster->handler);
+    connection_open(&poster->connection, &server->home, poster->ends[0], &poster->handler);
     connection_live_to(&poster->connection, LIFE_STARTED);
 }
 

@@ -207,8 +207,7 @@ static void bench_open(struct bench *bench)
     noting_server_init(server);
     server->settings.deadlines.request = 1000;
     tcp_pair_open(bench->ends);
-    connection_open(&bench->connection, server, &server->counters, bench->ends[0],
-                    &bench->listener.handler);
+    connection_open(&bench->connection, &server->home, bench->ends[0], &bench->listener.handler);
     connection_live_to(&bench->connection, LIFE_STARTING);
 }
 
@@ -355,8 +354,7 @@ Test(proxy_protocol, no_memory_for_a_header_ends_the_connection)
     connection_detach(&bench.connection);
     bench.listener.calls[0] = '\0';
     memory_take_all();
-    connection_open(&bench.connection, &bench.server, &bench.server.counters, bench.ends[0],
-                    &bench.listener.handler);
+    connection_open(&bench.connection, &bench.server.home, bench.ends[0], &bench.listener.handler);
     memory_give_back();
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
     cr_assert(connection_give(&bench.connection, (const unsigned char *)"x", 1));

@@ -424,18 +424,18 @@ Test(server, hands_its_settings_on)
     cr_assert_str_eq(server.service.cost_for, "?");
     cr_assert_eq(server.log.level, LOG_LEVEL_ERROR);
     cr_assert_str_eq(server.log.program, "stage9-test");
-    cr_assert_eq(server.output_settings.low_mark, 1);
-    cr_assert_eq(server.output_settings.high_mark, 2);
-    cr_assert_eq(server.output_settings.cap, 3);
+    cr_assert_eq(server.home.output.low_mark, 1);
+    cr_assert_eq(server.home.output.high_mark, 2);
+    cr_assert_eq(server.home.output.cap, 3);
     server_close(&server);
 }
 
 Test(server, puts_the_output_limits_in_order)
 {
     open_server("--port 0 --output-low-mark 500 --output-high-mark 200 --output-cap 100");
-    cr_assert_eq(server.output_settings.low_mark, 500);
-    cr_assert_eq(server.output_settings.high_mark, 500);
-    cr_assert_eq(server.output_settings.cap, 500);
+    cr_assert_eq(server.home.output.low_mark, 500);
+    cr_assert_eq(server.home.output.high_mark, 500);
+    cr_assert_eq(server.home.output.cap, 500);
     server_close(&server);
 }
 

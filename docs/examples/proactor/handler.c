@@ -48,7 +48,7 @@ bool handler_create(struct proactor *proactor, int fd)
     handler->send.done = handler_sent;
     handler->turn.done = handler_turn;
     handler->proactor = proactor;
-    connection_open(&handler->connection, proactor->server, &proactor->server->counters, fd, input);
+    connection_open(&handler->connection, &proactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!timer_heap_set(&proactor->timers, &handler->timer, INT64_MAX)) {
         connection_detach(&handler->connection);

@@ -20,7 +20,7 @@ bool handler_create(struct reactor *reactor, int fd)
     }
     handler->runnable.run = handler_read;
     handler->reactor = reactor;
-    connection_open(&handler->connection, reactor->server, &reactor->server->counters, fd, input);
+    connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &handler->runnable) !=
         0) {

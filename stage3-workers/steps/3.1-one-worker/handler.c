@@ -30,7 +30,7 @@ bool handler_create(struct reactor *reactor, int fd)
     }
     handler->runnable.run = handler_read;
     handler->reactor = reactor;
-    connection_open(&handler->connection, reactor->server, &reactor->server->counters, fd, input);
+    connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!handler_register(handler, fd)) {
         timer_heap_cancel(&reactor->timers, &handler->timer);

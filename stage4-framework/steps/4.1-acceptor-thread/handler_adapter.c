@@ -23,8 +23,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     adapter->dispatcher = dispatcher;
     adapter->task = (struct task){
         .run = handler_adapter_run_task, .dropped = handler_adapter_drop_task, .fd = fd};
-    connection_open(&adapter->connection, dispatcher->server, &dispatcher->server->counters, fd,
-                    handler);
+    connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     return adapter;
 }
 

@@ -21,8 +21,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     }
     adapter->dispatcher = dispatcher;
     adapter->key.fd = fd;
-    connection_open(&adapter->connection, dispatcher->server, &dispatcher->server->counters, fd,
-                    handler);
+    connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     mutex_init(&adapter->state_lock);
     mutex_lock(&adapter->state_lock);
     adapter->running = true;
