@@ -27,6 +27,13 @@
 struct shared_file;
 struct shared_message;
 
+/** What an input queue knows of its bytes; it keeps that in its last segment. */
+struct input_sum {
+    struct segment *unsearched; /* if searched > 0: where the search goes on */
+    uint32_t length;            /* bytes in the queue */
+    uint32_t searched;          /* that many bytes in front contain no searched_for */
+};
+
 /**
  * A link of a queue's chain. Readable bytes are data[start] up to, not including, data[end];
  * what lies behind end, up to SEGMENT_SIZE, is free room. An output queue also has links without
@@ -37,10 +44,15 @@ struct segment {
     struct segment *next;
     size_t start;
     size_t end;
-    struct shared_message *shared; /* the bytes are there */
-    struct shared_file *file;      /* the bytes are there; neither: they are in data */
-    uint64_t file_start;
-    uint64_t file_end;
+    union {
+        struct input_sum sum;              /* of an input queue, in the last segment */
+        struct {                           /* of an output queue */
+            struct shared_message *shared; /* the bytes are there */
+            struct shared_file *file;      /* the bytes are there; neither: they are in data */
+            uint64_t file_start;
+            uint64_t file_end;
+        };
+    };
     unsigned char data[];
 };
 

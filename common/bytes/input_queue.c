@@ -70,7 +70,7 @@ bool input_queue_retire(struct input_queue *queue)
     while (first != NULL && first->start == first->end)
         first = behind(queue, first);
     drop_until(queue, first);
-    return queue->length == 0;
+    return queue->last == NULL;
 }
 
 /* The message that is out was handed out under the old word, and is wiped or not by that. */
@@ -103,11 +103,14 @@ static int offer_room(const struct input_queue *queue, struct segment *fresh, si
     return count;
 }
 
+/* It is the last one from now on, so it has the sums. */
 static void append_segment(struct input_queue *queue, struct segment *segment)
 {
-    segment->next = queue->last != NULL ? queue->last->next : segment;
-    if (queue->last != NULL)
-        queue->last->next = segment;
+    struct segment *last = queue->last;
+    segment->sum = last != NULL ? last->sum : (struct input_sum){0};
+    segment->next = last != NULL ? last->next : segment;
+    if (last != NULL)
+        last->next = segment;
     queue->last = segment;
 }
 
@@ -128,12 +131,12 @@ static struct segment *last_with_room(struct input_queue *queue, struct segment 
 /* So many bytes are new, in the order of offer_room(). What is left of the fresh segments. */
 static struct segment *count_new(struct input_queue *queue, struct segment *fresh, size_t count)
 {
-    queue->length += (uint32_t)count;
     while (count > 0) {
         struct segment *last = last_with_room(queue, &fresh);
         size_t here = segment_room(last);
         here = here < count ? here : count;
         last->end += here;
+        last->sum.length += (uint32_t)here;
         count -= here;
     }
     return fresh;
@@ -142,7 +145,8 @@ static struct segment *count_new(struct input_queue *queue, struct segment *fres
 ssize_t input_queue_fill(struct input_queue *queue, int fd)
 {
     input_queue_retire(queue);
-    if (queue->length == queue->limit) {
+    size_t room = queue->limit - input_queue_length(queue);
+    if (room == 0) {
         errno = ENOBUFS;
         return -1;
     }
@@ -152,7 +156,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
         return -1;
     }
     struct iovec iov[1 + INPUT_QUEUE_MAX_FRESH];
-    int count = offer_room(queue, fresh, queue->limit - queue->length, iov);
+    int count = offer_room(queue, fresh, room, iov);
     ssize_t received = socket_receive(fd, iov, count);
     int error = errno;
     if (received >= 0)
@@ -171,7 +175,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
 bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, size_t length)
 {
     input_queue_retire(queue);
-    if (length > queue->limit - queue->length)
+    if (length > queue->limit - input_queue_length(queue))
         return false;
     size_t room = room_of_last(queue);
     struct segment *fresh = NULL;
@@ -181,13 +185,13 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
         if (fresh == NULL)
             return false;
     }
-    queue->length += (uint32_t)length;
     while (length > 0) {
         struct segment *to = last_with_room(queue, &fresh);
         size_t here = segment_room(to);
         here = here < length ? here : length;
         memcpy(to->data + to->end, bytes, here);
         to->end += here;
+        to->sum.length += (uint32_t)here;
         bytes += here;
         length -= here;
     }
@@ -218,7 +222,7 @@ bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, siz
 /* The distance from the front to the end of a segment: what follows it is mostly short. */
 static size_t distance_to_end(const struct input_queue *queue, const struct segment *segment)
 {
-    size_t distance = queue->length;
+    size_t distance = queue->last->sum.length;
     while ((segment = behind(queue, segment)) != NULL)
         distance -= segment_length(segment);
     return distance;
@@ -227,13 +231,14 @@ static size_t distance_to_end(const struct input_queue *queue, const struct segm
 /* Looks at no byte in front of `from`, nor at the segments that these are in. */
 static bool search_on(struct input_queue *queue, size_t from, size_t *index)
 {
-    struct segment *segment = queue->unsearched;
+    struct input_sum *sum = &queue->last->sum;
+    struct segment *segment = sum->unsearched;
     size_t ahead = from == 0 ? segment_length(segment) : distance_to_end(queue, segment);
     for (;; ahead += segment_length(segment)) {
         const unsigned char *end = segment->data + segment->end;
         const unsigned char *found =
             memchr(end - (ahead - from), queue->searched_for, ahead - from);
-        queue->unsearched = segment;
+        sum->unsearched = segment;
         if (found != NULL) {
             *index = ahead - (size_t)(end - found);
             return true;
@@ -247,24 +252,28 @@ static bool search_on(struct input_queue *queue, size_t from, size_t *index)
 
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
 {
-    if (queue->length == 0)
+    if (input_queue_is_empty(queue))
         return false;
-    if (queue->searched_for != wanted || queue->searched == 0) {
+    struct input_sum *sum = &queue->last->sum;
+    if (queue->searched_for != wanted || sum->searched == 0) {
         queue->searched_for = wanted;
-        queue->searched = 0;
-        queue->unsearched = queue->last->next;
+        sum->searched = 0;
+        sum->unsearched = queue->last->next;
     }
-    bool found = search_on(queue, queue->searched, index);
-    queue->searched = found ? (uint32_t)*index : queue->length;
+    bool found = search_on(queue, sum->searched, index);
+    sum->searched = found ? (uint32_t)*index : sum->length;
     return found;
 }
 
 /* Moves the front of the queue count bytes on. The segments stay for the message handed out. */
 static void advance(struct input_queue *queue, size_t count)
 {
-    assert(count <= queue->length);
-    queue->length -= (uint32_t)count;
-    queue->searched = queue->searched > count ? queue->searched - (uint32_t)count : 0;
+    assert(count <= input_queue_length(queue));
+    if (count == 0)
+        return;
+    struct input_sum *sum = &queue->last->sum;
+    sum->length -= (uint32_t)count;
+    sum->searched = sum->searched > count ? sum->searched - (uint32_t)count : 0;
     for (struct segment *segment = first_of(queue); count > 0; segment = segment->next) {
         size_t here = segment_length(segment);
         here = here < count ? here : count;
@@ -284,6 +293,7 @@ static bool join(struct input_queue *queue, size_t count)
     if (joined == NULL)
         return false;
     *joined = (struct segment){.end = count};
+    struct input_sum sum = queue->last->sum;
     struct segment *segment = first_of(queue);
     for (size_t copied = 0; copied < count;) {
         size_t rest = count - copied;
@@ -302,14 +312,15 @@ static bool join(struct input_queue *queue, size_t count)
     append_segment(queue, joined);
     if (last != NULL)
         queue->last = last; /* in a ring, what stands behind the last one is the first one */
-    if (queue->searched <= count)
-        queue->unsearched = joined;
+    if (sum.searched <= count)
+        sum.unsearched = joined;
+    queue->last->sum = sum;
     return true;
 }
 
 bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message)
 {
-    assert(count > 0 && count <= queue->length);
+    assert(count > 0 && count <= input_queue_length(queue));
     input_queue_retire(queue);
     if (segment_length(queue->last->next) < count && !join(queue, count))
         return false;
@@ -339,7 +350,7 @@ void input_queue_discard(struct input_queue *queue, size_t count)
 
 unsigned char input_queue_at(const struct input_queue *queue, size_t index)
 {
-    assert(index < queue->length);
+    assert(index < input_queue_length(queue));
     const struct segment *segment = first_of(queue);
     while (index >= segment_length(segment)) {
         index -= segment_length(segment);

@@ -33,14 +33,11 @@ struct message {
 
 struct input_queue {
     struct buffer_factory *factory;
-    struct segment *last;       /* which knows the first one: a ring; NULL: none */
-    struct segment *unsearched; /* if searched > 0: where the search goes on */
-    uint32_t length;            /* bytes in the queue */
-    uint32_t limit;             /* bytes it may hold; never changes */
-    uint32_t searched;          /* that many bytes in front contain no searched_for */
-    uint8_t searched_for;       /* the byte of the last search */
-    uint8_t fresh_segments;     /* how much new room the next fill offers */
-    bool secret;                /* what leaves the queue is wiped */
+    struct segment *last;   /* which knows the first one, a ring, and the sums; NULL: none */
+    uint32_t limit;         /* bytes it may hold; never changes */
+    uint8_t searched_for;   /* the byte of the last search */
+    uint8_t fresh_segments; /* how much new room the next fill offers */
+    bool secret;            /* what leaves the queue is wiped */
 };
 
 enum {
@@ -122,12 +119,12 @@ bool input_queue_retire(struct input_queue *queue);
 /** Bytes in the queue. */
 static inline size_t input_queue_length(const struct input_queue *queue)
 {
-    return queue->length;
+    return queue->last != NULL ? queue->last->sum.length : 0;
 }
 
 static inline bool input_queue_is_empty(const struct input_queue *queue)
 {
-    return queue->length == 0;
+    return input_queue_length(queue) == 0;
 }
 
 #endif
