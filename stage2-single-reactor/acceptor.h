@@ -12,7 +12,6 @@
 struct reactor;
 
 struct acceptor {
-    struct runnable runnable; /* attached to the key */
     struct reactor *reactor;
     struct listener *listener;
     struct selection_key key;

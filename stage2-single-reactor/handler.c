@@ -5,16 +5,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void handler_read(struct runnable *self) NO_LOCK_HELD;
-static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_read(struct selection_key *key) NO_LOCK_HELD;
+static void handler_send(struct selection_key *key) NO_LOCK_HELD;
 static void handler_process(struct handler *handler) NO_LOCK_HELD;
 
-static bool handler_register(struct handler *handler, int fd)
+/* Lea's two states. */
+static struct runnable reading = {handler_read};
+static struct runnable sending = {handler_send};
+
+static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
-    struct reactor *reactor = handler->reactor;
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
-           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ,
-                             &handler->runnable) == 0;
+           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) == 0;
 }
 
 bool handler_create(struct reactor *reactor, int fd)
@@ -26,11 +28,9 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
-    handler->runnable.run = handler_read;
-    handler->reactor = reactor;
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
-    if (!handler_register(handler, fd)) {
+    if (!handler_register(reactor, handler, fd)) {
         timer_heap_cancel(&reactor->timers, &handler->timer);
         connection_detach(&handler->connection);
         free(handler);
@@ -42,7 +42,7 @@ bool handler_create(struct reactor *reactor, int fd)
 
 void handler_close(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
@@ -53,7 +53,7 @@ void handler_close(struct handler *handler)
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
     if (wants == CONNECTION_RUN)
         wants = SELECT_WRITE; /* the others go first; a socket nearly always has room soon */
@@ -62,7 +62,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
         handler_close(handler);
         return;
     }
-    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+    handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
     timer_heap_set_by(&reactor->timers, &handler->timer,
                       connection_deadline(&handler->connection, reactor->now));
 }
@@ -75,24 +75,24 @@ static void handler_process(struct handler *handler)
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
-static void handler_read(struct runnable *self)
+static void handler_read(struct selection_key *key)
 {
-    struct handler *handler = container_of(self, struct handler, runnable);
-    if ((handler->key.ready & SELECT_READ) != 0)
+    struct handler *handler = container_of(key, struct handler, key);
+    if ((key->ready & SELECT_READ) != 0)
         connection_receive(&handler->connection);
     handler_process(handler);
 }
 
 /* State "sending": there is room for output, and nothing is read before that has left. */
-static void handler_send(struct runnable *self)
+static void handler_send(struct selection_key *key)
 {
-    handler_process(container_of(self, struct handler, runnable));
+    handler_process(container_of(key, struct handler, key));
 }
 
 /* A timer that fires too early, because its clock has begun anew, is only set again. */
 void handler_expire(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
     bool stops = reactor->stopping && connection_ask(&handler->connection, ASK_STOP, 0);
     if (connection_expire(&handler->connection, reactor->now) || stops)

@@ -12,8 +12,6 @@
 #include "reactor.h"
 
 struct handler {
-    struct runnable runnable; /* attached to the key */
-    struct reactor *reactor;
     struct selection_key key;
     struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;

@@ -1,13 +1,15 @@
 /*
  * What is attached to a key: something to run when the key's event has come (Lea attaches Java's
- * Runnable). It is a member of what it belongs to, which container_of() finds again.
+ * Runnable). The key is a member of what it belongs to, which container_of() finds again.
  */
 #ifndef RUNNABLE_H
 #define RUNNABLE_H
 
-/** What an event runs. Rebinding it is how a handler changes its state. */
+#include "common/events/selector.h"
+
+/** What an event runs. Attaching another one is how a handler changes its state. */
 struct runnable {
-    void (*run)(struct runnable *self);
+    void (*run)(struct selection_key *key);
 };
 
 #endif

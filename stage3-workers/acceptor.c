@@ -4,14 +4,15 @@
 #include "handler.h"
 #include "reactor.h"
 
-static void acceptor_run(struct runnable *self);
+static void acceptor_run(struct selection_key *key);
+
+static struct runnable accepting = {acceptor_run};
 
 int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct listener *listener)
 {
-    *acceptor =
-        (struct acceptor){.runnable.run = acceptor_run, .reactor = reactor, .listener = listener};
+    *acceptor = (struct acceptor){.reactor = reactor, .listener = listener};
     return selector_register(&reactor->selector, &acceptor->key, listener->fd, SELECT_READ,
-                             &acceptor->runnable);
+                             &accepting);
 }
 
 void acceptor_close(struct acceptor *acceptor)
@@ -29,9 +30,9 @@ static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
 }
 
 /* A client wants to connect. */
-static void acceptor_run(struct runnable *self)
+static void acceptor_run(struct selection_key *key)
 {
-    struct acceptor *acceptor = container_of(self, struct acceptor, runnable);
+    struct acceptor *acceptor = container_of(key, struct acceptor, key);
     admission_accept(&acceptor->reactor->admission, acceptor->listener, SOCK_NONBLOCK,
                      acceptor_serve, acceptor);
     acceptor_update(acceptor);

@@ -7,18 +7,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void handler_read(struct runnable *self) NO_LOCK_HELD;
-static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_read(struct selection_key *key) NO_LOCK_HELD;
+static void handler_send(struct selection_key *key) NO_LOCK_HELD;
 static void handler_process(struct handler *handler) NO_LOCK_HELD;
 static void handler_run_task(struct task *task) NO_LOCK_HELD;
 static void handler_drop_task(struct task *task) NO_LOCK_HELD;
 
-static bool handler_register(struct handler *handler, int fd)
+/* Lea's two states. */
+static struct runnable reading = {handler_read};
+static struct runnable sending = {handler_send};
+
+static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
-    struct reactor *reactor = handler->reactor;
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
-           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ,
-                             &handler->runnable) == 0;
+           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) == 0;
 }
 
 bool handler_create(struct reactor *reactor, int fd)
@@ -30,12 +32,10 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
-    handler->runnable.run = handler_read;
-    handler->reactor = reactor;
     handler->task = (struct task){.run = handler_run_task, .dropped = handler_drop_task, .fd = fd};
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
-    if (!handler_register(handler, fd)) {
+    if (!handler_register(reactor, handler, fd)) {
         timer_heap_cancel(&reactor->timers, &handler->timer);
         connection_detach(&handler->connection);
         free(handler);
@@ -47,7 +47,7 @@ bool handler_create(struct reactor *reactor, int fd)
 
 void handler_close(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
@@ -69,14 +69,14 @@ static bool handler_resume(struct handler *handler, unsigned wants)
 {
     if (wants == CONNECTION_OVER)
         return false;
-    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+    handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
     return wants == handler->key.interest || selector_interest(&handler->key, wants) == 0;
 }
 
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_resume(handler, handler_wants(handler))) {
         handler_close(handler);
         return;
@@ -87,7 +87,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 
 static void handler_set_processing(struct handler *handler, bool processing)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     mutex_lock(&reactor->guard.lock);
     handler->processing = processing;
     mutex_unlock(&reactor->guard.lock);
@@ -96,7 +96,7 @@ static void handler_set_processing(struct handler *handler, bool processing)
 /* A timer that is due is not given up, however busy the workers are. */
 static bool handler_submit(struct handler *handler)
 {
-    struct executor *executor = handler->reactor->executor;
+    struct executor *executor = reactor_of(&handler->key)->executor;
     return connection_must_run(&handler->connection) ? executor_insist(executor, &handler->task)
                                                      : executor_submit(executor, &handler->task);
 }
@@ -105,7 +105,7 @@ static bool handler_submit(struct handler *handler)
 static void handler_process(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
-    struct executor *executor = handler->reactor->executor;
+    struct executor *executor = reactor_of(&handler->key)->executor;
     enum connection_messages how = HANDLE_MESSAGES;
     handler->task.urgent = executor_has_priorities(executor) && connection_is_urgent(connection);
     if (connection_find(connection, &handler->found)) {
@@ -122,24 +122,24 @@ static void handler_process(struct handler *handler)
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
-static void handler_read(struct runnable *self)
+static void handler_read(struct selection_key *key)
 {
-    struct handler *handler = container_of(self, struct handler, runnable);
-    if ((handler->key.ready & SELECT_READ) != 0)
+    struct handler *handler = container_of(key, struct handler, key);
+    if ((key->ready & SELECT_READ) != 0)
         connection_receive(&handler->connection);
     handler_process(handler);
 }
 
 /* State "sending": there is room for output, and nothing is read before that has left. */
-static void handler_send(struct runnable *self)
+static void handler_send(struct selection_key *key)
 {
-    handler_process(container_of(self, struct handler, runnable));
+    handler_process(container_of(key, struct handler, key));
 }
 
 /* The timer of one that is being processed is set again when it is back. */
 static bool handler_is_due(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     mutex_lock(&reactor->guard.lock);
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
     bool processing = handler->processing;
@@ -150,7 +150,7 @@ static bool handler_is_due(struct handler *handler)
 /* A timer that fires too early, because its clock has begun anew, is only set again. */
 void handler_expire(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_is_due(handler))
         return;
     bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
@@ -173,7 +173,7 @@ static struct handler *handler_of(struct task *task)
 void handler_go_on(struct task *task)
 {
     struct handler *handler = handler_of(task);
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     handler_set_processing(handler, false);
     if (reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0))
         handler_process(handler);
@@ -190,7 +190,7 @@ void handler_go_on(struct task *task)
  */
 static void handler_hand_back(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = handler_wants(handler);
     int64_t deadline = connection_deadline(&handler->connection, clock_ms());
     TEST_POINT("worker: before hand-back");

@@ -18,14 +18,12 @@
 #include "reactor.h"
 
 struct handler {
-    struct runnable runnable; /* attached to the key */
-    struct reactor *reactor;
     struct selection_key key;
     struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
-    bool processing GUARDED_BY(&reactor->guard.lock);
+    bool processing GUARDED_BY(&reactor_of(&key)->guard.lock);
     alignas(max_align_t) unsigned char memory[]; /* the application's handler */
 };
 

@@ -31,7 +31,6 @@ struct reactor {
     struct selector_guard guard;
     struct admission admission;
     struct acceptor acceptor;
-    struct runnable on_signal;
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
@@ -45,6 +44,9 @@ struct reactor {
 int reactor_open(struct reactor *reactor, struct server *server,
                  struct input_handler_factory *factory, const struct selector_provider *provider,
                  struct executor *executor, bool guard_works);
+
+/** The reactor that a key is registered with. */
+struct reactor *reactor_of(const struct selection_key *key);
 
 /** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */
 void reactor_run(struct reactor *reactor) NO_LOCK_HELD;

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void handler_read(struct runnable *self) NO_LOCK_HELD;
-static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_read(struct selection_key *key) NO_LOCK_HELD;
+static void handler_send(struct selection_key *key) NO_LOCK_HELD;
 static void handler_process(struct handler *handler) NO_LOCK_HELD;
+
+/* Lea's two states. */
+static struct runnable reading = {handler_read};
+static struct runnable sending = {handler_send};
 
 bool handler_create(struct reactor *reactor, int fd)
 {
@@ -18,12 +22,9 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
-    handler->runnable.run = handler_read;
-    handler->reactor = reactor;
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
-    if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &handler->runnable) !=
-        0) {
+    if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) != 0) {
         connection_detach(&handler->connection);
         free(handler);
         return false;
@@ -35,7 +36,7 @@ bool handler_create(struct reactor *reactor, int fd)
 /* Frees the handler, too, so a call that may close must be the last of its function. */
 static void handler_close(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
     admission_leave(&reactor->admission);
@@ -53,7 +54,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
         handler_close(handler);
         return;
     }
-    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+    handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
 }
 
 static void handler_process(struct handler *handler)
@@ -64,16 +65,16 @@ static void handler_process(struct handler *handler)
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
-static void handler_read(struct runnable *self)
+static void handler_read(struct selection_key *key)
 {
-    struct handler *handler = container_of(self, struct handler, runnable);
-    if ((handler->key.ready & SELECT_READ) != 0)
+    struct handler *handler = container_of(key, struct handler, key);
+    if ((key->ready & SELECT_READ) != 0)
         connection_receive(&handler->connection);
     handler_process(handler);
 }
 
 /* State "sending": there is room for output, and nothing is read before that has left. */
-static void handler_send(struct runnable *self)
+static void handler_send(struct selection_key *key)
 {
-    handler_process(container_of(self, struct handler, runnable));
+    handler_process(container_of(key, struct handler, key));
 }

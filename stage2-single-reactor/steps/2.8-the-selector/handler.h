@@ -10,8 +10,6 @@
 #include "reactor.h"
 
 struct handler {
-    struct runnable runnable; /* attached to the key */
-    struct reactor *reactor;
     struct selection_key key;
     struct connection connection;
     alignas(max_align_t) unsigned char memory[]; /* the application's handler */

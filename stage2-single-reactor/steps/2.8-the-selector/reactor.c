@@ -5,11 +5,13 @@
 
 #include <string.h>
 
-static void reactor_on_signal(struct runnable *self);
+static void reactor_on_signal(struct selection_key *key);
 
-static struct reactor *reactor_of(struct runnable *on_signal)
+static struct runnable on_signal = {reactor_on_signal};
+
+struct reactor *reactor_of(const struct selection_key *key)
 {
-    return container_of(on_signal, struct reactor, on_signal);
+    return container_of(key->selector, struct reactor, selector);
 }
 
 int reactor_open(struct reactor *reactor, struct server *server,
@@ -19,13 +21,12 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->server = server;
     reactor->factory = factory;
     reactor->accept_at = INT64_MAX;
-    reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
     admission_init(&reactor->admission, server);
     if (acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
-                          SELECT_READ, &reactor->on_signal) == 0)
+                          SELECT_READ, &on_signal) == 0)
         return 0;
     reactor_close(reactor);
     return -1;
@@ -45,16 +46,16 @@ void reactor_accept_at(struct reactor *reactor, int64_t moment)
 }
 
 /* Lea's dispatch: run what is attached. */
-static void reactor_dispatch(const struct selection_key *key)
+static void reactor_dispatch(struct selection_key *key)
 {
-    struct runnable *runnable = key->attachment;
-    runnable->run(runnable);
+    const struct runnable *runnable = key->attachment;
+    runnable->run(key);
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
-static void reactor_on_signal(struct runnable *self)
+static void reactor_on_signal(struct selection_key *key)
 {
-    struct reactor *reactor = reactor_of(self);
+    struct reactor *reactor = reactor_of(key);
     struct server *server = reactor->server;
     signals_take(&server->signals);
     acceptor_update(&reactor->acceptor);

@@ -25,7 +25,6 @@ struct reactor {
     struct selector selector;
     struct admission admission;
     struct acceptor acceptor;
-    struct runnable on_signal;
     struct selection_key signals_key;
     int64_t accept_at; /* when to accept again, after the system was out of something */
     bool stopping;
@@ -34,6 +33,9 @@ struct reactor {
 /** Opens the selector and registers the listener and the signals. 0, or -1 with errno. */
 int reactor_open(struct reactor *reactor, struct server *server,
                  struct input_handler_factory *factory, const struct selector_provider *provider);
+
+/** The reactor that a key is registered with. */
+struct reactor *reactor_of(const struct selection_key *key);
 
 /** Waits and dispatches until a signal asks the server to stop. */
 void reactor_run(struct reactor *reactor) NO_LOCK_HELD;

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-static void reactor_on_signal(struct runnable *self);
+static void reactor_on_signal(struct selection_key *key);
 
-static struct reactor *reactor_of(struct runnable *on_signal)
+static struct runnable on_signal = {reactor_on_signal};
+
+struct reactor *reactor_of(const struct selection_key *key)
 {
-    return container_of(on_signal, struct reactor, on_signal);
+    return container_of(key->selector, struct reactor, selector);
 }
 
 int reactor_open(struct reactor *reactor, struct server *server,
@@ -21,7 +23,6 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->server = server;
     reactor->factory = factory;
     reactor->now = clock_ms();
-    reactor->on_signal.run = reactor_on_signal;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
     admission_init(&reactor->admission, server);
@@ -31,7 +32,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
-                          SELECT_READ, &reactor->on_signal) == 0 &&
+                          SELECT_READ, &on_signal) == 0 &&
         (errno = workers_start(&reactor->workers)) == 0)
         return 0;
     reactor_close(reactor);
@@ -54,10 +55,10 @@ void reactor_accept_at(struct reactor *reactor, int64_t moment)
 }
 
 /* Lea's dispatch: run what is attached. */
-static void reactor_dispatch(const struct selection_key *key)
+static void reactor_dispatch(struct selection_key *key)
 {
-    struct runnable *runnable = key->attachment;
-    runnable->run(runnable);
+    const struct runnable *runnable = key->attachment;
+    runnable->run(key);
 }
 
 /* Stops listening, and has every handler finish what it has begun. */
@@ -80,9 +81,9 @@ static void reactor_count(struct reactor *reactor)
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
-static void reactor_on_signal(struct runnable *self)
+static void reactor_on_signal(struct selection_key *key)
 {
-    struct reactor *reactor = reactor_of(self);
+    struct reactor *reactor = reactor_of(key);
     struct server *server = reactor->server;
     signals_take(&server->signals);
     acceptor_update(&reactor->acceptor);

@@ -6,18 +6,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void handler_read(struct runnable *self) NO_LOCK_HELD;
-static void handler_send(struct runnable *self) NO_LOCK_HELD;
+static void handler_read(struct selection_key *key) NO_LOCK_HELD;
+static void handler_send(struct selection_key *key) NO_LOCK_HELD;
 static void handler_process(struct handler *handler) NO_LOCK_HELD;
+
+/* Lea's two states. */
+static struct runnable reading = {handler_read};
+static struct runnable sending = {handler_send};
 
 /* ---- In the reactor's thread --------------------------------------------------------------- */
 
-static bool handler_register(struct handler *handler, int fd)
+static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
-    struct reactor *reactor = handler->reactor;
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
-           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ,
-                             &handler->runnable) == 0;
+           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) == 0;
 }
 
 bool handler_create(struct reactor *reactor, int fd)
@@ -29,11 +31,9 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
-    handler->runnable.run = handler_read;
-    handler->reactor = reactor;
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
-    if (!handler_register(handler, fd)) {
+    if (!handler_register(reactor, handler, fd)) {
         timer_heap_cancel(&reactor->timers, &handler->timer);
         connection_detach(&handler->connection);
         free(handler);
@@ -45,7 +45,7 @@ bool handler_create(struct reactor *reactor, int fd)
 
 void handler_close(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
@@ -65,14 +65,14 @@ static bool handler_resume(struct handler *handler, unsigned wants)
 {
     if (wants == CONNECTION_OVER)
         return false;
-    handler->runnable.run = (wants & SELECT_READ) != 0 ? handler_read : handler_send;
+    handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
     return wants == handler->key.interest || selector_interest(&handler->key, wants) == 0;
 }
 
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_resume(handler, handler_wants(handler))) {
         handler_close(handler);
         return;
@@ -83,7 +83,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 
 static void handler_set_processing(struct handler *handler, bool processing)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     mutex_lock(&reactor->guard.lock);
     handler->processing = processing;
     mutex_unlock(&reactor->guard.lock);
@@ -98,7 +98,7 @@ static void handler_process(struct handler *handler)
     if (connection_find(&handler->connection, &handler->found)) {
         selector_interest(&handler->key, SELECT_NOTHING);
         handler_set_processing(handler, true);
-        if (workers_take(&handler->reactor->workers, handler))
+        if (workers_take(&reactor_of(&handler->key)->workers, handler))
             return;
         handler_set_processing(handler, false);
     }
@@ -107,24 +107,24 @@ static void handler_process(struct handler *handler)
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
-static void handler_read(struct runnable *self)
+static void handler_read(struct selection_key *key)
 {
-    struct handler *handler = container_of(self, struct handler, runnable);
-    if ((handler->key.ready & SELECT_READ) != 0)
+    struct handler *handler = container_of(key, struct handler, key);
+    if ((key->ready & SELECT_READ) != 0)
         connection_receive(&handler->connection);
     handler_process(handler);
 }
 
 /* State "sending": there is room for output, and nothing is read before that has left. */
-static void handler_send(struct runnable *self)
+static void handler_send(struct selection_key *key)
 {
-    handler_process(container_of(self, struct handler, runnable));
+    handler_process(container_of(key, struct handler, key));
 }
 
 /* The timer of one that is being processed is set again when it is back. */
 static bool handler_is_due(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     mutex_lock(&reactor->guard.lock);
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
     bool processing = handler->processing;
@@ -135,7 +135,7 @@ static bool handler_is_due(struct handler *handler)
 /* A timer that fires too early, because its clock has begun anew, is only set again. */
 void handler_expire(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_is_due(handler))
         return;
     bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
@@ -147,7 +147,7 @@ void handler_expire(struct handler *handler)
 
 void handler_go_on(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     handler_set_processing(handler, false);
     if (reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0))
         handler_process(handler);
@@ -174,7 +174,7 @@ void handler_work(struct handler *handler)
  */
 void handler_hand_back(struct handler *handler)
 {
-    struct reactor *reactor = handler->reactor;
+    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = handler_wants(handler);
     int64_t deadline = connection_deadline(&handler->connection, clock_ms());
     selector_guard_acquire(&reactor->guard);
