@@ -23,8 +23,8 @@ struct handler {
     int64_t deadline;         /* of the last one that could block; INT64_MAX: none */
     struct handler *previous; /* all handlers there are; see handler_threads.h */
     struct handler *next;
-    struct handler *next_waiting;                /* those that no thread serves yet */
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    struct handler *next_waiting;            /* those that no thread serves yet */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes a handler, which owns fd from now on. NULL without memory; fd stays the caller's then. */

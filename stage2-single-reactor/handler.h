@@ -15,7 +15,7 @@ struct handler {
     struct selection_key key;
     struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */

@@ -17,6 +17,8 @@ static void handler_drop_task(struct task *task) NO_LOCK_HELD;
 static struct runnable reading = {handler_read};
 static struct runnable sending = {handler_send};
 
+static const struct task_verbs task_verbs = {handler_run_task, handler_drop_task};
+
 static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
@@ -32,7 +34,7 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
-    handler->task = (struct task){.run = handler_run_task, .dropped = handler_drop_task, .fd = fd};
+    handler->task = (struct task){.verbs = &task_verbs, .fd = fd};
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!handler_register(reactor, handler, fd)) {

@@ -47,7 +47,7 @@ struct handler_adapter {
     struct selection_key key;
     struct timer timer; /* fires at the earliest deadline */
 
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** What the dispatcher has to do about an adapter that was in the status-change queue. */

@@ -70,7 +70,7 @@ void handler_element_init(struct handler_element *element, const struct input_ha
 /** The size of an element, rounded up so that the handler behind it can follow in one block. */
 static inline size_t handler_element_room(size_t size)
 {
-    size_t unit = alignof(max_align_t);
+    size_t unit = alignof(int64_t);
     return (size + unit - 1) / unit * unit;
 }
 

@@ -209,8 +209,8 @@ struct input_handler_factory {
     size_t handler_size;
 
     /**
-     * Begins a handler in that memory, which is all zero and aligned for any type. NULL if it lacks
-     * something: the connection is turned away. The acceptor's thread.
+     * Begins a handler in that memory, which is all zero and aligned for 64-bit numbers. NULL if it
+     * lacks something: the connection is turned away. The acceptor's thread.
      */
     struct input_handler *(*create)(struct input_handler_factory *self, void *memory);
 };

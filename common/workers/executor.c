@@ -57,7 +57,7 @@ static struct task *first_task(struct executor *executor) REQUIRES(&executor->lo
 
 static void look_at_wait(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    uint32_t waited = now_if_limited(executor) - task->since;
+    uint32_t waited = (now_if_limited(executor) - task->since) & TASK_SINCE_MASK;
     task->late = executor->settings.max_wait > 0 && waited > executor->settings.max_wait;
     executor->stats.late += task->late;
 }
@@ -186,10 +186,16 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
     return executor->settings.policy->saturated(executor, task);
 }
 
-bool executor_submit(struct executor *executor, struct task *task)
+/* Its waiting begins. */
+static void begin_wait(const struct executor *executor, struct task *task)
 {
     task->late = false;
-    task->since = now_if_limited(executor);
+    task->since = now_if_limited(executor) & TASK_SINCE_MASK;
+}
+
+bool executor_submit(struct executor *executor, struct task *task)
+{
+    begin_wait(executor, task);
     mutex_lock(&executor->lock);
     bool accepted = accept_task(executor, task);
     mutex_unlock(&executor->lock);
@@ -213,8 +219,7 @@ void executor_release(struct executor *executor)
 
 bool executor_insist(struct executor *executor, struct task *task)
 {
-    task->late = false;
-    task->since = now_if_limited(executor);
+    begin_wait(executor, task);
     mutex_lock(&executor->lock);
     bool accepted = start_thread_for(executor, task, 1);
     if (!accepted && executor->stats.threads > 0) {

@@ -6,7 +6,7 @@
 
 enum {
     MAX_WORKERS = 10000,
-    MAX_WAIT = 1000000000, /* eleven days, well below what 32 bits of milliseconds can tell */
+    MAX_WAIT = 1000000000, /* eleven days, less than what a task can tell (TASK_SINCE_MASK) */
 };
 
 static bool parse_queue(const struct option *option, const char *text)

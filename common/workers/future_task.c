@@ -65,11 +65,13 @@ static void dropped(struct task *task) NO_LOCK_HELD
     call_done(future_of(task));
 }
 
+static const struct task_verbs future_verbs = {run, dropped};
+
 void future_task_init(struct future_task *future, struct future_monitor *monitor,
                       int (*call)(struct future_task *), void (*done)(struct future_task *))
 {
     *future = (struct future_task){
-        .task = {.run = run, .dropped = dropped}, .call = call, .done = done, .monitor = monitor};
+        .task = {.verbs = &future_verbs}, .call = call, .done = done, .monitor = monitor};
 }
 
 bool future_task_cancel(struct future_task *future)

@@ -22,29 +22,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A piece of work, embedded in what it works on. */
-struct task {
+struct task;
+
+enum {
+    /** A moment keeps its lower 30 bits in a task: no wait is longer than twelve days. */
+    TASK_SINCE_MASK = (1 << 30) - 1,
+};
+
+struct task_verbs {
     /** The work. A worker's thread calls it, once for each time the task was accepted. */
     void (*run)(struct task *self);
     /** Called instead of run if an accepted task will not run after all. */
     void (*dropped)(struct task *self);
+};
+
+/** A piece of work, embedded in what it works on. */
+struct task {
+    const struct task_verbs *verbs;
     struct task *next; /* the queue's; its owner's while it is in none */
-    bool urgent;       /* goes first in a priority queue */
-    bool late;         /* when run is called: it has waited longer than the executor's max_wait */
-    uint32_t since;    /* when it was submitted, in ms; the executor's */
     int fd;            /* of the connection that it is for; only for traces */
+    /* There may be a hundred thousand tasks, so these share a word. */
+    bool urgent : 1;     /* goes first in a priority queue */
+    bool late : 1;       /* when run is called: it has waited longer than the executor's max_wait */
+    unsigned since : 30; /* when it was submitted, in ms; the executor's */
 };
 
 /** Runs a task. Its owner may call an application in it, or free it. */
 static inline void task_run(struct task *task) NO_LOCK_HELD
 {
-    task->run(task);
+    task->verbs->run(task);
 }
 
 /** Lets the owner of an accepted task know that it will not run. */
 static inline void task_drop(struct task *task) NO_LOCK_HELD
 {
-    task->dropped(task);
+    task->verbs->dropped(task);
 }
 
 /** Tasks in order, first in, first out. All zero: none. */

@@ -143,7 +143,8 @@ struct load {
     struct histogram from_sending; /* open loop: as a generator that waits its turn would see it */
     struct usage used;             /* by the server, in the measured time */
     long threads;
-    long long memory; /* per connection, when all are connected and silent; bytes */
+    long long memory; /* per idle connection, when all are connected and silent; without any, per
+                       * connection; bytes */
 };
 
 /** Connects all clients, has each idle one exchange a message, and measures the memory. */

@@ -139,16 +139,27 @@ static void open_chat(struct load *load)
     }
 }
 
+/* The server's memory, once its threads are back where they wait. */
+static long long settled_memory(const struct load *load)
+{
+    const struct timespec settle = {.tv_nsec = 50000000};
+    nanosleep(&settle, NULL);
+    return server_memory(&load->server);
+}
+
+/* What the active clients have the server's threads keep is no part of what an idle one costs. */
 void clients_connect(struct load *load)
 {
     const struct load_settings *settings = &load->settings;
-    const struct timespec settle = {.tv_nsec = 50000000};
+    const uint32_t measured =
+        (uint32_t)(settings->idle > 0 ? settings->idle : settings->connections);
     load->client_count = settings->connections + settings->idle;
     load->clients = allocate(load->client_count, sizeof(*load->clients));
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
-    load->server.memory_base = server_memory(&load->server);
     bool welcomes = true;
     for (uint32_t i = 0; i < load->client_count; i++) {
+        if (i == load->client_count - measured)
+            load->server.memory_base = settled_memory(load);
         connect_client(load, &load->clients[i], i);
         if (!load->traffic->one_speaks)
             exchange_one(load, &load->clients[i]);
@@ -157,9 +168,7 @@ void clients_connect(struct load *load)
     }
     if (load->traffic->one_speaks)
         open_chat(load);
-    nanosleep(&settle, NULL); /* the server's threads are back where they wait */
-    load->memory =
-        (server_memory(&load->server) - load->server.memory_base) / (long long)load->client_count;
+    load->memory = (settled_memory(load) - load->server.memory_base) / (long long)measured;
 }
 
 void clients_close(struct load *load)

@@ -179,7 +179,7 @@ def targets():
            "x or more", lambda results: None)
     for stage in ("stage 2", "stage 3", "stage 4", STAGE_5):
         yield f"{stage}, 100 among 10,000 idle, to without them", 1.10, "x", crowd_ratio(stage)
-    for stage, most in (("stage 1", 13 * 1024), ("stage 2", 256), ("stage 3", 256),
+    for stage, most in (("stage 1", 13 * 1024), ("stage 2", 256), ("stage 3", 304),
                         ("stage 4", 512), (STAGE_5, 512)):
         yield f"{stage}, memory of an idle connection", most, " bytes", idle_memory(stage)
     for stage in ("stage 3", "stage 4", "stage 5, 8 workers"):

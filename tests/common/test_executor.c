@@ -123,11 +123,12 @@ static void job_dropped(struct task *task)
     atomic_fetch_add(&job->drops, 1);
 }
 
+static const struct task_verbs job_verbs = {job_run, job_dropped};
+
 static void jobs_init(struct job *jobs, size_t count, struct executor *executor, struct gate *gate)
 {
     for (size_t i = 0; i < count; i++)
-        jobs[i] = (struct job){
-            .task = {.run = job_run, .dropped = job_dropped}, .executor = executor, .gate = gate};
+        jobs[i] = (struct job){.task = {.verbs = &job_verbs}, .executor = executor, .gate = gate};
 }
 
 static void expect_fate(const struct job *job, int runs, int drops)
@@ -567,7 +568,8 @@ Test(executor, discard_oldest_ends_when_it_is_shut_down_meanwhile)
     struct saturated all;
     struct job insisted;
     saturate(&all, &saturation_discard_oldest);
-    all.oldest.task.dropped = drop_and_shut_down;
+    static const struct task_verbs last_wish = {job_run, drop_and_shut_down};
+    all.oldest.task.verbs = &last_wish;
     jobs_init(&insisted, 1, &all.executor, NULL);
     cr_assert(executor_insist(&all.executor, &insisted.task));
     expect_load(&all.executor, 1, 2);
@@ -1132,6 +1134,7 @@ static void run_and_return(struct task *task)
 
 Test(executor, a_task_may_submit_itself_again)
 {
+    static const struct task_verbs returning_verbs = {run_and_return, job_dropped};
     enum { TASKS = 4, ROUNDS = 5000 };
     struct executor executor;
     struct returning returning[TASKS];
@@ -1139,7 +1142,7 @@ Test(executor, a_task_may_submit_itself_again)
     for (int i = 0; i < TASKS; i++) {
         returning[i] = (struct returning){.rounds = ROUNDS};
         jobs_init(&returning[i].job, 1, &executor, NULL);
-        returning[i].job.task.run = run_and_return;
+        returning[i].job.task.verbs = &returning_verbs;
         cr_assert(executor_submit(&executor, &returning[i].job.task));
     }
     AWAIT(executor_stats(&executor).completed == TASKS * ROUNDS);

@@ -597,7 +597,7 @@ Test(handler_element, a_chain_is_one_block_of_memory)
     cr_assert_eq((void *)outer->create(outer, memory), (void *)memory);
     unsigned char *application_memory = application.memory;
     cr_assert_eq(application_memory, memory + outer->handler_size - 100);
-    cr_assert_eq((uintptr_t)application_memory % alignof(max_align_t), 0);
+    cr_assert_eq((uintptr_t)application_memory % alignof(int64_t), 0);
 }
 
 /* ---- log ---- */

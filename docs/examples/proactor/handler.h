@@ -29,7 +29,7 @@ struct handler {
     struct iovec pieces[HANDLER_PIECES]; /* what a send reads; the kernel's while it is pending */
     struct msghdr message;
     struct connection connection;
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes a handler, which owns fd. False without memory: fd stays the caller's. */

@@ -19,9 +19,9 @@ struct handler_threads;
 struct handler {
     struct connection connection;
     struct handler_threads *threads;
-    bool has_timeouts; /* the socket's calls end at a deadline: */
-    int64_t deadline;  /* of the last one that could block; INT64_MAX: none */
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    bool has_timeouts;                       /* the socket's calls end at a deadline: */
+    int64_t deadline;                        /* of the last one that could block; INT64_MAX: none */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes a handler, which owns fd from now on. NULL without memory; fd stays the caller's then. */

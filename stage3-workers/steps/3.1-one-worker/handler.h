@@ -17,10 +17,10 @@ struct handler {
     struct selection_key key;
     struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;
-    struct connection_message found;             /* what a worker is to begin with */
-    bool processing;                             /* a worker has it; only the reactor asks */
-    struct handler *next;                        /* in the list of those that are handed back */
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    struct connection_message found;         /* what a worker is to begin with */
+    bool processing;                         /* a worker has it; only the reactor asks */
+    struct handler *next;                    /* in the list of those that are handed back */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */

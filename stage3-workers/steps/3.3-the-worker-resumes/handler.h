@@ -20,7 +20,7 @@ struct handler {
     struct connection_message found; /* what a worker is to begin with */
     struct handler *next;            /* in the list of those that are handed back */
     bool processing GUARDED_BY(&reactor_of(&key)->guard.lock); /* a worker has it */
-    alignas(max_align_t) unsigned char memory[];      /* the application's handler */
+    alignas(int64_t) unsigned char memory[];                   /* the application's handler */
 };
 
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */

@@ -24,7 +24,7 @@ struct handler_adapter {
     struct task task;                /* what a worker runs, and hands back */
     bool processing GUARDED_BY(&dispatcher->guard.lock);
 
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** An adapter that is not registered yet; it owns fd. NULL without memory; fd stays the caller's.

@@ -8,6 +8,8 @@
 static void handler_adapter_run_task(struct task *task) NO_LOCK_HELD;
 static void handler_adapter_drop_task(struct task *task) NO_LOCK_HELD;
 
+static const struct task_verbs task_verbs = {handler_adapter_run_task, handler_adapter_drop_task};
+
 struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, int fd,
                                                struct input_handler_factory *factory)
 {
@@ -19,8 +21,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
         return NULL;
     }
     adapter->dispatcher = dispatcher;
-    adapter->task = (struct task){
-        .run = handler_adapter_run_task, .dropped = handler_adapter_drop_task, .fd = fd};
+    adapter->task = (struct task){.verbs = &task_verbs, .fd = fd};
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     return adapter;
 }

@@ -29,7 +29,7 @@ struct handler_adapter {
     struct selection_key key;
     struct timer timer; /* fires at the earliest deadline */
 
-    alignas(max_align_t) unsigned char memory[]; /* the application's handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** An adapter that is not registered yet; it owns fd. NULL without memory; fd stays the caller's.
