@@ -1,8 +1,8 @@
 /*
  * The channel facade (common/server/channel_facade.h) in this stage: the calls that a handler may
- * make on its own connection, or on another one, in any thread and at any time. Each call changes
- * the requests to the connection, or its output, and queues the adapter if the dispatcher has to
- * know.
+ * make on its own connection, and most of them also on another one, in any thread and at any time.
+ * Each call changes the requests to the connection, or its output, and queues the adapter if the
+ * dispatcher has to know.
  */
 #include "handler_adapter.h"
 

@@ -5,8 +5,8 @@
  * It is three things at once. To the dispatcher it is what is attached to a key. To a worker it is
  * a task (handler_future_task.h). To the handler it is a channel facade (channel_facade.c). It
  * keeps these threads apart: while a worker runs it, the dispatcher does not touch the connection,
- * and what other threads ask for takes effect when the run is over (Hitchens, "While a Worker
- * Thread Is Running").
+ * and what other threads ask for takes effect between two calls of the handler (Hitchens, "While a
+ * Worker Thread Is Running").
  *
  * Interface:
  * - The connection has one runner (connection.h), the thread that owns the fields without a lock:
@@ -90,7 +90,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
 
 /**
  * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
- * they take effect at the end of the run. Any thread.
+ * they take effect before its next message. Any thread.
  */
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
 

@@ -1,16 +1,16 @@
 /*
  * The dispatcher: one thread that waits for events and has each handler run (Hitchens, "Core
  * Dispatcher Loop" and "Dispatcher Interface"). Here it is one of several (Roth's dispatcher pool,
- * Lea's sub-reactors): no other dispatcher touches its connections, timers and counters.
+ * Lea's sub-reactors): no other dispatcher touches its timers and counters, nor, but for a facade,
+ * its connections.
  *
  * Interface:
  * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
  *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
- * - Without an executor this thread runs the handlers itself, so no message changes threads and no
- *   connection is shared. (The server's memory for buffers is.) A handler that blocks then stops
- *   all connections of this dispatcher. With an executor, application code runs here only in the
- *   three cases of stage 4's dispatcher.h.
+ * - Without an executor this thread runs the handlers itself, so no message changes threads. A
+ *   handler that blocks then stops all connections of this dispatcher. With an executor,
+ *   application code runs here only in the four cases of stage 4's dispatcher.h.
  */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H

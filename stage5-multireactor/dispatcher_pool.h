@@ -4,8 +4,8 @@
  * connection to the next dispatcher, where it stays to its end.
  *
  * Interface:
- * - The dispatchers share nothing but what the server has for all: buffers, the executor if there
- *   is one, and the count of connections.
+ * - The dispatchers share nothing but what the server has for all, such as buffers, the count of
+ *   connections, and the executor if there is one.
  * - All calls are for the thread that opened the pool, which is the acceptor's, too.
  */
 #ifndef DISPATCHER_POOL_H

@@ -107,7 +107,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     admission_init(&parts.admission, server);
     int status = EXIT_FAILURE;
     if (dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
-                             settings.max > 0 ? &parts.executor : NULL, &parts.admission,
+                             settings.core > 0 ? &parts.executor : NULL, &parts.admission,
                              choice->provider, choice->guard_works) != 0) {
         cannot(server, "open the dispatchers", errno);
     } else {

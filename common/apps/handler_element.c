@@ -92,7 +92,7 @@ static bool pass_continue_output(struct input_handler *self,
     return input_handler_continue_output(element->inner, &element->facade);
 }
 
-static bool pass_holds_input(const struct input_handler *self)
+static bool pass_holds_input(const struct input_handler *self) NO_LOCK_HELD
 {
     return input_handler_holds_input(container_of(self, struct handler_element, handler)->inner);
 }

@@ -11,7 +11,7 @@
  *   - when the run ends, for those who did not get that line;
  *   - after a message during which the burst has become older than BURST_MS, or when a handler
  *     that is going to wait asks for it (channel_flush());
- *   - when more than OUTPUT_BATCH is held back for one connection.
+ *   - when OUTPUT_BATCH or the high mark is reached for one connection.
  * A single line is the last one of its run. It is not held back, and costs no more than before.
  *
  * A burst also adds up what the run costs others, because a message for a thousand connections

@@ -237,9 +237,9 @@ static inline int channel_connect(struct channel_facade *facade, const struct en
  * first, post->dropped is called after `stopped`: by the thread that ends the connection, or, if it
  * has ended already, by this one before channel_post() returns. So do not hold a lock here.
  *
- * It costs two atomic steps and the wakeup that output costs. Posts run even while output is choked
- * or input is suspended. In stages 1 to 3 only the connection's own handler may call this: its post
- * runs when the call that it is in has returned.
+ * It costs a short lock, an atomic step and the wakeup that output costs. Posts run even while
+ * output is choked or input is suspended. In stages 1 to 3 only the connection's own handler may
+ * call this: its post runs when the call that it is in has returned.
  */
 static inline void channel_post(struct channel_facade *facade,
                                 struct channel_post *post) NO_LOCK_HELD
@@ -279,8 +279,8 @@ static inline void channel_cancel_timer(struct channel_facade *facade, struct ch
  * Begins a task: task->run is called in a helper's thread (--helpers), and when it has returned,
  * task->completed in the connection's own context, like a post. In between nobody waits: the thread
  * that serves the connection goes on to others. Results come back in the order of the begins, also
- * when a later task is done sooner. With CHANNEL_WAITS no further message is handled, nor any
- * deadline but the lifetime's looked at, before the result is in; with CHANNEL_GOES_ON messages go
+ * when a later task is done sooner. With CHANNEL_WAITS no further message is handled, nor the
+ * idle or the request timeout looked at, before the result is in; with CHANNEL_GOES_ON messages go
  * on. Where there are no helpers, in stages 1 to 3 and with --helpers 0, task->run is called before
  * this returns, and the rest is the same. So an application that begins tasks knows no stage.
  *

@@ -280,7 +280,7 @@ bool connection_find(struct connection *connection, struct connection_message *f
 }
 
 /* Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
-static bool has_input(const struct connection *connection)
+static bool has_input(const struct connection *connection) NO_LOCK_HELD
 {
     return !input_queue_is_empty(&connection->input) ||
            input_handler_holds_input(connection->handler);
@@ -290,7 +290,7 @@ static bool has_input(const struct connection *connection)
  * A message that came alone, with an answer of one piece: no other reply will leave with it, so it
  * need not be copied to wait for one.
  */
-static bool is_answered_alone(const struct connection *connection, bool first)
+static bool is_answered_alone(const struct connection *connection, bool first) NO_LOCK_HELD
 {
     return first && !has_input(connection) &&
            input_handler_answers_in_one_piece(connection->handler);

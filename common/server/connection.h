@@ -15,12 +15,13 @@
  * Interface:
  * - Only one thread at a time, the runner, may call these functions. Between two runners there has
  *   to be a lock of the stage, or the start of a thread, so that the second sees what the first has
- *   done. There are four exceptions for stages 4 and 5, where other threads send to a connection
- *   while it runs:
- *     requests  one atomic (`asked`). Any thread calls connection_ask().
+ *   done. There are exceptions for stages 4 and 5, where others send to a connection while it runs:
+ *     requests  atomics (`asked`, `end_reason`). Any thread calls connection_ask() and
+ *               connection_end_because().
  *     posts     one atomic, too. Any thread calls connection_post().
  *     output    has a lock if connection_share() gave it one. Then any thread calls
- *               connection_enqueue() and connection_set_write_rate().
+ *               connection_enqueue(), connection_release_output() and
+ *               connection_set_write_rate().
  *     its state an atomic in the output chain, so that "is it choked?" needs no lock.
  *   A thread that asks, posts or enqueues makes sure that a run, or a call of connection_wants(),
  *   follows.

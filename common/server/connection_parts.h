@@ -1,7 +1,6 @@
 /*
- * What the files of the connection (connection.c, connection_output.c, connection_times.c,
- * connection_posts.c, connection_tasks.c) tell each other. Nobody else includes this. All of it is
- * the runner's.
+ * What the files of the connection (connection*.c) tell each other. Nobody else includes this. All
+ * of it is the runner's.
  */
 #ifndef COMMON_CONNECTION_PARTS_H
 #define COMMON_CONNECTION_PARTS_H

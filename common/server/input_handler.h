@@ -14,14 +14,16 @@
  *   end      end_of_input stopping stopped dropped*       of posts and tasks that came too late
  *
  * So each life-cycle call comes exactly once, even if the connection ends before there was a
- * message, and continue_output comes before next_message, even before the very first one. `unused`
+ * message, and continue_output comes before handle_input, even before the very first one; where one
+ * thread finds a message and another one handles it (stage 3), next_message comes first. `unused`
  * comes instead of all others if the connection ends before anybody knows whose it is
  * (--proxy-protocol); `not_connected` does if channel_connect() could not connect.
  *
  * Interface:
  * - The calls for one connection never overlap, and each sees what those before it did; but they
- *   may come in different threads. starting comes in the thread that accepts, before any other
- *   thread knows of the connection; behind a proxy, and for channel_connect(), where handlers run.
+ *   may come in different threads. starting comes in the thread that accepts, before any other one
+ *   knows of the connection; in stage 1, behind a proxy, and for channel_connect(), where handlers
+ *   run.
  *   The others come where handlers run: in the connection's thread (stage 1), in the reactor (2),
  *   in the reactor or a worker (3), in a worker (4, 5), or in the dispatcher (5 without workers).
  *   All come in the thread that accepts if the connection cannot be registered.
@@ -39,8 +41,8 @@
  * - A message lies in the input queue. It is valid until the call returns that got it, or until the
  *   next use of the queue; copy what you need for longer.
  * - No lock is held during a call; `make lint` proves it. The framework calls an application
- *   through the functions at the end of this header, and the compiler refuses them to a caller that
- *   holds a lock.
+ *   through the functions at the end of this header and of channel_facade.h, and the compiler
+ *   refuses them to a caller that holds a lock.
  * - A handler sees no socket, no key and no selector.
  */
 #ifndef COMMON_INPUT_HANDLER_H
@@ -210,7 +212,7 @@ struct input_handler_factory {
 
     /**
      * Begins a handler in that memory, which is all zero and aligned for 64-bit numbers. NULL if it
-     * lacks something: the connection is turned away. The acceptor's thread.
+     * lacks something: there is no connection. The acceptor's thread, or channel_connect()'s.
      */
     struct input_handler *(*create)(struct input_handler_factory *self, void *memory);
 };
@@ -305,7 +307,7 @@ static inline bool input_handler_may_hold_input(const struct input_handler *hand
 
 /** Whether bytes wait that are not in the channel's input any more. */
 static inline bool input_handler_holds_input(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
     return handler->verbs->holds_input != NULL && handler->verbs->holds_input(handler);
 }

@@ -3,8 +3,7 @@
  *
  * Interface:
  * - main() adds the options, then options_parse() fills the settings in.
- * - Settings do not change after server_open(), unless an application changes them when it is
- *   opened.
+ * - Settings do not change after server_announce(), which is the last to look at them.
  */
 #ifndef COMMON_SERVER_OPTIONS_H
 #define COMMON_SERVER_OPTIONS_H
