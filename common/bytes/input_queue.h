@@ -124,7 +124,7 @@ static inline size_t input_queue_length(const struct input_queue *queue)
 
 static inline bool input_queue_is_empty(const struct input_queue *queue)
 {
-    return input_queue_length(queue) == 0;
+    return queue->last == NULL || queue->last->sum.length == 0;
 }
 
 #endif

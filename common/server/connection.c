@@ -296,12 +296,6 @@ static bool is_answered_alone(const struct connection *connection, bool first) N
            input_handler_answers_in_one_piece(connection->handler);
 }
 
-static void handle(struct connection *connection, struct message message) NO_LOCK_HELD
-{
-    if (!input_handler_handle_input(connection->handler, message, &connection->facade))
-        connection_fail(connection, END_CLOSED);
-}
-
 static void treat(struct connection *connection, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
 {
@@ -311,10 +305,11 @@ static void treat(struct connection *connection, enum connection_messages how,
     deadlines_message(&connection->deadlines);
     if (burst_own != NULL)
         burst_next(burst_own, has_input(connection));
-    if (how == HANDLE_MESSAGES)
-        handle(connection, message);
+    struct channel_facade *facade = &connection->facade;
+    if (how == HANDLE_MESSAGES && !input_handler_handle_input(connection->handler, message, facade))
+        connection_fail(connection, END_CLOSED);
     else if (how == REFUSE_MESSAGE)
-        input_handler_refuse_input(connection->handler, message, &connection->facade);
+        input_handler_refuse_input(connection->handler, message, facade);
 }
 
 /*

@@ -7,7 +7,7 @@
 
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
-    return &connection_server(connection)->settings.deadlines;
+    return &connection_home(connection)->server->settings.deadlines;
 }
 
 /* Asks the system how much of what was sent the peer has acknowledged by now. */
