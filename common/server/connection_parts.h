@@ -26,6 +26,48 @@ void connection_read_header(struct connection *connection);
 size_t connection_give_header(struct connection *connection, const unsigned char *bytes,
                               size_t length);
 
+/** Whether it still has to read what had arrived when the server was told to stop. */
+static inline bool connection_is_stopping(const struct connection *connection, unsigned asked)
+{
+    return (asked & ASK_STOP) != 0 && !connection->end_of_stream;
+}
+
+/** The server is stopping: reads what has arrived already, and nothing that comes later. */
+void connection_read_the_rest(struct connection *connection);
+
+/** Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
+static inline bool connection_has_input(const struct connection *connection) NO_LOCK_HELD
+{
+    return !input_queue_is_empty(&connection->input) ||
+           input_handler_holds_input(connection->handler);
+}
+
+/** Whether output leaves input its freedom: choked output mostly does not. */
+static inline bool connection_is_free(const struct connection *connection,
+                                      enum output_result output)
+{
+    return output < OUTPUT_CHOKED ||
+           (output == OUTPUT_CHOKED && input_handler_is_duplex(connection->handler));
+}
+
+/**
+ * Whether a call was posted, a timer is due, or output has drained and the handler waits for that.
+ * No event tells of it.
+ */
+static inline bool connection_has_calls(const struct connection *connection)
+{
+    return connection->timer_due || atomic_load(&connection->posts) != NULL ||
+           (output_chain_has_drained(&connection->output) &&
+            input_handler_hears_drained(connection->handler));
+}
+
+/** Makes the calls that are no messages: timers that are due, `drained`, and posts. */
+void connection_make_calls(struct connection *connection) NO_LOCK_HELD;
+
+/** Has a turn's messages handled, or one refused or dropped. */
+void connection_take_turn(struct connection *connection, enum connection_messages how,
+                          struct connection_message *found) NO_LOCK_HELD;
+
 /** Whether the handler does not know of the connection yet. */
 static inline bool connection_is_coming(const struct connection *connection)
 {
