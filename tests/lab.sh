@@ -41,9 +41,9 @@ losses() { # STEP
     fi
     steps lost "$1" | while read -r number back name; do
         if [ "$back" = - ]; then
-            echo "- what step $number can, $name: this step does it in another way."
+            echo "- what step $number could do ($name): here it is done in another way."
         else
-            echo "- what step $number can, $name: you lose this now, it comes back in step $back."
+            echo "- what step $number could do ($name): it is missing here, and comes back in step $back."
         fi
     done
 }
@@ -64,12 +64,12 @@ readme() { # STEP STEP_BEFORE
 ## How to work
 
     make             builds \`server\` from all C files here
-    make test        grades it by the tests of step $1, and by those of the steps that it keeps
+    make test        grades it by the tests of step $1, and by those of earlier steps that must still pass
     make hint        the next of three hints
     make solution    how we did it
 
-${2:+You begin with step $2. }The step's page is \`$folder/README.md\` in the course.
-Read it up to its first excerpt, or further if you get stuck.
+${2:+You begin with step $2. }The step's page is \`$folder/README.md\` in the course. If you
+have not read it yet, stop at its first excerpt, and read on if you get stuck.
 
 The program may be in any language. It gets \`--port 0\`, has to print its own name, which is the last
 part of its path, and where it listens, as in \`server: echo on 127.0.0.1:40123\`, and it has to flush
@@ -79,7 +79,7 @@ To have each push graded, make this folder a repository of your own on GitHub:
 \`.github/workflows/grade.yml\` is there.
 END
     lost=$(losses "$1")
-    [ -z "$lost" ] || printf '\n## What you lose\n\n%s\n' "$lost"
+    [ -z "$lost" ] || printf '\n## What earlier steps could do and this one need not\n\n%s\n' "$lost"
 }
 
 makefile() { # STEP TARGET SOURCES...: with the target that grades

@@ -76,7 +76,7 @@ check_step() { # STEP
         check "step $step has lost what step $lost could ($name)" 'says "Failing: [1-9]"'
         out=$(cat "$lab/README.md")
         [ "$back" = - ] ||
-            check "the lab of step $step says where that comes back" 'says "step $lost can, .* step $back\\."'
+            check "the lab of step $step says where that comes back" 'says "step $lost could do .* step $back\\."'
     done <"$work/lost$step"
 }
 
