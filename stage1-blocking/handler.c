@@ -68,15 +68,14 @@ static void send_all(struct handler *handler) NO_LOCK_HELD
     connection_send(connection);
 }
 
-/* Input is suspended and nothing waits to be sent: only a timer, or the end, brings that thread on.
- */
+/* Input is suspended and nothing is left to send: waits for a deadline, or the server's end. */
 static void rest(struct handler *handler, int64_t now)
 {
     handler->deadline = connection_deadline(&handler->connection, now);
     handler_threads_rest(handler->threads, handler);
 }
 
-/* Read, process, write. Whatever the connection has to wait for, the call for it waits. */
+/* Read, process, write. There is no selector: recv itself waits for bytes, and send for room. */
 void handler_run(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
@@ -84,7 +83,7 @@ void handler_run(struct handler *handler)
     int64_t now = clock_ms();
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
-        if (wants == SELECT_READ) /* and no output waits */
+        if (wants == SELECT_READ) /* SELECT_READ alone: no output is left */
             receive(handler, now);
         else if (wants == SELECT_NOTHING)
             rest(handler, now);

@@ -2,8 +2,8 @@
  * A handler serves one connection, from its first byte to its last, in a thread of its own.
  *
  * Lea, "Classic ServerSocket loop": read, process, write, with calls that block. The connection is
- * the same as in the later stages (connection.h); its socket is a blocking one, so what it wants to
- * wait for is simply called.
+ * the same as in the later stages (connection.h). Its socket is a blocking one, so the thread just
+ * calls recv or send, and that call waits.
  *
  * Interface:
  * - While handler_run() runs, its thread is the connection's runner; others may only ask
@@ -19,8 +19,8 @@ struct handler_threads;
 struct handler {
     struct connection connection;
     struct handler_threads *threads;
-    bool has_timeouts;        /* the socket's calls end at a deadline: */
-    int64_t deadline;         /* of the last one that could block; INT64_MAX: none */
+    bool has_timeouts;        /* the socket's calls have a time limit */
+    int64_t deadline;         /* when its last wait had to end; INT64_MAX: never */
     struct handler *previous; /* all handlers there are; see handler_threads.h */
     struct handler *next;
     struct handler *next_waiting;            /* those that no thread serves yet */
@@ -30,7 +30,7 @@ struct handler {
 /** Makes a handler, which owns fd from now on. NULL without memory; fd stays the caller's then. */
 struct handler *handler_create(struct handler_threads *threads, int fd) NO_LOCK_HELD;
 
-/** Frees the handler, whose socket is the caller's again: its descriptor. */
+/** Frees the handler. Returns its descriptor, which is the caller's again. */
 int handler_release(struct handler *handler) NO_LOCK_HELD;
 
 /** Serves the connection until it ends, one way or the other. The handler's own thread. */
