@@ -41,7 +41,7 @@ static int listen_on(long port)
     return fd;
 }
 
-/* Has epoll report when there is something to read, or to accept, from this descriptor. */
+/* Asks epoll to report when there is something to read, or to accept, from this descriptor. */
 static int watch(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};

@@ -20,7 +20,7 @@ enum { LINE_MAX_BYTES = 65536, LINES_PER_TURN = 64, CLIENTS_MAX = 50 };
 
 /* What a thread would keep on its stack: how far this client has got. */
 struct client {
-    struct client *next, *before; /* in the list of all: the next one was silent longer */
+    struct client *next, *before; /* in the ring of all: next was silent longer */
     int fd;
     unsigned interest; /* what epoll reports: EPOLLIN, or EPOLLOUT while there is work left */
     size_t used;       /* bytes of input that were not answered yet */
@@ -31,7 +31,7 @@ struct client {
 
 static int epoll;
 static int listener;
-static struct client all = {.next = &all, .before = &all}; /* a ring: .before was silent longest */
+static struct client all = {.next = &all, .before = &all}; /* its .before was silent longest */
 static int client_count;
 static struct epoll_event ready[64]; /* the events of this round */
 static int ready_count;
@@ -64,7 +64,7 @@ static int listen_on(long port)
     return fd;
 }
 
-/* Has epoll report when there is something to read, and give us this pointer then. */
+/* Asks epoll to report when there is something to read, and to give us this pointer then. */
 static int watch(int fd, void *attachment)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = attachment};
