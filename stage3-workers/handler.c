@@ -103,7 +103,7 @@ static bool handler_submit(struct handler *handler)
                                                      : executor_submit(executor, &handler->task);
 }
 
-/* Gives a whole request to a worker; what is less than that the reactor does itself. */
+/* Gives a whole request to a worker. If less has come, the reactor goes on itself. */
 static void handler_process(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
@@ -186,9 +186,9 @@ void handler_go_on(struct task *task)
 /* ---- In a worker --------------------------------------------------------------------------- */
 
 /*
- * The end of the worker's part, as in 2006: it takes the guard, wakes the selector and resumes
- * selection itself. What only the reactor may do, it leaves to the reactor: to close the
- * connection, to have it stop, and to set its timer to an earlier moment.
+ * The end of the worker's part, as in Hitchens' design of 2006: it takes the guard, wakes the
+ * selector and switches the client's events on itself. To close the connection, to stop it, or to
+ * set its timer to an earlier moment, it leaves to the reactor.
  */
 static void handler_hand_back(struct handler *handler)
 {
@@ -202,7 +202,7 @@ static void handler_hand_back(struct handler *handler)
         reactor_hand_back(reactor, &handler->task);
     } else {
         TEST_POINT("worker: selection resumed");
-        handler->processing = false; /* selected perhaps, but not run before the guard is free */
+        handler->processing = false; /* the reactor runs nothing before it has had the guard */
     }
     selector_guard_release(&reactor->guard);
     TEST_POINT("worker: after hand-back");

@@ -69,7 +69,7 @@ static void reactor_stop(struct reactor *reactor)
     timer_heap_set_all(&reactor->timers, reactor->now);
     timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
     timer_heap_set(&reactor->timers, &reactor->end_timer,
-                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* after those */
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
 }
 
 /* Brings those counters up to date that the selector keeps. */
@@ -94,7 +94,7 @@ static void reactor_on_signal(struct selection_key *key)
         reactor_stop(reactor);
 }
 
-/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+/* Runs every timer that is due. A handler may close itself then, but never another one. */
 static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;

@@ -169,8 +169,8 @@ void handler_work(struct handler *handler)
 }
 
 /*
- * The worker has the selector wait again itself. Three things it leaves to the reactor: to close
- * the connection, to have it stop, and to set its timer to an earlier moment.
+ * The worker switches the client's events on itself. To close the connection, to stop it, or to set
+ * its timer to an earlier moment, it leaves to the reactor.
  */
 void handler_hand_back(struct handler *handler)
 {
