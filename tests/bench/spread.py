@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How SO_REUSEPORT spreads connections over listening sockets: the figures in docs/stage5.md.
+"""How SO_REUSEPORT spreads connections over listening sockets: the figures in docs/measuring.md.
 
 A thousand connections, one after the other, to four sockets that listen on one port. Prints how many
 each of them got, and how many are left with it if only one client in four stays.
