@@ -282,7 +282,7 @@ const Scheduler = (() => {
             'A round of the loop used the wakeup up while nobody held the guard, so nothing stopped the reactor at the barrier. When the worker had the guard, its wakeup was spent.'],
         ['interest', null, 'as it is', 'Guard, wakeup, change, release. Nothing is wrong here: try to break it.', ''],
         ['register', 'NOGUARD', 'nothing at all', 'This is stage 4 with --guard none: the acceptor just registers.',
-            'A client is connected and gets no answer until some other client does something. The acceptor is the main thread, so not even the signal that is to stop the server is heard.'],
+            'A client is connected and gets no answer until some other client does something. The acceptor is the main thread, which also hears the signals. So with this option the dispatcher hears them, too; else SIGTERM would not end the server.'],
         ['register', 'GUARD_WITHOUT_WAKEUP', 'no wakeup', 'The acceptor takes the guard and does not wake the selector.',
             'The guard keeps the dispatcher from going back to sleep. It does not end a sleep.'],
         ['register', 'WAKEUP_ONLY', 'a wakeup, no guard', 'The acceptor wakes the selector, then asks for its lock.',
