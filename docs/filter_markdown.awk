@@ -1,20 +1,10 @@
 # Makes Markdown that reads well in the repository read as well in the site.
 #
-# A link names a file of the repository, relative to the file it stands in. In the site
+#   usage: awk -f docs/names.awk -f docs/filter_markdown.awk TEXT.md
 #
-#   a README.md, or the folder of one  is the main page of that Doxygen run
-#   README.md at the top               is the page readme.html
-#   docs/queues.md                     is the page queues.html, whatever Doxygen's version
-#   stage2-*/steps/README.md           is the page steps2.html, and
-#   stage2-*/steps/2.4-*/README.md     is the page step2_4.html
-#   docs/remarks/stage3.md             is the page changes3.html, made by docs/diff_pages.sh
-#   common/base/log.h, stage*-*/handler.c   is the file's listing
-#   docs/trace/page.html               is seen.html, with traces of all stages in it
-#   docs/play/scheduler.html           is play/scheduler.html, copied by docs/site.sh
-#   any other file                     is a copy below files/, made by docs/site.sh
-#
-# and #some-heading is a heading, found by its text as on GitHub: a heading gets the anchor
-# queues--some-heading if it has no {#name} of its own. Doxygen eats a percent sign in front of a word,
+# A link names a file of the repository, relative to the file it stands in, and leads to where that is in
+# the site (docs/names.awk); #some-heading is a heading, found by its text as on GitHub: a heading gets the
+# anchor queues--some-heading if it has no {#name} of its own. Doxygen eats a percent sign in front of a word,
 # in inline code too, so there it gets two; it does not see that two asterisks in front of inline code
 # make it bold, so they become <b>; and it makes a dash of two hyphens in prose, so --option is escaped. Fenced and
 # indented code stays as it is.
@@ -26,23 +16,9 @@
 # shows what is defined there by that name (docs/snippets.awk). A block of C behind it shows the same
 # where there is no site (`make step-pages`), and is left out.
 
-# The name of the site that a path belongs to, with a slash; the chapters are the top.
-function site(path)
-{
-    if (path ~ /^stage[1-5]-[^\/]*\/steps(\/|$)/)
-        return ""
-    return match(path, /^(common|stage[1-5]-[^\/]*)\//) ? substr(path, 1, RLENGTH) : ""
-}
-
-function folder(path)
+function folder_of(path)
 {
     return match(path, /.*\//) ? substr(path, 1, RLENGTH) : ""
-}
-
-function bare_name(path)
-{
-    sub(/.*\//, "", path)
-    return path
 }
 
 # The path without "name/.." and "./" in it.
@@ -54,50 +30,6 @@ function plain_path(path)
         ;
     sub(/[^\/.]+[^\/]*\/\.\.$/, "", path)
     return path
-}
-
-function is_page(path)
-{
-    return path ~ /^(README|docs\/([^\/]*|remarks\/stage[1-5])|stage[1-5]-[^\/]*\/steps\/([^\/]*\/)?README)\.md$/ && path != "docs/index.md"
-}
-
-# The name of a page, with which its anchors begin: they have to differ in all of a run.
-function page(path,    name)
-{
-    name = tolower(bare_name(path))
-    sub(/\.md$/, "", name)
-    if (path ~ /^docs\/remarks\//)
-        sub(/^stage/, "changes", name)
-    else if (match(path, /\/steps\/[1-5]\.[0-9]+-/)) {
-        name = "step" substr(path, RSTART + 7, RLENGTH - 8)
-        sub(/\./, "_", name)
-    } else if (path ~ /\/steps\//)
-        name = "steps" substr(path, 6, 1)
-    return is_page(path) ? name : "index"
-}
-
-# Where a path of the repository is in the site.
-function address(path,    name)
-{
-    if (path ~ /^(docs\/?(index\.md)?)?$/)
-        return "index.html"
-    if (path ~ /^(common|stage[1-5]-[^\/]*)(\/(README\.md)?)?$/) {
-        sub(/\/.*/, "", path)
-        return path "/index.html"
-    }
-    if (is_page(path))
-        return page(path) ".html"
-    if (path ~ /^(common|stage[1-5]-).*\.[ch]$/ && path !~ /\/steps\//) {
-        name = bare_name(path)
-        gsub(/_/, "__", name)
-        sub(/\./, "_8", name)
-        return site(path) name "_source.html"
-    }
-    if (path ~ /^docs\/play\/[^\/]*\.html$/)
-        return substr(path, length("docs/") + 1)
-    if (path == "docs/trace/page.html")
-        return "seen.html"
-    return "files/" path ".txt"
 }
 
 function anchor(heading)
@@ -116,12 +48,12 @@ function rewritten(target,    path, fragment)
         fragment = substr(target, RSTART + 1)
         target = substr(target, 1, RSTART - 1)
     }
-    path = target == "" ? source : plain_path(folder(source) target)
+    path = target == "" ? source : plain_path(folder_of(source) target)
     if (fragment != "")
-        fragment = "#" (path ~ /\.md$/ ? page(path) "--" : "") fragment
-    if (site(source) != "" && site(path) == site(source))
-        return substr(address(path), length(site(path)) + 1) fragment
-    return (site(source) != "" ? "../" : "") address(path) fragment
+        fragment = "#" (path ~ /\.md$/ ? page_of(path) "--" : "") fragment
+    if (site_of(source) != "" && site_of(path) == site_of(source))
+        return substr(address_of(path), length(site_of(path)) + 1) fragment
+    return (site_of(source) != "" ? "../" : "") address_of(path) fragment
 }
 
 # The line with its links rewritten; pictures are Doxygen's to find.
@@ -197,7 +129,7 @@ function snippet(text,    name, path)
     sub(/\].*/, "", name)
     sub(/.*\]\(/, "", path)
     sub(/\)$/, "", path)
-    return "\\snippetlineno " plain_path(folder(source) path) " " name
+    return "\\snippetlineno " plain_path(folder_of(source) path) " " name
 }
 
 # Doxygen names the file by its whole path; TOP is the repository's, MADE that of pages that a script
@@ -247,9 +179,9 @@ $0 == "" { is_bold = 0 }
     level = RLENGTH - 1
     name = anchor(substr($0, RLENGTH + 1))
     if (level > 1)
-        $0 = $0 " {#" page(source) "--" name "}"
+        $0 = $0 " {#" page_of(source) "--" name "}"
     else if (is_page(source))
-        $0 = $0 " {#" page(source) "}"
+        $0 = $0 " {#" page_of(source) "}"
 }
 
 # In front of a block of C on a step's page: its file, which can be another step's or a stage's, and function.
@@ -260,7 +192,7 @@ $0 == "" { is_bold = 0 }
     sub(/:$/, "", file)
     while ((command | getline path) > 0)
         if (path ~ "/" file "$")
-            print "[" name "](" address(path) ")\n"
+            print "[" name "](" address_of(path) ")\n"
     close(command)
     next
 }

@@ -13,7 +13,8 @@
 #   captions, and a picture that is too small for a phone opens at its own size,
 # - a listing says where one is: its module, chapter and changes, and which file comes next.
 #
-#   usage: awk -v page=stage2.html -v around=FILE -v site=FOLDER -f docs/polish.awk PAGE >NEW_PAGE
+#   usage: awk -v page=stage2.html -v around=FILE -v site=FOLDER \
+#              -f docs/names.awk -f docs/polish.awk PAGE >NEW_PAGE
 #
 # page is the address in the site; around has a line for each chapter, ADDRESS<TAB>TITLE, and behind an
 # empty line the same for each further row of pages.
@@ -67,14 +68,6 @@ function has(file, text,    line, found) {
         found = line ~ text
     close(file)
     return found
-}
-
-# A file as Doxygen names its pages.
-function mangled(file)
-{
-    gsub(/_/, "__", file)
-    sub(/\./, "_8", file)
-    return file
 }
 
 function source_link(folder, file, text)

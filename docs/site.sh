@@ -172,7 +172,7 @@ END
 for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch] docs/examples/*/*.[ch]; do
     [ -e "$source" ] || continue
     mkdir -p "$work/snippets/$(dirname "$source")"
-    awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
+    awk -f docs/names.awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
 done
 
 run common common "$(existing common/README.md)" common </dev/null
@@ -203,7 +203,8 @@ polish() { # FOLDER WAY_TO_THE_TOP
         page=${html#"$site/$1"/}
         [ "$1" = . ] || page=$1/$page
         sed -e "/^@SIDE@$/r $work/side" -e '/^@SIDE@$/d' -e "s|@TOP@|$2|g" "$html" |
-            awk -v page="$page" -v around="$work/around" -v site="$site" -f docs/polish.awk >"$work/polished" || failed=1
+            awk -v page="$page" -v around="$work/around" -v site="$site" -f docs/names.awk \
+                -f docs/polish.awk >"$work/polished" || failed=1
         cp "$work/polished" "$html"
     done
     # Doxygen's own theme, and its lists of all there is: the side bar and the search take their
@@ -235,7 +236,7 @@ done
         'through: a trace with the time that each client waits. ","trace,timeline,animation"],'
     for text in docs/index.md README.md $(existing docs/*.md \
         stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md); do
-        awk -f docs/filter_markdown.awk "$text" | awk -v synonyms=docs/synonyms -f docs/search_texts.awk
+        awk -f docs/names.awk -f docs/filter_markdown.awk "$text" | awk -v synonyms=docs/synonyms -f docs/search_texts.awk
     done
     for part in common "$@"; do
         awk -v part="$part" -f docs/search_tags.awk "$work/$part.tag"

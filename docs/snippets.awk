@@ -10,21 +10,6 @@
 
 { line[NR] = $0 }
 
-# The name of what is defined from line i on; nothing if there is no definition.
-function defined(i,    text, j)
-{
-    if (match(line[i], /^(struct|enum|union) [a-z_0-9]+ \{$/))
-        return substr(line[i], 1, RLENGTH - 2)
-    if (line[i] !~ /^[a-z].*\(/ || line[i] ~ /^typedef /)
-        return ""
-    for (j = i; j <= NR && line[j] !~ /;$/; j++)
-        if (line[j] == "{") {
-            match(line[i], /[a-z_0-9]+\(/)
-            return substr(line[i], RSTART, RLENGTH - 1)
-        }
-    return ""
-}
-
 # The first line of the comment that ends right above line i, or i.
 function with_comment(i,    j)
 {
@@ -45,8 +30,8 @@ function mark(i, name)
 
 END {
     for (i = 1; i <= NR; i++) {
-        name = defined(i)
-        if (name == "")
+        name = defined(line, i, NR)
+        if (name == "" || line[ends] ~ /;$/)
             continue
         mark(with_comment(i) - 1, name)
         while (i <= NR && line[i] !~ /^\}/)
