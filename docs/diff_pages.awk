@@ -1,13 +1,15 @@
-# Writes what changes in one file from a stage to the next, as a part of a page for Doxygen: HTML for
+# Writes what changes in one file from a stage or step to the next, as a part of a page for Doxygen: HTML for
 # the code, and the remarks on it as Markdown beside the hunks they speak of.
 #
-#   usage: awk -v name=handler.c -v what=changed -v before=stage2-... -v after=stage3-... \
-#              -v was=handler.c -v old=FILE -v new=FILE -v overview=FILE \
-#              -f docs/diff_pages.awk REMARKS DIFF
+#   usage: awk -v name=handler.c -v what=changed -v was=handler.c -v before=PATH -v after=PATH \
+#              -v old=FILE -v new=FILE -v remarks=NAME -v overview=FILE \
+#              -f docs/names.awk -f docs/diff_pages.awk REMARKS DIFF
 #
-# DIFF is the output of diff -U; `was` is what the stage before calls the file; a row with its counts is
-# added to overview. A file that is wholly new, or gone, is folded up. Above each hunk stand the functions
-# and structs that it changes. In REMARKS a heading says what a remark is about,
+# DIFF is what diff -u says of both sides; `was` is what the side before calls the file, before and after are
+# where the file is in the repository, and old and new the same with names mapped. A row with its counts is
+# added to overview, or a link to a file that is unchanged. A long file is folded up, if no remark speaks of
+# what changes in it. Above each hunk stand the functions and structs that it changes. In REMARKS a heading
+# says what a remark is about,
 #
 #   ## handler.c                      the file
 #   ## handler.c: handler_execute     a function or a struct, of either side
@@ -20,16 +22,15 @@
 
 # Notes the lines of each definition or declaration of a file in first[side, name] and last[side, name],
 # for each of these lines its name in owner[side, line], and which lines begin inside of a comment.
-function read_file(side, file,    line, n, i, j, found)
+function read_file(side, file,    line, lines, n, i, j, found)
 {
     while ((getline line <file) > 0) {
-        text[side, ++n] = line
+        text[side, ++n] = lines[n] = line
         in_comment[side, n + 1] = painted(line, in_comment[side, n])
     }
     close(file)
     for (i = 1; i <= n; i++) {
-        found = defined(side, i, n)
-        if (found == "")
+        if ((found = defined(lines, i, n)) == "")
             continue
         for (j = i - 1; j > 0 && text[side, j] ~ /^( \*|\/\*)/; j--)
             ;
@@ -41,22 +42,6 @@ function read_file(side, file,    line, n, i, j, found)
         for (j = first[side, found]; j <= i; j++)
             owner[side, j] = found
     }
-}
-
-# The name of what is defined or declared from line i on; nothing if there is none. Sets ends to the line
-# with its brace or semicolon.
-function defined(side, i, n,    line)
-{
-    line = text[side, ends = i]
-    if (match(line, /^(struct|enum|union) [a-z_0-9]+ \{$/))
-        return substr(line, 1, RLENGTH - 2)
-    if (line !~ /^[a-z].*\(/ || line ~ /^typedef /)
-        return ""
-    while (ends < n && text[side, ends] !~ /;$|^\{$/)
-        ends++
-    if (text[side, ends] !~ /^\{$|\);$/ || !match(line, /[a-z_0-9]+\(/))
-        return ""
-    return substr(line, RSTART, RLENGTH - 1)
 }
 
 # ---- colours and intraline marks ----
@@ -179,18 +164,12 @@ function code_of(side, at, tag, keep,    piece, n, i, mark, open, class, result)
 
 # ---- rows ----
 
-function source_page(stage,    file)
+# A line's number leads to the listing of its file, if that has one.
+function number(path, n)
 {
-    file = stage == before ? was : name
-    gsub(/_/, "__", file)
-    sub(/\./, "_8", file)
-    return stage "/" file "_source.html"
-}
-
-function number(stage, n)
-{
-    return n ? sprintf("<td class=\"n\"><a href=\"%s#l%05d\">%d</a></td>", source_page(stage), n, n) : \
-        "<td class=\"n\"></td>"
+    path = n ? address_of(path) : ""
+    return "<td class=\"n\">" (path ~ /_source\.html$/ ? sprintf("<a href=\"%s#l%05d\">%d</a>", path, n, n) : \
+        n ? n : "") "</td>"
 }
 
 function row(class, old_number, new_number, sign, code)
@@ -260,8 +239,11 @@ BEGIN {
     KEYWORDS = "^(break|case|const|continue|default|do|else|enum|extern|for|goto|if|return|sizeof|" \
         "static|struct|switch|typedef|union|volatile|while)$"
     TYPES = "^(bool|char|double|int|long|short|signed|unsigned|void|[a-z_0-9]+_t)$"
-    read_file(1, old)
-    read_file(2, new)
+    LONG = 120
+    if (what != "unchanged") {
+        read_file(1, old)
+        read_file(2, new)
+    }
 }
 
 # The remarks on this file.
@@ -284,7 +266,8 @@ part == 1 {
 }
 
 # The diff.
-/^(---|\+\+\+) / && !hunks { next }
+/^diff / { is_this = $NF ~ "/" name "$" }
+!is_this || /^(---|\+\+\+) / && !hunks { next }
 /^@@ / {
     end_of_change()
     hunks++
@@ -384,21 +367,25 @@ END {
     }
     if (failed)
         exit 1
-    counts = (what == "unchanged" || what == "removed" ? "" : "<ins>+" counted[2] "</ins>") \
-        (what == "unchanged" || what == "added" ? "" : " <del>-" counted[1] "</del>")
-    anchor = remarks "--" name
-    gsub(/.*\/stage|\.md|\./, "", anchor)
-    print "<tr><td><a href=\"" (what == "unchanged" ? source_page(after) : "#changes" anchor) "\">" name \
-        "</a></td><td>" what (was == name ? "" : ", was " was) "</td><td>" counts "</td></tr>" >>overview
-    if (what == "unchanged")
+    counts = (what == "removed" ? "" : "<ins>+" (0 + counted[2]) "</ins>") \
+        (what == "added" ? "" : " <del>-" (0 + counted[1]) "</del>")
+    anchor = page_of(remarks) "--" name
+    gsub(/\./, "", anchor)
+    source = address_of(what == "removed" ? before : after)
+    what_was = what (was == name ? "" : ", was " was)
+    if (what == "unchanged") {
+        print "<a href=\"" source "\">" name "</a>" >>overview
         exit
+    }
+    short = name
+    gsub(/_/, "&<wbr/>", short)
+    print "<tr><td><a href=\"#" anchor "\">" short "</a></td><td>" what_was "</td><td>" counts "</td><td><a href=\"" \
+        source "\" aria-label=\"source of " name "\">source</a></td></tr>" >>overview
     print "## " name "\n"
-    print_html("<p class=\"what\">" what (was == name ? "" : "; it was " was) " <span>" counts "</span></p>")
     if ("" in remark)
         print remark[""]
-    if (what != "changed")
-        print_html("<details><summary>" (what == "added" ? "the whole file, " : "the file as it was, ") \
-            counted[1] + counted[2] " lines" (folded ? " and " folded (folded == 1 ? " remark" : " remarks") : "") "</summary>")
+    print_html("<details" (counted[1] + counted[2] <= LONG || what == "changed" && folded ? " open=\"open\"" : "") \
+        "><summary>" what_was " " counts (folded ? ", " folded (folded == 1 ? " remark" : " remarks") : "") "</summary>")
     for (i = 1; i <= hunks; i++) {
         split("", beside_row)
         for (line = 1; line < 10000; line++) # in the order of the remarks
@@ -415,8 +402,7 @@ END {
             }
         print_rows(i, from, rows[i], beside_row[from])
     }
-    if (what != "changed")
-        print_html("</details>")
+    print_html("</details>")
 }
 
 function print_html(code)

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Writes a page for each step from a stage to the next: an overview with counts, and every file that
-# changes, hunk by hunk, with the chapter's remarks beside the hunks they speak of. As in `make diff`, names that a stage calls
-# otherwise are mapped first.
+# Writes a page for what changes from stage to stage, with the chapter's remarks beside the hunks they speak
+# of, and one for what changes from step to step: an overview with counts, and every file that changes, hunk
+# by hunk. It is what `make diff` shows, so between stages names that are other ones there are mapped first.
 #
 #   usage: docs/diff_pages.sh FOLDER STAGE...      (docs/site.sh calls this, from the top)
 #
 #   FOLDER/docs/remarks/stage3.md    what comes out of docs/remarks/stage3.md and the two stages; the
 #                                    Markdown filter makes the page changes3 of it
+#   FOLDER/docs/remarks/step2.4.md   the same for a step, changes2_4
 #
 # The remarks begin with a title and an introduction; what follows is told in docs/diff_pages.awk.
 # Fails if a remark speaks of something that is not there, or does not change.
@@ -18,52 +19,82 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/diff_pages.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$folder/docs/remarks"
 : >"$work/empty"
+failed=0
 
-# The files of two stages: those of the later one in the order in which its README.md names them.
-files() { # BEFORE, WITH NAMES MAPPED, AND AFTER
-    {
-        grep -oE '\]\([a-z_0-9]+\.[ch]\)' "$2/README.md" | tr -d ']()'
-        (cd "$2" && ls ./*.[ch]) | sed 's|.*/||'
-        (cd "$1" && ls ./*.[ch]) | sed 's|.*/||'
-    } | awk '!seen[$0]++'
+# The files of both sides, in the order in which the README.md of the later one's stage names them.
+files() { # NUMBER
+    (cd "$work/$1" && find old new -name '*.[ch]') | sed 's|.*/||' | LC_ALL=C sort -u >"$work/there"
+    grep -ohE '\]\([a-z_0-9]+\.[ch]\)' stage"${1%.*}"-*/README.md | tr -d ']()' | grep -xFf "$work/there" |
+        cat - "$work/there" | awk '!seen[$0]++'
 }
 
-failed=0
+sum() { # ELEMENT: the lines of all files that the overview has in it
+    grep -o "<$1>[+-][0-9]*" "$work/overview" | awk '{ sub(/.*[+-]/, ""); sum += $0 } END { print sum + 0 }'
+}
+
+page() { # FROM TO REMARKS
+    parts=$work/$2
+    mkdir "$parts" && tests/steps.sh diff "$1" "$2" "$parts" >"$work/moved" &&
+        tests/steps.sh sources "$1" >"$work/sources" && tests/steps.sh sources "$2" >"$parts/sources" || exit 2
+    files "$2" >"$work/files"
+    page=$folder/docs/remarks/$(basename "$3")
+    : >"$work/overview"
+    while read -r file; do
+        old=$parts/old/$file new=$parts/new/$file what=changed
+        was=$(awk -v file="$file" '$2 == file { print $1 }' "$work/moved")
+        [ -e "$old" ] || { old=$work/empty what=added; }
+        [ -e "$new" ] || { new=$work/empty what=removed; }
+        ! cmp -s "$old" "$new" || what=unchanged
+        awk -v name="$file" -v what=$what -v was="${was:-$file}" -v old="$old" -v new="$new" \
+            -v before="$(grep "/${was:-$file}$" "$work/sources")" -v after="$(grep "/$file$" "$parts/sources")" \
+            -v remarks="docs/remarks/$(basename "$3")" -v overview="$work/overview" \
+            -f docs/names.awk -f docs/diff_pages.awk "$3" "$parts/diff" || failed=1
+    done <"$work/files" >"$work/body"
+    {
+        awk '/^## / { exit } { print }' "$3"
+        printf '\n\\htmlonly[block]\n<table class="overview">\n'
+        grep '^<tr' "$work/overview"
+        echo "<tr><td>in all</td><td></td><td><ins>+$(sum ins)</ins> <del>-$(sum del)</del></td><td></td></tr>"
+        echo '</table>'
+        ! grep -q '^<a' "$work/overview" ||
+            echo "<p>Unchanged: $(grep '^<a' "$work/overview" | sed 's/$/,/; $s/,$/./')</p>"
+        printf '\\endhtmlonly\n\n'
+        cat "$work/body"
+    } >"$page"
+    # Remarks on files that neither side has.
+    strange=$(sed -n 's/^## \([^:]*\).*/\1/p' "$3" | grep -vxFf "$work/files")
+    [ -z "$strange" ] || { echo "docs: $3: there is no" "$strange" >&2; failed=1; }
+}
+
+# What the page of a step begins with.
+# shellcheck disable=SC2016 # no command is meant
+introduction() { # FROM TO
+    idea=$(tests/steps.sh field "$2" idea | awk '{ print toupper(substr($0, 1, 1)) substr($0, 2) "." }')
+    names=$(tests/steps.sh field "$2" renames | sed 's/\([^= ]*\)=\([^=]*\)=[^ ]*/`\1` is called `\2`/g; s/` `/`, `/g')
+    main=$(tests/steps.sh sources "$2" | grep -E '/(main|server)\.c$')
+    cat <<END
+# Changes: from $1 to $2
+
+$idea
+
+New lines of code, as \`make steps\` counts them, without comments: $(tests/steps.sh new_lines "$2").
+${names:+They are those in which more than a name changes: $names here. }The program begins in
+[$(basename "$main")](../../$main). \`make diff FROM=$1 TO=$2\` shows the same in a terminal.
+END
+}
+
 before=
 for stage; do
     number=${stage#stage}
     number=${number%%-*}
-    remarks=docs/remarks/stage$number.md
-    if [ -n "$before" ] && [ -e "$remarks" ]; then
-        page=$folder/$remarks
-        : >"$work/body"
-        : >"$work/overview"
-        mapped=$work/$number
-        mkdir "$mapped"
-        docs/stage_diff.sh --mapped "$mapped" "$before" "$stage" >"$work/moved" || exit 2
-        for file in $(files "$mapped" "$stage"); do
-            old=$mapped/$file new=$stage/$file what=changed
-            was=$(awk -v file="$file" '$2 == file { print $1 }' "$work/moved")
-            [ -e "$old" ] || { old=$work/empty what=added; }
-            [ -e "$new" ] || { new=$work/empty what=removed; }
-            diff -U 4 "$old" "$new" >"$work/diff" && what=unchanged
-            awk -v name="$file" -v what=$what -v before="$before" -v after="$stage" \
-                -v was="${was:-$file}" \
-                -v old="$old" -v new="$new" -v remarks="$remarks" -v overview="$work/overview" \
-                -f docs/diff_pages.awk "$remarks" "$work/diff" >>"$work/body" || failed=1
-        done
-        {
-            awk '/^## / { exit } { print }' "$remarks"
-            printf '\n\\htmlonly[block]\n<table class="overview">\n'
-            cat "$work/overview"
-            printf '</table>\n\\endhtmlonly\n\n'
-            cat "$work/body"
-        } >"$page"
-        # Remarks on files that neither stage has.
-        files "$mapped" "$stage" >"$work/files"
-        strange=$(sed -n 's/^## \([^:]*\).*/\1/p' "$remarks" | grep -vxFf "$work/files")
-        [ -z "$strange" ] || { echo "docs: $remarks: there is no" "$strange" >&2; failed=1; }
-    fi
-    before=$stage
+    [ -z "$before" ] || [ ! -e "docs/remarks/stage$number.md" ] ||
+        page "$before" "$number" "docs/remarks/stage$number.md"
+    before=$number
+done
+for step in $(tests/steps.sh numbers); do
+    before=$(tests/steps.sh before "$step")
+    [ -n "$before" ] || continue
+    introduction "$before" "$step" >"$work/step$step.md"
+    page "$before" "$step" "$work/step$step.md"
 done
 exit $failed

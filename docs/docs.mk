@@ -67,7 +67,7 @@ test-search: docs
 	@tests/run.sh $(run_search)
 
 # One page of each kind is looked at in every view; SITE_PAGES= looks at all.
-SITE_PAGES ?= index.html stage1.html step2_4.html measuring.html changes3.html play/scheduler.html seen.html \
+SITE_PAGES ?= index.html stage1.html step2_4.html measuring.html changes3.html changes2_4.html play/scheduler.html seen.html \
     stage2-single-reactor/index.html stage3-workers/group__reactor.html stage3-workers/reactor_8c_source.html
 AXE_PACKAGE := https://registry.npmjs.org/axe-core/-/axe-core-4.10.2.tgz
 $(BUILD)/axe.min.js:

@@ -11,7 +11,8 @@
 # - the title of a page is its only h1,
 # - pictures are images, in which the reader's choice of light or dark holds; what is seen is in their
 #   captions, and a picture that is too small for a phone opens at its own size,
-# - a listing says where one is: its module, chapter and changes, and which file comes next.
+# - a listing says where one is: its module, chapter and changes, and which file comes next,
+# - a chapter or a step leads to the page of its changes, and that to it.
 #
 #   usage: awk -v page=stage2.html -v around=FILE -v site=FOLDER \
 #              -f docs/names.awk -f docs/polish.awk PAGE >NEW_PAGE
@@ -20,6 +21,9 @@
 # empty line the same for each further row of pages.
 
 BEGIN {
+    twin = page
+    if (!sub(/^(stage|step)/, "changes", twin))
+        sub(/^changes/, page ~ /_/ ? "step" : "stage", twin)
     while ((getline entry <around) > 0) {
         split(entry, field, "\t")
         chapters++
@@ -28,6 +32,8 @@ BEGIN {
         title[chapters] = field[2]
         if (field[1] == page)
             here = chapters
+        else if (field[1] == twin)
+            there = chapters
     }
 }
 
@@ -124,8 +130,8 @@ function place(    folder, file, number, links, follows)
     current = "data-page=\"" page "\""
     if ($0 ~ current)
         sub(current, "aria-current=\"page\"")
-    else if (page ~ /^step[1-5]_/) # is one of those that stand there together
-        sub("data-page=\"steps" substr(page, 5, 1) ".html\"", "aria-current=\"true\"")
+    else if (match(page, /^(step|changes)[1-5]_/)) # is one of those that stand there together
+        sub("data-page=\"steps" substr(page, RLENGTH - 1, 1) ".html\"", "aria-current=\"true\"")
     gsub(/ data-page="[^"]*"/, "")
 }
 
@@ -335,6 +341,8 @@ END {
             line[i] = with_picture(line[i], line[i + 1] ~ /<div class="caption">/ ? line[i + 2] : "")
         gsub(/<th class="markdownTableHead[A-Za-z]*"><\/th>/, "<td></td>", line[i])
         print with_levels(line[i])
+        if (there && line[i] ~ /^<div class="contents">/ && !led++)
+            print "<nav class=\"where\" aria-label=\"Where this is\">" link("to", there, "") "</nav>"
         if (line[i] ~ /^<div class="contents">/ && headings >= 4 && page !~ /^changes/ && !listed++)
             print "<nav class=\"toc\" aria-label=\"On this page\"><ul>\n" contents "</ul></nav>"
     }

@@ -22,6 +22,7 @@ function flush()
     words = ""
 }
 
+page ~ /^changes/ && /^\\htmlonly/ { exit } # of changes, what they are about
 /^ *```/ { fenced = !fenced; next }
 fenced { next }
 /^#+ .*\{#[^}]*\}$/ {
@@ -34,7 +35,7 @@ fenced { next }
     if (/^# /) {
         address = id ".html"
         page = id
-        where = "chapter"
+        where = page ~ /^changes/ ? "changes" : "chapter"
         name = title
     } else {
         address = (page == "" ? "index" : page) ".html#" id

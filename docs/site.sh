@@ -5,8 +5,8 @@
 #
 #   FOLDER/index.html                        docs/index.md
 #   FOLDER/*.html                            the chapters, docs/*.md; README.md; the pages of
-#                                            the steps; what changes from stage to stage
-#                                            (docs/diff_pages.sh)
+#                                            the steps; what changes from stage to stage and
+#                                            from step to step (docs/diff_pages.sh)
 #   FOLDER/common/, FOLDER/stage1-blocking/  the code, by module; a stage's main page is its README.md
 #   FOLDER/seen.html                         SEEN.html, traces of all stages to step through
 #   FOLDER/play/                             docs/play, a page that is played; its links lead to the chapters
@@ -50,7 +50,7 @@ name_of() { # STAGE: "2, single reactor"
 
 failed=0
 
-# ---- the pages of the steps from stage to stage ------------------------------------------------------
+# ---- the pages of changes ----------------------------------------------------------------------------
 
 docs/diff_pages.sh "$MADE" "$@" || failed=1
 
@@ -123,9 +123,11 @@ modules() { # PART
 stages=$*
 chapters >"$work/chapters"
 {
-    echo
-    for text in $(existing "$MADE"/docs/remarks/*.md); do
-        printf '%s\t%s\n' "$(basename "$text" .md | sed s/stage/changes/).html" "$(title_of "$text")"
+    for kind in stage step; do
+        echo
+        for text in $(existing "$MADE"/docs/remarks/$kind*.md); do
+            printf '%s\t%s\n' "$(basename "$text" .md | sed "s/$kind/changes/; y/./_/").html" "$(title_of "$text")"
+        done
     done
     echo
     for stage; do
@@ -235,7 +237,7 @@ done
     echo '["The stages, seen running","chapter","seen.html"," What the threads of all five stages do, to step' \
         'through: a trace with the time that each client waits. ","trace,timeline,animation"],'
     for text in docs/index.md README.md $(existing docs/*.md \
-        stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md); do
+        stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md "$MADE"/docs/remarks/*.md); do
         awk -f docs/names.awk -f docs/filter_markdown.awk "$text" | awk -v synonyms=docs/synonyms -f docs/search_texts.awk
     done
     for part in common "$@"; do

@@ -2,9 +2,9 @@
 # Shows what changes from one stage to another: the lesson of the later one.
 #
 #   usage: docs/stage_diff.sh FROM TO        (two folders; `make diff FROM=1 TO=2` calls this)
-#          docs/stage_diff.sh --mapped FOLDER FROM TO
-#                                            only puts FROM's sources into FOLDER, with the names mapped,
-#                                            and prints which files are called otherwise there
+#          docs/stage_diff.sh FROM TO PARTS  puts what it compares into PARTS/old and PARTS/new and the
+#                                            changes into PARTS/diff, and prints which files have other
+#                                            names in PARTS/old than in FROM
 #
 # First a line for each file, then the changes in the form of git diff: the function they are in
 # stands in the head of each hunk, a file that only changed its name is found as such, and the
@@ -17,8 +17,6 @@
 # out is no patch for FROM then, and therefore no name is mapped between steps.
 set -u
 
-mapped=
-[ "$1" != --mapped ] || { mapped=$2; shift 2; }
 docs=$(dirname "$0")
 from=$(basename "$1") to=$(basename "$2")
 work=$(mktemp -d "${TMPDIR:-/tmp}/stage_diff.XXXXXX") || exit 2
@@ -95,9 +93,13 @@ changes() { # FOLDER [options]: what git diff says of the two stages below FOLDE
     (
         cd "$1" && shift || exit 2
         printf '*.[ch] diff=cpp\n*.md diff=markdown\n' >"$work/attributes"
-        GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null git --no-pager \
-            -c core.attributesFile="$work/attributes" \
-            diff --no-index --no-prefix -M "$@" -- "$from" "$to"
+        if command -v git >/dev/null; then
+            GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null git --no-pager \
+                -c core.attributesFile="$work/attributes" \
+                diff --no-index --no-prefix -M "$@" -- "$from" "$to"
+        else
+            diff -ruNp "$from" "$to"
+        fi
         [ $? -le 1 ] # 1: they differ
     )
 }
@@ -129,9 +131,10 @@ unchanged() { # FOLDER
 
 : >"$work/moved"
 renames >"$work/renames"
-if [ -n "$mapped" ]; then
+if [ $# -gt 2 ]; then
     [ ! -s "$work/renames" ] || map_names
-    cp "$work/$from"/*.[ch] "$mapped" && cat "$work/moved"
+    cp -R "$work/$from" "$3/old" && cp -R "$work/$to" "$3/new" && cat "$work/moved" &&
+        changes "$work" -U4 --no-renames >"$3/diff"
     exit
 fi
 echo "$from -> $to"
@@ -145,13 +148,8 @@ if command -v git >/dev/null; then
     for folder in "$work" "$work/readme"; do
         { differing "$folder"; unchanged "$folder"; } | LC_ALL=C sort -k 2
     done
-    echo
-    changes "$work" && changes "$work/readme"
 else
-    cd "$work" && diff -qr "$from" "$to" | sed 's/^/  /'
-    echo
-    for folder in "$work" "$work/readme"; do
-        (cd "$folder" && diff -ruNp "$from" "$to")
-    done
-    true
+    (cd "$work" && diff -qr "$from" "$to" | sed 's/^/  /')
 fi
+echo
+changes "$work" && changes "$work/readme"

@@ -502,29 +502,65 @@ check_rows() { # DOCUMENT
     done < <(grep '^| ' "$1")
 }
 
-# The remarks on the steps from stage to stage speak of what is there and changes. The overview counts
-# the lines of each file, a new one is folded up, and above a hunk stands what it changes.
-check_remarks() {
-    local page=$work/changes/docs/remarks/stage3.md file added removed
+# The remarks on what changes from stage to stage speak of what is there and changes. Each stage and each
+# step after the first has such a page, on which as many lines are new and removed as `make diff` says, in
+# each file and in all; a step's page says what `make steps` counts. Above a hunk stands what it changes.
+check_changes() {
+    local step before page
     # shellcheck disable=SC2046 # one word for each stage
-    if docs/diff_pages.sh "$work/changes" $(echo stage[1-5]-*) 2>"$work/error" &&
-        grep -q 'it was handler.c' "$work/changes/docs/remarks/stage4.md"; then
+    if docs/diff_pages.sh "$work/changes" $(echo stage[1-5]-*) 2>"$work/error"; then
         pass
     else
         fail docs/remarks "$(cat "$work/error")"
     fi
-    while read -r file added removed; do
-        if [ $((${added:-0} + ${removed:-0})) -eq \
-            $(($(cat stage3-*/"$file" | wc -l) - $(cat stage2-*/"$file" 2>/dev/null | wc -l))) ]; then
-            pass
-        else
-            fail docs/remarks/stage3.md "counts ${added:-0} ${removed:-0} lines in $file"
-        fi
-    done < <(sed -nE '/^<tr><td>/{s/<[^>]*>/ /g;s/unchanged|changed|added//;p;}' "$page")
-    for file in "the whole file, $(cat stage3-*/selector_guard.c | wc -l) lines" \
-        '<p>.*>handler_hand_back</a>' '^<tr.*<span class="comment">&#42;/</span></td></tr>$'; do
-        if grep -q "$file" "$page"; then pass; else fail docs/remarks/stage3.md "has no $file"; fi
+    make -s -C "$top" steps >"$work/steps" || fail README.md 'make steps ends with an error'
+    for step in 2 3 4 5 $(tests/steps.sh numbers); do
+        case $step in
+        *.*) before=$(tests/steps.sh before "$step") page=$work/changes/docs/remarks/step$step.md ;;
+        *) before=$((step - 1)) page=$work/changes/docs/remarks/stage$step.md ;;
+        esac
+        [ "$step" = 1.1 ] || check_counts "$before" "$step" "$page"
     done
+    page=$work/changes/docs/remarks/stage
+    for page in "${page}4.md:, was handler.c<" "${page}3.md:<p>.*>handler_hand_back</a>" \
+        "${page}3.md:"'^<tr.*<span class="comment">&#42;/</span></td></tr>$' "${page}3.md:added <ins>+$(cat stage3-*/selector_guard.c | wc -l)<"; do
+        if grep -q -- "${page#*:}" "${page%%:*}"; then pass; else fail "${page%%:*}" "has no ${page#*:}"; fi
+    done
+}
+
+# Standard input with a line for each file, NAME and counts like +12 and -3, as NAME 12 3, and one for the sum.
+sorted_counts() {
+    awk '{
+        added = removed = 0
+        for (i = 2; i <= NF; i++)
+            if ($i ~ /^[+][0-9]+$/) added = $i + 0
+            else if ($i ~ /^-[0-9]+$/) removed = -$i
+        print $1, added, removed
+        all_added += added
+        all_removed += removed
+    }
+    END { print "all", all_added + 0, all_removed + 0 }' | sort
+}
+
+check_counts() { # FROM TO PAGE
+    local lines
+    make -s diff FROM="$1" TO="$2" >"$work/diff"
+    sed -nE '1,/^$/{/README/d; s/^  (added|removed|changed|renamed) +([^ ]+ -> )?//p;}' "$work/diff" |
+        sorted_counts >"$work/said"
+    sed -nE '/^<tr><td><a.*<(ins|del)>/{s/<wbr.>//g; s/<[^>]*>/ /g; p;}' "$3" | sorted_counts >"$work/counted"
+    if [ "$(wc -l <"$work/said")" -gt 1 ] && diff "$work/said" "$work/counted" >"$work/error"; then
+        pass
+    else
+        fail "$3" "counts other lines than make diff FROM=$1 TO=$2 (<): $(cat "$work/error")"
+    fi
+    # Those of all files, and as many rows with a + or a - below them.
+    for lines in "$(sed -n 's/^<tr><td>in all.*<ins>+\(.*\)<\/ins> <del>-\(.*\)<\/del>.*/\1 \2/p' "$3")" \
+        "$(grep -c '^<tr class="ins">' "$3") $(grep -c '^<tr class="del">' "$3")"; do
+        if grep -qx "all $lines" "$work/said"; then pass; else fail "$3" "has $lines lines, not $(grep '^all' "$work/said")"; fi
+    done
+    case $2 in *.*) ;; *) return ;; esac
+    lines=$(awk -v step="$2" '$1 == step { print $3 }' "$work/steps")
+    if grep -q "^New lines of code, .*: $lines\\.\$" "$3"; then pass; else fail "$3" "does not say that $lines lines of code are new"; fi
 }
 
 run_blocks "${documents[@]}" &
@@ -541,7 +577,7 @@ for document in "${documents[@]}"; do
     case $document in stage*) check_files_named "$document" ;; esac
     case $document in */further.md | */glossary.md | */java.md) ;; *) check_names "$document" ;; esac
 done
-[ ! -d docs/remarks ] || check_remarks
+[ ! -d docs/remarks ] || check_changes
 [ ! -e tests/words.sh ] || check_length
 wait "$blocks"
 judge_blocks

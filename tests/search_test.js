@@ -17,7 +17,7 @@ const expected = [
     ['SIGPIPE', 'step1_2.html'], ['thread per connection', 'step1_2.html'], ['race condition', 'proving.html'],
     ['timeout', 'armour.html'], ['busy loop', 'step2_2.html'], ['starvation', 'step2_5.html'],
     ['segmentation fault', 'step2_7.html'], ['connection reset', 'glossary.html#glossary--reset'],
-    ['epoll_wait', 'step2_2.html'], ['homework', 'teaching.html'], ['strace', 'inside.html'], ['thundering herd', 'glossary.html#glossary--thundering-herd'],
+    ['epoll_wait', 'step2_2.html'], ['homework', 'teaching.html'], ['strace', 'inside.html'], ['changes 2.4', 'changes2_4.html'], ['thundering herd', 'glossary.html#glossary--thundering-herd'],
 ];
 // One who types a name of the code wants the code; a word of the chapters, a chapter.
 const code = ['selector_wakeup', 'connection_wants()', 'handler_adapter_done', 'epoll.c'];

@@ -12,7 +12,8 @@ On each page
   - no line of code is cut in print,
   - there is one first heading, and the contents say where one is,
   - axe-core, the file that AXE names, finds nothing against it,
-and the search finds a function by its name, play/scheduler.html can be played to the end of each of
+and each step but the first leads to the page of its changes, which leads back and has the program's lines,
+the search finds a function by its name, play/scheduler.html can be played to the end of each of
 its puzzles, as it is shown and with hints, and seen.html passes tests/trace/page_test.js. Prints what is
 wrong, and "N passed, N failed" at the end; "0 passed, 0 failed, 1 skipped" where there is no chromium.
 """
@@ -268,6 +269,20 @@ def is_there(path, function, _in, _file, page):
         return function.rstrip("()") in listing.read()
 
 
+def lost_changes(site):
+    """The steps that do not lead to the page of their changes, or do not follow from it."""
+    def read(page):
+        with open(os.path.join(site, page), encoding="utf-8") as file:
+            return file.read()
+
+    steps = sorted(os.path.basename(page) for page in glob.glob(site + "/step[1-9]_*.html"))
+    changes = [page.replace("step", "changes") for page in steps]
+    there = [os.path.exists(os.path.join(site, page)) for page in changes]
+    return [step for step, page, exists in zip(steps[1:], changes[1:], there[1:])
+            if not exists or f'href="{page}"' not in read(step) or f'href="{step}"' not in read(page)
+            or '<tr class="ins">' not in read(page)] + [page for page in changes[:1] if there[0]]
+
+
 def look_at(browser, site, page, width, scheme):
     wrong = json.loads(browser.value_of(f"{LOOK}({width})"))
     wrong += json.loads(browser.value_of(f"{AXE}('{scheme}')"))
@@ -337,8 +352,11 @@ def main():
     for (page, width, scheme), wrong in sorted(found.items()):
         for each in wrong:
             print(f"site: FAILED: {page}, {width} wide, {scheme}: {each}")
-    passed = sum(not wrong for wrong in found.values())
-    failed = len(found) - passed + (not axe)
+    lost = lost_changes(site)
+    for page in lost:
+        print(f"site: FAILED: {page} and the page of its changes do not lead to each other")
+    passed = sum(not wrong for wrong in found.values()) + (not lost)
+    failed = len(found) + 1 - passed + (not axe)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

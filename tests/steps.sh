@@ -12,10 +12,11 @@
 #                        the step where they pass again, or -, and its name
 #   stage-steps          the steps that are stages themselves
 #   sanitized            the programs that are wanted with a sanitizer beside the others
-#   sources [STEP]       the sources of its program; of all steps, with STEP: in front of each
+#   sources [STEP]       the sources of its program, or a stage's; of all steps, with STEP: in front of each
 #   lay-out STEP FOLDER  makes links to them in FOLDER
 #   run PROGRAM...       runs a program that ends by a signal as one does that ends in order
-#   diff FROM TO         what changes between two steps, or a step and a stage
+#   diff FROM TO [PARTS] what changes between two steps or stages; in parts (docs/stage_diff.sh)
+#   new_lines STEP       how many lines of code are not in the step before
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
 #   pages [check]        puts the code that pages and chapters show into them anew, or checks that it is there
 #   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
@@ -100,8 +101,11 @@ before() { # STEP: the one before; nothing for the first
 }
 
 # The name by which the program of a step calls itself, and where it is.
-name() { # STEP
-    if is_stage "$1"; then stage_folder "$(field "$1" shares)"; else echo "step$1"; fi
+name() { # STEP_OR_STAGE
+    case $1 in
+    [1-5]) stage_folder "$1" ;;
+    *) if is_stage "$1"; then stage_folder "$(field "$1" shares)"; else echo "step$1"; fi ;;
+    esac
 }
 
 program() { # STEP OUT
@@ -173,10 +177,12 @@ sources_of_all() {
         }'
 }
 
-sources() { # [STEP]
-    [ $# -gt 0 ] || { sources_of_all; return; }
-    folder "$1" >/dev/null || exit 2
-    sources_of_all | sed -n "s/^$1://p"
+sources() { # [STEP_OR_STAGE]
+    case ${1:-} in
+    '') sources_of_all ;;
+    *.*) folder "$1" >/dev/null && sources_of_all | sed -n "s/^$1://p" ;;
+    *) stage=$(stage_folder "$1") && ls "$stage"/*.[ch] ;;
+    esac || exit 2
 }
 
 lay_out() { # STEP FOLDER
@@ -221,25 +227,16 @@ lost() { # STEP
 
 # Copies of the files of a step or a stage, in a folder of the step's name; prints that name.
 copy() { # STEP_OR_STAGE FOLDER
-    case $1 in
-    *.*)
-        folder "$1" >/dev/null || exit 2
-        copied=$(name "$1")
-        files=$(sources "$1")
-        ;;
-    *)
-        copied=$(stage_folder "$1") || exit 2
-        files=$(ls "$copied"/*.[ch])
-        ;;
-    esac
+    files=$(sources "$1") && copied=$(name "$1") || exit 2
     mkdir -p "$2/$copied"
     # shellcheck disable=SC2086 # names of sources have no spaces
     cp $files "$2/$copied" && echo "$copied"
 }
 
-compare() { # FROM TO
+compare() { # FROM TO [PARTS]
     from=$(copy "$1" "$work") && to=$(copy "$2" "$work") || exit 2
-    docs/stage_diff.sh "$work/$from" "$work/$to"
+    shift 2
+    docs/stage_diff.sh "$work/$from" "$work/$to" "$@"
 }
 
 # ---- counting -----------------------------------------------------------------------------------
@@ -723,7 +720,7 @@ trap 'exit 130' INT TERM
 command=$1
 shift
 case $command in
-numbers | names | folder | before | field | lost | sources | sanitized | list | pages | exercise | grade)
+numbers | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade)
     "$command" "$@"
     ;;
 stage-steps) stage_steps ;;

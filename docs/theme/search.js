@@ -18,7 +18,7 @@
         if (/^(common|stage\d-)/.test(address)) {
             return 0;
         }
-        if (/^(model|teaching|readme)/.test(address)) {
+        if (/^(changes|model|teaching|readme)/.test(address)) {
             return 3;
         }
         return /^(stage\d|armour|queues|glossary)/.test(address) ? 8 : 6;
