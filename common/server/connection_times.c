@@ -96,8 +96,9 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
     if (connection->phase == CONNECTION_CONNECTING)
         return connection_connect_until(connection, now);
     int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
-    next = earlier(next, application_moment(connection));
-    return earlier(next, connection->held_back ? connection_output_due(connection) : INT64_MAX);
+    if (connection->timers.first != NULL)
+        next = earlier(next, application_moment(connection));
+    return connection->held_back ? earlier(next, connection_output_due(connection)) : next;
 }
 
 /*
