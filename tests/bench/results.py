@@ -178,7 +178,7 @@ def targets():
     yield ("stage 5, two dispatchers on two processors, replies a second to one", 1.80,
            "x or more", lambda results: None)
     for stage in ("stage 2", "stage 3", "stage 4", STAGE_5):
-        yield f"{stage}, 100 among 10,000 idle, to without them", 1.10, "x", crowd_ratio(stage)
+        yield f"{stage}, 100 clients beside 10,000 idle ones, to 100 alone", 1.10, "x", crowd_ratio(stage)
     for stage, most in (("stage 1", 13 * 1024), ("stage 2", 256), ("stage 3", 304),
                         ("stage 4", 512), (STAGE_5, 512)):
         yield f"{stage}, memory of an idle connection", most, " bytes", idle_memory(stage)

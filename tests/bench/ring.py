@@ -49,7 +49,7 @@ def saying(results, connections):
         return ""
     words = "a message costs the proactor {} than stage 2"
     said = (words.format("less CPU time") if max(found) < 1 else words.format("more CPU time") if min(found) > 1
-            else "the rounds do not agree on whether a message costs the proactor or stage 2 more")
+            else "the rounds do not agree on which of the two a message costs more")
     return f"With {connections:,} connections {said} (ratio {min(found):.2f} to {max(found):.2f})."
 
 
