@@ -70,7 +70,7 @@ static void proactor_on_signal(struct operation *self, const struct completion *
         acceptor_stop(&proactor->acceptor);
 }
 
-/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+/* Runs every timer that is due. A handler may close itself then, but never another one. */
 static void proactor_check_timers(struct proactor *proactor) NO_LOCK_HELD
 {
     struct timer *timer;

@@ -100,7 +100,7 @@ static void check_stop(struct dispatcher *dispatcher)
                        dispatcher->server->settings.drain_timeout); /* after those */
 }
 
-/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+/* Runs every timer that is due. A handler may close itself then, but never another one. */
 static void check_timers(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct timer *timer;

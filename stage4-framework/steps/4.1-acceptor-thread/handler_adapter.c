@@ -83,7 +83,7 @@ static bool handler_adapter_submit(struct handler_adapter *adapter)
                                                      : executor_submit(executor, &adapter->task);
 }
 
-/* Gives a whole request to a worker; what is less than that the dispatcher does itself. */
+/* Gives a whole request to a worker. If less has come, the dispatcher goes on itself. */
 static void handler_adapter_process(struct handler_adapter *adapter)
 {
     struct connection *connection = &adapter->connection;
@@ -162,9 +162,9 @@ void handler_adapter_go_on(struct task *task)
 /* ---- In a worker --------------------------------------------------------------------------- */
 
 /*
- * The end of the worker's part, as in stage 3: it takes the guard, wakes the selector and resumes
- * selection itself. What only the dispatcher may do, it leaves to the dispatcher: to close the
- * connection, to have it stop, and to set its timer to an earlier moment.
+ * The end of the worker's part, as in stage 3: it takes the guard, wakes the selector and switches
+ * the client's events on itself. To close the connection, to stop it, or to set its timer to an
+ * earlier moment, it leaves to the dispatcher.
  */
 static void handler_adapter_hand_back(struct handler_adapter *adapter)
 {

@@ -163,7 +163,7 @@ static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HEL
         resume_selection(dispatcher, adapter);
 }
 
-/* Has those run whose moment has come. Each may end in the course of it, but no other does. */
+/* Runs every timer that is due. A handler may close itself then, but never another one. */
 static void check_timers(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct timer *timer;

@@ -62,7 +62,7 @@ static int listen_on(long port)
     return fd;
 }
 
-/* Has epoll report when there is something to read, and give us this pointer then. */
+/* Asks epoll to report when there is something to read, and to give us this pointer then. */
 static int watch(int fd, void *attachment)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = attachment};
