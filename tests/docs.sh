@@ -16,7 +16,8 @@
 # - A page that has a source of its name below docs/examples shows statements of that source, and it
 #   compiles.
 # - A row of a table in docs/sources.md names a test, or says why there is none.
-# - A remark in docs/remarks is about something that changes.
+# - A remark in docs/remarks is about something that changes. The pages of changes count the lines that
+#   make diff and make steps count.
 # - No experiment stands twice: no two blocks have the same commands. (A page of a step runs the same
 #   ones on two programs.) No two blocks write the same file below build/.
 # - The main line is no longer than tests/words.sh allows.
