@@ -180,7 +180,7 @@ done
 run common common "$(existing common/README.md)" common </dev/null
 for stage; do
     run "Stage $(name_of "$stage")" "$stage" "$(existing "$stage/README.md")" "$stage" <<END
-EXCLUDE_PATTERNS       = */steps/*
+EXCLUDE_PATTERNS       = */$stage/steps/*
 TAGFILES               = $work/common.tag=../common
 END
 done
