@@ -147,9 +147,9 @@ test-tools:
 
 ## test: build and run all tests; installs what test-tools finds missing
 .PHONY: test
-test: test-tools all test-build $$(KEY) $$(need_hang) $$(if $$(SANITIZER),,$$(need_steps) $$(PROACTOR))
+test: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR))
 	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
-	    $(if $(SANITIZER),,$(run_steps) $(call proxied,4,conformance) $(call relayed,2,5) \
+	    $(run_steps) $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
 	    $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
 	    $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
 	    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
