@@ -36,9 +36,10 @@ void acceptor_run(struct acceptor *acceptor)
     while (!server->signals.stop) {
         acceptor_wait(acceptor);
         signals_take(&server->signals);
-        dispatcher_count(acceptor->dispatcher);
-        if (server->signals.report)
+        if (server->signals.report) {
+            dispatcher_count(acceptor->dispatcher);
             counters_print(&server->counters, server->name);
+        }
         admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
                          acceptor);
     }

@@ -47,9 +47,10 @@ void acceptor_run(struct acceptor *acceptor)
     while (!server->signals.stop) {
         acceptor_wait(acceptor);
         signals_take(&server->signals);
-        acceptor_count(acceptor);
-        if (server->signals.report)
+        if (server->signals.report) {
+            acceptor_count(acceptor);
             counters_print(&server->counters, server->name);
+        }
         admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
                          acceptor);
     }
