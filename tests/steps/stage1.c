@@ -183,7 +183,8 @@ Test(step1_4, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
 
 /*
  * Told to stop, a server answers what has arrived, although that takes several turns, and 200 to
- * 400 ms: a clock of milliseconds may end a wait of 2 ms after one. Nor are answers cut short.
+ * 400 ms: a clock of milliseconds may end a wait of 2 ms after one. Nor are answers cut short. And
+ * it ends when nobody is left, although it would wait for ten minutes for one who does not leave.
  */
 static void expect_orderly_end(void)
 {
@@ -191,7 +192,7 @@ static void expect_orderly_end(void)
     char answers[LINES * sizeof("line 000000\n")];
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
-    struct server_process server = step_start_with(step_is_bare() ? "" : "--block-ms 2");
+    struct server_process server = step_start_with(step_is_bare() ? "" : "--block-ms 2 --drain-timeout 600");
     int carl = step_client(&server);
     step_freeze(&server);
     step_ask(carl, lines);

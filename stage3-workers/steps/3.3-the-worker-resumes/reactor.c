@@ -156,9 +156,9 @@ void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (reactor_goes_on(reactor)) {
-        reactor_take_back(reactor);
         size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
         reactor->now = clock_ms();
+        reactor_take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
