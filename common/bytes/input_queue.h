@@ -33,7 +33,7 @@ struct message {
 
 struct input_queue {
     struct buffer_factory *factory;
-    struct segment *last;   /* which knows the first one, a ring, and the sums; NULL: none */
+    struct segment *last;   /* knows the first one (a ring) and the sums; NULL: none */
     uint32_t limit;         /* bytes it may hold; never changes */
     uint8_t searched_for;   /* the byte of the last search */
     uint8_t fresh_segments; /* how much new room the next fill offers */

@@ -389,7 +389,7 @@ static bool is_full(const struct output_chain *chain)
     return !chain->corked && cost_of(chain) >= most;
 }
 
-/* What lies in memory is offered before it is appended, because it is not copied then. */
+/* Offers bytes in memory to the socket first: what it takes at once is not copied. */
 enum output_result output_chain_enqueue(struct output_chain *chain, struct piece piece)
 {
     enum output_result result = admit(chain, &piece);

@@ -66,7 +66,7 @@ struct output_settings {
 
 /** What a call leaves behind, from best to worst. */
 enum output_result {
-    OUTPUT_FLOWING, /* nothing waits, or only for an uncork: nothing to do */
+    OUTPUT_FLOWING, /* nothing waits for the socket: nothing to do */
     OUTPUT_WAITING, /* some bytes wait: drain when the socket can be written */
     OUTPUT_CHOKED,  /* as waiting, and too many: stop reading this client */
     OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, disconnect it */
@@ -108,7 +108,7 @@ enum {
 
 struct output_chain {
     const struct output_settings *settings;
-    struct segment *last; /* which knows the first one: a ring; NULL: nothing waits */
+    struct segment *last; /* knows the first one (a ring); NULL: nothing waits */
     struct pace *pace;    /* NULL: no rate was set */
     uint64_t length;      /* bytes that wait; those of files can be more than a size_t counts */
     uint32_t holder;      /* what waits is held back, by this number; 0: it is not */
