@@ -42,7 +42,7 @@ bool timer_heap_set(struct timer_heap *heap, struct timer *timer, int64_t moment
 /** Takes a timer out; one that is not set is left alone. */
 void timer_heap_cancel(struct timer_heap *heap, struct timer *timer);
 
-/** Moves a timer that is set to an earlier moment; one that fires before that anyway stays. */
+/** Moves a set timer to an earlier moment; one that fires before that anyway stays. */
 static inline void timer_heap_set_by(struct timer_heap *heap, struct timer *timer, int64_t moment)
 {
     if (moment < timer->moment)
