@@ -30,7 +30,7 @@ enum {
 };
 
 struct task_verbs {
-    /** The work. A worker's thread calls it, once for each time the task was accepted. */
+    /** The work: called once for each time the task was accepted, unless dropped is. */
     void (*run)(struct task *self);
     /** Called instead of run if an accepted task will not run after all. */
     void (*dropped)(struct task *self);
