@@ -7,11 +7,13 @@
  *
  *   life     unused | not_connected | starting started turn* end
  *   turn     is_urgent? timer* drained? call* ( last | message* )
- *   message  continue_output* next_message ( handle_input | refuse_input )? call*
+ *   message  continue_output? ( next_message ( handle_input | refuse_input )? )? call*
  *   call     the `run` of a post | the `completed` of a task
  *   timer    the `fired` of a timer
  *   last     timed_out | idle                             no message comes after it
- *   end      end_of_input stopping stopped dropped*       of posts and tasks that came too late
+ *   end      end_of_input half* stopping stopped late*
+ *   half     timer* drained? call* last?                  turns in between, with `duplex` only
+ *   late     the `dropped` of a post or a task that came too late
  *
  * So each life-cycle call comes exactly once, even if the connection ends before there was a
  * message, and continue_output comes before handle_input, even before the very first one; where one
@@ -32,8 +34,8 @@
  *   is_urgent, next_message, continue_output, refuse_input, `dropped` and the life cycle must not,
  *   because these may come in the reactor's or the dispatcher's thread, which serves all
  *   connections: if the workers are saturated, stages 4 and 5 refuse a message there. In stage 2,
- *   under caller-runs, if no worker can be started, or without workers, every call comes in that
- *   thread.
+ *   if no worker can be started, or without workers, every call comes in that thread; under
+ *   caller-runs any may.
  * - Output is held back during a turn and leaves at its end by one system call, even if another
  *   connection's handler has enqueued it. So a handler that blocks also delays the answers that it
  *   has enqueued before, and what other clients have sent to this one. Call channel_flush() before

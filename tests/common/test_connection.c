@@ -772,7 +772,10 @@ static const struct input_handler_verbs order_verbs = {.next_message = order_nex
                                                        .stopping = order_stopping,
                                                        .stopped = order_stopped};
 
-/* The grammar that stands at the top of input_handler.h, as a regular expression. */
+/*
+ * The grammar that stands at the top of input_handler.h, as a regular expression, for this handler:
+ * it is not duplex, and nothing is posted to it within a long answer.
+ */
 static void expect_grammar(const char *must_have)
 {
     static const char grammar[] = "^12(f*d?p*([li]|(c+n[hr]?p*)*))*345x*$";
