@@ -114,7 +114,7 @@ static void drop_adapter(struct dispatcher *dispatcher,
 
 /*
  * No saturation policy refuses a run that must take place; if there is no worker at all, the
- * dispatcher runs it itself. Any other run may be refused, and then its message is dropped.
+ * dispatcher runs it itself. Any other run may be refused, and then so is its message.
  */
 void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {

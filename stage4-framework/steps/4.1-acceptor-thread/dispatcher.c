@@ -44,8 +44,7 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The acceptor's thread. The dispatcher may be asleep in select, so the selector can only be
- * changed under the guard. What else a new client needs, a timer for one, the dispatcher does
- * itself.
+ * changed under the guard. The dispatcher does the rest itself, such as the new client's timer.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
                                  struct input_handler_factory *factory)

@@ -144,7 +144,7 @@ static struct handler_adapter *handler_adapter_of(struct task *task)
     return container_of(task, struct handler_adapter, task);
 }
 
-/* A new one has no timer yet, and there may be no memory for it. */
+/* There may be no memory for a new adapter's timer. */
 void handler_adapter_go_on(struct task *task)
 {
     struct handler_adapter *adapter = handler_adapter_of(task);

@@ -47,8 +47,7 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The acceptor's thread. The dispatcher may be asleep in select, so the selector can only be
- * changed under the guard. What else a new client needs, a timer for one, the dispatcher does
- * itself.
+ * changed under the guard. The dispatcher does the rest itself, such as the new client's timer.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
                                  struct input_handler_factory *factory)
@@ -110,8 +109,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
         resume_selection(dispatcher, adapter);
 }
 
-/* A worker is through with an adapter. A new one has no timer yet, and may find no memory for it.
- */
+/* A worker is through with an adapter, or it is new: then there may be no memory for its timer. */
 static void go_on(struct dispatcher *dispatcher, struct handler_adapter *adapter) NO_LOCK_HELD
 {
     adapter->processing = false;
