@@ -120,8 +120,7 @@ static void drop_adapter(struct dispatcher *dispatcher,
 /*
  * Without an executor this thread, the dispatcher's, runs the adapter: no future, nothing to wait
  * for. With one, no saturation policy refuses a run that must take place; if there is no worker at
- * all, the dispatcher runs it itself. Any other run may be refused, and then its message is
- * dropped.
+ * all, the dispatcher runs it itself. Any other run may be refused, and then so is its message.
  */
 void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
