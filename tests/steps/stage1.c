@@ -192,7 +192,8 @@ static void expect_orderly_end(void)
     char answers[LINES * sizeof("line 000000\n")];
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
-    struct server_process server = step_start_with(step_is_bare() ? "" : "--block-ms 2 --drain-timeout 600");
+    struct server_process server =
+        step_start_with(step_is_bare() ? "" : "--block-ms 2 --drain-timeout 600");
     int carl = step_client(&server);
     step_freeze(&server);
     step_ask(carl, lines);
