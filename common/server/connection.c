@@ -259,12 +259,6 @@ static void end(struct connection *connection)
     connection->phase = CONNECTION_ENDED;
 }
 
-/* Whether the run has output to send: before and after that there is none. */
-static bool is_sending(const struct connection *connection)
-{
-    return connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
-}
-
 void connection_send(struct connection *connection)
 {
     int64_t now = clock_ms();
@@ -275,14 +269,16 @@ void connection_send(struct connection *connection)
         deadlines_received(&connection->deadlines, now);
     connection->has_received = false;
     deadlines_framed(&connection->deadlines, now, partial);
-    enum output_result output =
-        is_sending(connection) ? connection_send_output(connection, now) : OUTPUT_FLOWING;
+    bool sends =
+        connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
+    enum output_result output = sends ? connection_send_output(connection, now) : OUTPUT_FLOWING;
     connection_look_at_age(connection, now);
-    if (output == OUTPUT_BROKEN || connection->broken || connection_is_asked(connection, ASK_END))
+    unsigned asked = atomic_load(&connection->asked);
+    if (output == OUTPUT_BROKEN || connection->broken || (asked & ASK_END) != 0)
         end(connection);
     else if (connection->phase == CONNECTION_DRAINING && output == OUTPUT_FLOWING)
         finish(connection);
-    else if (connection_is_asked(connection, ASK_FINISH) && output == OUTPUT_FLOWING)
+    else if ((asked & ASK_FINISH) != 0 && output == OUTPUT_FLOWING)
         finish_output(connection);
     if (connection->phase == CONNECTION_ENDED)
         connection_live_to(connection, LIFE_STOPPED);
@@ -306,15 +302,13 @@ bool connection_must_run(const struct connection *connection)
 }
 
 /*
- * Whether to end the output, which has left; or the connection, of which the other half has ended
- * before.
+ * Once the output is to end: whether to end it now, because it has left; or the connection, of
+ * which the other half has ended before.
  */
-static bool ends_a_half(const struct connection *connection, enum output_result output,
-                        unsigned asked)
+static bool ends_a_half(const struct connection *connection, enum output_result output)
 {
-    if (connection->life == LIFE_END_OF_INPUT)
-        return (asked & ASK_FINISH) != 0;
-    return (asked & ASK_FINISH) != 0 && output == OUTPUT_FLOWING && !connection->output_ended;
+    return connection->life == LIFE_END_OF_INPUT ||
+           (output == OUTPUT_FLOWING && !connection->output_ended);
 }
 
 /* Whether there is something to do that no event will ask for. */
@@ -338,7 +332,8 @@ static bool wants_run(const struct connection *connection, enum output_result ou
     bool stops = connection_is_stopping(connection, asked) && !waits;
     bool closes = (asked & ASK_CLOSE) != 0 && connection->begun == NULL;
     return goes_on || stops || closes || connection->late != DEADLINE_NONE ||
-           connection_has_calls(connection) || ends_a_half(connection, output, asked);
+           connection_has_calls(connection) ||
+           ((asked & ASK_FINISH) != 0 && ends_a_half(connection, output));
 }
 
 /* Whether to read: not while messages wait that were read before, nor while output is choked. */

@@ -92,12 +92,6 @@ static bool takes_message(const struct connection *connection)
            connection_is_free(connection, output_chain_look(&connection->output));
 }
 
-/* Whether answers can be longer than one call of the handler. */
-static bool has_long_answers(const struct connection *connection)
-{
-    return input_handler_continues_output(connection->handler);
-}
-
 /* Too long, or out of memory, is kept as well: asked again, the handler would say so again. */
 bool connection_find(struct connection *connection, struct connection_message *found)
 {
@@ -111,7 +105,7 @@ bool connection_find(struct connection *connection, struct connection_message *f
         connection_read_the_rest(connection);
     if (!takes_message(connection))
         return false;
-    if (connection->more_to_handle && has_long_answers(connection))
+    if (connection->more_to_handle && input_handler_continues_output(connection->handler))
         return true;
     struct message message = {0};
     enum framing_result result =
@@ -164,7 +158,8 @@ static bool treat_next(struct connection *connection, enum connection_messages h
     switch (result) {
     case FRAMING_MESSAGE:
         treat(connection, how, message, first);
-        return !input_queue_retire(&connection->input) || has_long_answers(connection) ||
+        return !input_queue_retire(&connection->input) ||
+               input_handler_continues_output(connection->handler) ||
                input_handler_holds_input(connection->handler);
     case FRAMING_TOO_LONG:
         connection_count(connection, COUNTER_TOO_LONG, 1);
@@ -209,6 +204,6 @@ void connection_take_turn(struct connection *connection, enum connection_message
         if (burst_own != NULL && burst_own->work >= BURST_WORK)
             break;
     }
-    connection->more_to_handle =
-        more && (has_long_answers(connection) || connection_has_input(connection));
+    connection->more_to_handle = more && (input_handler_continues_output(connection->handler) ||
+                                          connection_has_input(connection));
 }
