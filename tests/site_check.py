@@ -7,6 +7,7 @@ and dark.
 On each page
   - nothing is written to the console, and nothing that it asks for is missing,
   - the page is no wider than the window, and neither is any text in it,
+  - every picture is shown,
   - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
   - nothing is left of what Markdown makes bold,
   - no line of code is cut in print,
@@ -48,6 +49,9 @@ LOOK = """(width => {
         if (box.width > 0 && box.right > width + 1)
             wrong.push('too wide: ' + text.textContent.trim().slice(0, 60));
     }
+    for (const picture of document.images)
+        if (picture.naturalWidth === 0)
+            wrong.push('no picture: ' + picture.getAttribute('src'));
     const numbers = color => color.match(/[0-9.]+/g).map(Number);
     const part = value => {
         value /= 255;
