@@ -367,8 +367,8 @@ END {
     }
     if (failed)
         exit 1
-    counts = (what == "removed" ? "" : "<ins>+" (0 + counted[2]) "</ins>") \
-        (what == "added" ? "" : " <del>-" (0 + counted[1]) "</del>")
+    counts = (counted[2] == 0 ? "" : "<ins>+" counted[2] "</ins>") \
+        (counted[1] == 0 ? "" : " <del>-" counted[1] "</del>")
     anchor = page_of(remarks) "--" name
     gsub(/\./, "", anchor)
     source = address_of(what == "removed" ? before : after)
