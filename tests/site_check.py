@@ -7,16 +7,16 @@ and dark.
 On each page
   - nothing is written to the console, and nothing that it asks for is missing,
   - the page is no wider than the window, and neither is any text in it,
-  - every picture is shown,
   - text and what is behind it differ enough to be read (WCAG: 4.5 to 1),
   - nothing is left of what Markdown makes bold,
   - no line of code is cut in print,
   - there is one first heading, and the contents say where one is,
   - axe-core, the file that AXE names, finds nothing against it,
-and each step but the first leads to the page of its changes, which leads back and has the program's lines,
-the search finds a function by its name, play/scheduler.html can be played to the end of each of
-its puzzles, as it is shown and with hints, and seen.html passes tests/trace/page_test.js. Prints what is
-wrong, and "N passed, N failed" at the end; "0 passed, 0 failed, 1 skipped" where there is no chromium.
+and the pictures of all pages are there, each step but the first leads to the page of its changes, which
+leads back and has the program's lines, the search finds a function by its name, play/scheduler.html can be
+played to the end of each of its puzzles, as it is shown and with hints, and seen.html passes
+tests/trace/page_test.js. Prints what is wrong, and "N passed, N failed" at the end; "0 passed, 0 failed,
+1 skipped" where there is no chromium.
 """
 import base64
 import glob
@@ -49,9 +49,6 @@ LOOK = """(width => {
         if (box.width > 0 && box.right > width + 1)
             wrong.push('too wide: ' + text.textContent.trim().slice(0, 60));
     }
-    for (const picture of document.images)
-        if (picture.naturalWidth === 0)
-            wrong.push('no picture: ' + picture.getAttribute('src'));
     const numbers = color => color.match(/[0-9.]+/g).map(Number);
     const part = value => {
         value /= 255;
@@ -287,6 +284,17 @@ def lost_changes(site):
             or '<tr class="ins">' not in read(page)] + [page for page in changes[:1] if there[0]]
 
 
+def lost_pictures(site):
+    """The pictures that a page, of all, asks for, and that are not there."""
+    lost = []
+    for page in glob.glob(site + "/**/*.html", recursive=True):
+        with open(page, encoding="utf-8") as file:
+            for picture in re.findall(r'<img [^>]*src="([^":#]+)"', file.read()):
+                if not os.path.exists(os.path.join(os.path.dirname(page), picture)):
+                    lost.append(f"{os.path.relpath(page, site)}: {picture}")
+    return lost
+
+
 def look_at(browser, site, page, width, scheme):
     wrong = json.loads(browser.value_of(f"{LOOK}({width})"))
     wrong += json.loads(browser.value_of(f"{AXE}('{scheme}')"))
@@ -359,8 +367,11 @@ def main():
     lost = lost_changes(site)
     for page in lost:
         print(f"site: FAILED: {page} and the page of its changes do not lead to each other")
-    passed = sum(not wrong for wrong in found.values()) + (not lost)
-    failed = len(found) + 1 - passed + (not axe)
+    pictures = lost_pictures(site)
+    for picture in pictures:
+        print(f"site: FAILED: {picture} is not there")
+    passed = sum(not wrong for wrong in found.values()) + (not lost) + (not pictures)
+    failed = len(found) + 2 - passed + (not axe)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 
