@@ -140,7 +140,7 @@ match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[
     sub(/.*">/, "", name)
     sub(/<.*/, "", name)
     module[++modules] = name
-    if (page ~ "/" mangled(name ".") "[ch]_source")
+    if (page ~ "/(struct)?" mangled(name) "(_8[ch](_source)?)?\\.html$")
         sub(/<a href/, "<a aria-current=\"true\" href")
 }
 
