@@ -163,8 +163,8 @@ void connection_share(struct connection *connection, const struct channel_facade
                       struct mutex *output_lock);
 
 /**
- * Makes those life-cycle calls up to `goal` that have not been made yet. A connection that ends
- * before its handler has heard of it makes one call instead of them: `unused`.
+ * Makes those life-cycle calls up to `goal` that have not been made yet. An accepted connection
+ * that ends before its handler has heard of it makes one call instead of them: `unused`.
  */
 void connection_live_to(struct connection *connection, enum connection_life goal) NO_LOCK_HELD;
 

@@ -24,18 +24,17 @@
  * Interface:
  * - The calls for one connection never overlap, and each sees what those before it did; but they
  *   may come in different threads. starting comes in the thread that accepts, before any other one
- *   knows of the connection; in stage 1, behind a proxy, and for channel_connect(), where handlers
- *   run.
- *   The others come where handlers run: in the connection's thread (stage 1), in the reactor (2),
- *   in the reactor or a worker (3), in a worker (4, 5), or in the dispatcher (5 without workers).
- *   All come in the thread that accepts if the connection cannot be registered.
+ *   knows of the connection; but where handlers run in stage 1, behind a proxy and for
+ *   channel_connect(). The others come where handlers run: in the connection's thread (stage 1), in
+ *   the reactor (2), in the reactor or a worker (3), in a worker (4, 5), or in the dispatcher (5
+ *   without workers). All come in the thread that accepts if the connection cannot be registered.
  * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
- *   idle may, as far as the stage's other clients can wait for them; a task's `run` always may.
+ *   idle may, as far as the other clients of the stage can wait; a task's `run` may, in a helper.
  *   is_urgent, next_message, continue_output, refuse_input, `dropped` and the life cycle must not,
  *   because these may come in the reactor's or the dispatcher's thread, which serves all
- *   connections: if the workers are saturated, stages 4 and 5 refuse a message there. In stage 2,
- *   if no worker can be started, or without workers, every call comes in that thread; under
- *   caller-runs any may.
+ *   connections: if the workers are saturated, stages 3 to 5 refuse a message there. Every call
+ *   comes in that thread in stage 2, without workers, and if none can be started; under caller-runs
+ *   any may.
  * - Output is held back during a turn and leaves at its end by one system call, even if another
  *   connection's handler has enqueued it. So a handler that blocks also delays the answers that it
  *   has enqueued before, and what other clients have sent to this one. Call channel_flush() before
@@ -64,8 +63,9 @@ struct input_handler_verbs {
      * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
      * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
      * enqueued its error, and the framework reads no more from the client. FRAMING_NO_MEMORY: the
-     * connection ends. It is not called while output is choked, input is suspended or a task holds
-     * messages (CHANNEL_WAITS).
+     * connection ends. It is not called while a task holds messages (CHANNEL_WAITS); nor while
+     * output is choked, but for a `duplex` handler, or input is suspended, but when the server
+     * stops.
      */
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message);
@@ -75,8 +75,8 @@ struct input_handler_verbs {
      * for a worker. It looks at the beginning of the facade's input queue and takes nothing; all of
      * the message need not be there. It is asked where a priority queue is used (--queue priority),
      * before a worker is looked for, in the reactor's or the dispatcher's thread, so it must not
-     * block. NULL: no message is urgent. Every eighth message that a worker takes is one that is
-     * not urgent, if there is one, so no connection starves.
+     * block. NULL: no message is urgent. Every eighth run that a worker takes is one that is not
+     * urgent, if there is one, so no connection starves.
      */
     bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
 
