@@ -268,10 +268,10 @@ bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_
 /* Moves the front of the queue count bytes on. The segments stay for the message handed out. */
 static void advance(struct input_queue *queue, size_t count)
 {
+    assert(count <= input_queue_length(queue));
     if (count == 0)
         return;
     struct input_sum *sum = &queue->last->sum;
-    assert(count <= sum->length);
     sum->length -= (uint32_t)count;
     sum->searched = sum->searched > count ? sum->searched - (uint32_t)count : 0;
     for (struct segment *segment = first_of(queue); count > 0; segment = segment->next) {
@@ -320,7 +320,7 @@ static bool join(struct input_queue *queue, size_t count)
 
 bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message)
 {
-    assert(count > 0 && count <= queue->last->sum.length);
+    assert(count > 0 && count <= input_queue_length(queue));
     input_queue_retire(queue);
     if (segment_length(queue->last->next) < count && !join(queue, count))
         return false;

@@ -21,7 +21,10 @@
 
 struct server;
 
-/** What the connections of one loop share; each connection knows where it is. */
+/**
+ * What the connections of one loop share; each connection knows where it is. It stays as it is
+ * while there are connections, so any thread may read it.
+ */
 struct connection_home {
     struct server *server;
     struct counters *counters; /* the server's; in stage 5 each dispatcher has its own */

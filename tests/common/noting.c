@@ -77,16 +77,20 @@ const struct input_handler_verbs noting_verbs = {.next_message = next_line,
                                                  .end_of_input = on_end_of_input,
                                                  .stopped = on_stopped};
 
-void noting_server_init(struct server *server)
+void bare_server_init(struct server *server, size_t cap)
 {
     server->settings.max_line = 100;
-    server->settings.proxies.count = 1; /* who may connect, the listener looks at */
     server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->home = (struct connection_home){.server = server,
-                                            .counters = &server->counters,
-                                            .output = {.buffers = &server->buffers,
-                                                       .low_mark = 1 << 10,
-                                                       .high_mark = 1 << 12,
-                                                       .cap = 1 << 14}};
+    server->home = (struct connection_home){
+        .server = server,
+        .counters = &server->counters,
+        .output = {
+            .buffers = &server->buffers, .low_mark = cap / 16, .high_mark = cap / 4, .cap = cap}};
     buffer_factory_init(&server->buffers, 16);
+}
+
+void noting_server_init(struct server *server)
+{
+    bare_server_init(server, 1 << 14);
+    server->settings.proxies.count = 1; /* who may connect, the listener looks at */
 }

@@ -20,7 +20,13 @@ struct noting {
 /** All that it can hear. A test that wants less copies them and takes some out. */
 extern const struct input_handler_verbs noting_verbs;
 
-/** As much of a server as a connection needs. buffer_factory_destroy() ends it. */
+/**
+ * As much of a server as a connection needs, in memory that is all zero: lines of 100 bytes, and
+ * that cap for output, with the marks below it. buffer_factory_destroy() ends it.
+ */
+void bare_server_init(struct server *server, size_t cap);
+
+/** The same, behind a proxy and with a small cap. */
 void noting_server_init(struct server *server);
 
 #endif

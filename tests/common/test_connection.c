@@ -8,6 +8,7 @@
 #include "common/base/container_of.h"
 #include "common/server/connection.h"
 #include "helpers.h"
+#include "noting.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -38,15 +39,7 @@ static struct input_handler *bench_prepare(struct bench *bench)
 {
     struct server *server = &bench->server;
     memset(bench, 0, sizeof(*bench));
-    server->settings.max_line = 100;
-    server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->home = (struct connection_home){.server = server,
-                                            .counters = &server->counters,
-                                            .output = {.buffers = &server->buffers,
-                                                       .low_mark = 1 << 20,
-                                                       .high_mark = 1 << 22,
-                                                       .cap = 1 << 24}};
-    buffer_factory_init(&server->buffers, 16);
+    bare_server_init(server, 1 << 24);
     service_init(&server->service);
     server->service.cost_every = 1;
     bench->echo = application_open(&choice, server);

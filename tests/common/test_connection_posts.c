@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/server/connection.h"
 #include "helpers.h"
+#include "noting.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -108,15 +109,7 @@ static void open_poster(struct poster *poster)
     struct server *server = &poster->server;
     memset(poster, 0, sizeof(*poster));
     poster->handler.verbs = &verbs;
-    server->settings.max_line = 100;
-    server->log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    server->home = (struct connection_home){.server = server,
-                                            .counters = &server->counters,
-                                            .output = {.buffers = &server->buffers,
-                                                       .low_mark = 1 << 20,
-                                                       .high_mark = 1 << 22,
-                                                       .cap = 1 << 24}};
-    buffer_factory_init(&server->buffers, 16);
+    bare_server_init(server, 1 << 24);
     for (int i = 0; i < POSTS; i++)
         poster->notes[i] = (struct note){.post = {.run = run_note, .dropped = drop_note},
                                          .poster = poster,

@@ -40,11 +40,11 @@ Test(stage5_dispatchers, connections_are_spread_evenly)
     }
 }
 
-static long threads_with(int dispatchers)
+static long threads_with(const char *options)
 {
     enum { CLIENTS = 40 };
     int clients[CLIENTS];
-    struct server_process server = server_start("--dispatchers %d", dispatchers);
+    struct server_process server = server_start("%s", options);
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = client_connect(&server);
         client_echo(clients[i], "hello\n");
@@ -60,10 +60,12 @@ static long threads_with(int dispatchers)
 /* Handlers run in the dispatchers' own threads, unless there are workers. */
 Test(stage5_dispatchers, a_thread_for_each_and_none_for_clients)
 {
-    long one = threads_with(1);
-    long four = threads_with(4);
+    long one = threads_with("--dispatchers 1");
+    long four = threads_with("--dispatchers 4");
+    long none = threads_with("--dispatchers 1 --workers 0 --max-workers 2");
     cr_assert_eq(four - one, 3, "with one dispatcher there are %ld threads, with four %ld", one,
                  four);
+    cr_assert_eq(none, one, "without workers there are %ld threads, and not %ld", none, one);
 }
 
 /* The first message of all blocks its dispatcher; whose clients wait, and nobody else's. */

@@ -44,7 +44,7 @@ struct reactor {
 int reactor_open(struct reactor *reactor, struct server *server,
                  struct input_handler_factory *factory, const struct selector_provider *provider);
 
-/** The reactor that a key is registered with. */
+/** The reactor that a key is registered with. Any thread that may use the key. */
 struct reactor *reactor_of(const struct selection_key *key);
 
 /** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */

@@ -74,7 +74,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
 
 /**
  * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
- * they take effect at the end of the run. Any thread.
+ * they take effect before its next message. Any thread.
  */
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset);
 
