@@ -26,6 +26,9 @@ const char *mailboxes_path(const char *format, ...) __attribute__((format(printf
 /** Adds a user to the file, who has no mailbox yet. */
 void mailboxes_add_user(const char *user);
 
+/** The same, with a hash that takes some ten milliseconds. */
+void mailboxes_add_slow_user(const char *user);
+
 /** Makes an empty mailbox. */
 void mailboxes_add_mailbox(const char *user);
 

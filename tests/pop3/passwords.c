@@ -247,6 +247,38 @@ Test(pop3_passwords, a_password_that_waits_holds_up_nobody)
     server_stop(&server);
 }
 
+/*
+ * A company behind one address, after a restart: nobody is known yet, and nobody has been wrong. So
+ * nobody is refused, and least of all because of wrong passwords.
+ */
+Test(pop3_passwords, a_crowd_with_the_right_passwords_comes_in)
+{
+    enum { CROWD = 60 };
+    int clients[CROWD];
+    char command[64];
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(command, sizeof command, "user%d", i);
+        mailboxes_add_slow_user(command);
+        mailboxes_add_mailbox(command);
+    }
+    struct server_process server = mailboxes_serve("");
+    for (int i = 0; i < CROWD; i++)
+        clients[i] = pop3_connect(&server);
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(command, sizeof command, "USER user%d\r\nPASS %s\r\n", i, MAILBOX_PASSWORD);
+        client_send_text(clients[i], command);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        const char *said = pop3_line(clients[i]);
+        cr_assert(begins(said, "+OK"), "%s", said);
+        said = pop3_line(clients[i]);
+        cr_assert(begins(said, "+OK"), "user%d: %s", i, said);
+    }
+    for (int i = 0; i < CROWD; i++)
+        client_close(clients[i]);
+    server_stop(&server);
+}
+
 /* Of those that wait for the same moment one is looked at, and nobody waits twice. */
 Test(pop3_passwords, one_of_those_that_wait_is_looked_at)
 {

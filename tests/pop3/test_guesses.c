@@ -37,12 +37,13 @@ static void end(void)
 static int64_t attempt(const char *address, const char *user, bool right)
 {
     struct endpoint peer;
-    struct pop3_guess guess;
+    struct pop3_guess guess = {0};
     cr_assert(endpoint_parse(&peer, address, 1));
     int64_t wait = pop3_guesses_begin(guesses, &peer, user, now, &guess);
     if (wait == 0) {
         pop3_guesses_end(guesses, &guess, right ? POP3_PASSWORD_RIGHT : POP3_PASSWORD_WRONG, now);
     }
+    cr_assert_not(guess.is_in_line, "nobody else is looked at");
     return wait;
 }
 
@@ -139,8 +140,8 @@ Test(pop3_guesses, an_address_is_one_of_ipv4_or_a_network_of_ipv6)
 Test(pop3_guesses, guesses_at_the_same_time_are_let_through_one_by_one)
 {
     struct endpoint peer;
-    struct pop3_guess first;
-    struct pop3_guess second;
+    struct pop3_guess first = {0};
+    struct pop3_guess second = {0};
     begin();
     cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
     guess_for("10.0.0.1", "ann", 7);
@@ -152,24 +153,33 @@ Test(pop3_guesses, guesses_at_the_same_time_are_let_through_one_by_one)
     end();
 }
 
-/** How many of 100 passwords are looked at that come at once, before any of them is found wrong. */
-static int looked_at_together(const char *address_format, const char *user_format)
+enum { CROWD = 100 };
+
+/** They ask in their order; how many of them are looked at together. */
+static int ask(struct pop3_guess crowd[CROWD], const char *address_format, const char *user_format)
 {
-    struct pop3_guess at_once[100];
     int looked_at = 0;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < CROWD; i++) {
         struct endpoint peer;
         char address[32];
         char user[32];
         snprintf(address, sizeof address, address_format, i);
         snprintf(user, sizeof user, user_format, i);
         cr_assert(endpoint_parse(&peer, address, 1));
-        int64_t wait = pop3_guesses_begin(guesses, &peer, user, now, &at_once[looked_at]);
+        int64_t wait = pop3_guesses_begin(guesses, &peer, user, now, &crowd[i]);
         looked_at += wait == 0;
-        cr_assert(wait == 0 || wait == SECOND);
+        cr_assert_eq(wait != 0, crowd[i].is_in_line, "nobody was wrong");
     }
-    for (int i = 0; i < looked_at; i++) {
-        pop3_guesses_end(guesses, &at_once[i], POP3_PASSWORD_NOT_TOLD, now);
+    return looked_at;
+}
+
+/** How many of 100 passwords are looked at that come at once, before any of them is found wrong. */
+static int looked_at_together(const char *address_format, const char *user_format)
+{
+    struct pop3_guess crowd[CROWD] = {0};
+    int looked_at = ask(crowd, address_format, user_format);
+    for (int i = 0; i < CROWD; i++) {
+        pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
     }
     return looked_at;
 }
@@ -187,10 +197,91 @@ Test(pop3_guesses, of_the_first_guesses_few_are_let_through_at_once)
     end();
 }
 
+/* A hundred people behind one address, whom a restart of the server has made to come again. */
+Test(pop3_guesses, a_crowd_that_is_right_comes_in_by_its_order)
+{
+    enum { TAKES = 20, HELPERS = 2 }; /* ms to look at a password, and so many at a time */
+    struct pop3_guess crowd[CROWD] = {0};
+    struct pop3_guess *begun[CROWD];
+    int64_t asks[CROWD];
+    struct endpoint peer;
+    char user[32];
+    int count = 0;
+    int came = 0;
+    begin();
+    cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
+    for (int i = 0; i < CROWD; i++) {
+        asks[i] = now;
+    }
+    for (int64_t start = now; came < CROWD; now++) {
+        cr_assert_lt(now - start, 2 * CROWD * TAKES / HELPERS, "%d have come", came);
+        for (int i = 0; i < CROWD; i++) {
+            if (asks[i] > now || crowd[i].is_under_way) {
+                continue;
+            }
+            snprintf(user, sizeof user, "user%d", i);
+            int64_t wait = pop3_guesses_begin(guesses, &peer, user, now, &crowd[i]);
+            cr_assert(wait == 0 || crowd[i].is_in_line, "nobody was wrong");
+            cr_assert(wait > 0 || i - came < 8, "number %d overtakes more than eight", i);
+            asks[i] = wait > 0 ? now + wait : INT64_MAX;
+            begun[count] = &crowd[i];
+            count += wait == 0;
+        }
+        cr_assert_leq(count - came, 8);
+        for (int i = 0; i < HELPERS && (now - start) % TAKES == TAKES - 1 && came < count; i++) {
+            pop3_guesses_end(guesses, begun[came++], POP3_PASSWORD_RIGHT, now);
+        }
+    }
+    end();
+}
+
+/* Those behind do not wait for one that has gone. */
+Test(pop3_guesses, one_may_leave_the_line)
+{
+    struct pop3_guess crowd[CROWD] = {0};
+    begin();
+    cr_assert_eq(ask(crowd, "10.0.0.1", "ann"), 8);
+    for (int i = 8; i < CROWD - 1; i++) {
+        pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
+    }
+    struct endpoint peer;
+    cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
+    cr_assert_gt(pop3_guesses_begin(guesses, &peer, "ann", now, &crowd[CROWD - 1]), 0);
+    pop3_guesses_end(guesses, &crowd[0], POP3_PASSWORD_NOT_TOLD, now);
+    cr_assert_eq(pop3_guesses_begin(guesses, &peer, "ann", now, &crowd[CROWD - 1]), 0);
+    pop3_guesses_end(guesses, &crowd[CROWD - 1], POP3_PASSWORD_NOT_TOLD, now);
+    for (int i = 1; i < 8; i++) {
+        pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
+    }
+    cr_assert_eq(right("10.0.0.1", "ann"), 0);
+    end();
+}
+
+/* If those who were first are wrong, those in line wait for the delay like everybody else. */
+Test(pop3_guesses, wrong_passwords_of_those_ahead_count_for_those_in_line)
+{
+    struct pop3_guess crowd[CROWD] = {0};
+    struct endpoint peer;
+    begin();
+    cr_assert_eq(ask(crowd, "10.0.0.1", "ann"), 8);
+    for (int i = 0; i < 8; i++) {
+        pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_WRONG, now);
+    }
+    cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
+    for (int i = 8; i < CROWD; i++) {
+        cr_assert_eq(pop3_guesses_begin(guesses, &peer, "ann", now, &crowd[i]), 15 * SECOND);
+        cr_assert_not(crowd[i].is_in_line);
+    }
+    now += 15 * SECOND;
+    cr_assert_eq(right("10.0.0.1", "ann"), 0);
+    end();
+}
+
 /* What others send at this moment does not count for somebody at a known address. */
 Test(pop3_guesses, a_crowd_of_strangers_keeps_nobody_out_of_where_she_was)
 {
-    struct pop3_guess crowd[8];
+    struct pop3_guess crowd[8] = {0};
+    struct pop3_guess ninth = {0};
     struct endpoint stranger;
     begin();
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
@@ -198,8 +289,9 @@ Test(pop3_guesses, a_crowd_of_strangers_keeps_nobody_out_of_where_she_was)
     for (size_t i = 0; i < sizeof crowd / sizeof crowd[0]; i++) {
         cr_assert_eq(pop3_guesses_begin(guesses, &stranger, "ann", now, &crowd[i]), 0);
     }
-    cr_assert_eq(wrong("10.6.6.6", "ann"), SECOND);
+    cr_assert_gt(pop3_guesses_begin(guesses, &stranger, "ann", now, &ninth), 0);
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
+    pop3_guesses_end(guesses, &ninth, POP3_PASSWORD_NOT_TOLD, now);
     for (size_t i = 0; i < sizeof crowd / sizeof crowd[0]; i++) {
         pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
     }
@@ -359,9 +451,9 @@ Test(pop3_guesses, so_many_are_under_way_and_no_more)
     }
     pop3_guesses_end(guesses, &guess[7], POP3_PASSWORD_NOT_TOLD, now);
     cr_assert_eq(right("10.2.0.1", "ann"), 0);
-    for (int i = 0; i < POP3_GUESSES_UNDER_WAY; i++) {
+    for (int i = 0; i <= POP3_GUESSES_UNDER_WAY; i++) {
         if (i != 7) {
-            pop3_guesses_end(guesses, &guess[i], POP3_PASSWORD_RIGHT, now);
+            pop3_guesses_end(guesses, &guess[i], POP3_PASSWORD_NOT_TOLD, now);
         }
     }
     end();

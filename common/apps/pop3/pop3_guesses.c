@@ -1,11 +1,14 @@
 #include "common/apps/pop3/pop3_guesses.h"
 
+#include "common/base/container_of.h"
+
 #include <stddef.h>
 #include <string.h>
 
 enum {
     FREE_OF_DELAY = 2, /* wrong passwords */
     MAX_AT_ONCE = 8,   /* passwords that are looked at: several people may log in at a moment */
+    LINE_STEP_MS = 5,  /* what one that is ahead in line takes at least */
     FIRST_DELAY_MS = 1000,
     LONGEST_DELAY_MS = 15 * 1000,
     REMEMBERED_MS = 15 * 60 * 1000, /* wrong passwords, after their delay */
@@ -16,6 +19,9 @@ void pop3_guesses_init(struct pop3_guesses *guesses, uint64_t seed)
 {
     mutex_init(&guesses->lock);
     guesses->seed = seed;
+    mutex_lock(&guesses->lock);
+    list_init(&guesses->all);
+    mutex_unlock(&guesses->lock);
 }
 
 void pop3_guesses_destroy(struct pop3_guesses *guesses)
@@ -166,21 +172,55 @@ static bool is_limited_with(const struct pop3_guess *one, const struct pop3_gues
     return one->address == other->address || one->user == other->user;
 }
 
+/* ---- The line ------------------------------------------------------------------------------ */
+
 /*
- * Whether MAX_AT_ONCE passwords of that address, or for that user, are being checked already, or
- * wait for that. Note that it is O(n): POP3_GUESSES_UNDER_WAY keeps the list short.
+ * How many that came before it, and share a limit with it, are not done. Note that it is O(n): one
+ * asks the more seldom, the more are ahead of it.
  */
-static bool is_crowded(struct pop3_guesses *guesses, const struct pop3_guess *guess)
+static size_t count_ahead(struct pop3_guesses *guesses, const struct pop3_guess *guess)
     REQUIRES(&guesses->lock)
 {
     size_t count = 0;
-    size_t all = 0;
-    for (const struct pop3_guess *other = guesses->under_way; other != NULL; other = other->next) {
-        count += is_limited_with(guess, other) ? 1 : 0;
-        all++;
-    }
-    return count >= MAX_AT_ONCE || all >= POP3_GUESSES_UNDER_WAY;
+    const struct list_link *link = guesses->all.next;
+    for (; link != &guesses->all && link != &guess->link; link = link->next)
+        count += is_limited_with(guess, container_of(link, struct pop3_guess, link)) ? 1 : 0;
+    return count;
 }
+
+static bool is_listed(const struct pop3_guess *guess)
+{
+    return guess->is_in_line || guess->is_under_way;
+}
+
+/* Puts it behind all others, unless it has its place already. */
+static void enter(struct pop3_guesses *guesses, struct pop3_guess *guess) REQUIRES(&guesses->lock)
+{
+    if (!is_listed(guess))
+        list_insert_behind(guesses->all.previous, &guess->link);
+}
+
+static void leave(struct pop3_guesses *guesses, struct pop3_guess *guess) REQUIRES(&guesses->lock)
+{
+    if (is_listed(guess))
+        list_remove(&guess->link);
+    guesses->under_way -= guess->is_under_way ? 1 : 0;
+    guess->is_in_line = false;
+    guess->is_under_way = false;
+}
+
+/* How long until its turn can come, if nobody has been wrong. 0: it is its turn. */
+static int64_t time_in_line(struct pop3_guesses *guesses, const struct pop3_guess *guess)
+    REQUIRES(&guesses->lock)
+{
+    size_t ahead = count_ahead(guesses, guess);
+    bool is_full = guesses->under_way >= POP3_GUESSES_UNDER_WAY;
+    if (ahead < MAX_AT_ONCE && !is_full)
+        return 0;
+    return (int64_t)(ahead < MAX_AT_ONCE ? MAX_AT_ONCE : ahead) * LINE_STEP_MS;
+}
+
+/* ---- Beginning ----------------------------------------------------------------------------- */
 
 /*
  * Guesses that come on many connections at once must not all be let through before it is known what
@@ -200,16 +240,20 @@ int64_t pop3_guesses_begin(struct pop3_guesses *guesses, const struct endpoint *
     guess->is_known = find_known(guesses, guess, now) != NULL;
     for (size_t i = 0; i < count; i++)
         moment = later(moment, limits[i]->next);
-    if (moment == now && is_crowded(guesses, guess))
-        moment = now + FIRST_DELAY_MS;
-    for (size_t i = 0; i < count && moment == now; i++)
-        limits[i]->next = now + delay_after(limits[i]->wrong);
-    if (moment == now) {
-        guess->next = guesses->under_way;
-        guesses->under_way = guess;
+    int64_t wait = moment - now;
+    if (wait > 0) {
+        leave(guesses, guess);
+    } else {
+        wait = time_in_line(guesses, guess);
+        enter(guesses, guess);
+        guess->is_in_line = wait > 0;
+        guess->is_under_way = wait == 0;
+        guesses->under_way += guess->is_under_way ? 1 : 0;
     }
+    for (size_t i = 0; i < count && wait == 0; i++)
+        limits[i]->next = now + delay_after(limits[i]->wrong);
     mutex_unlock(&guesses->lock);
-    return moment - now;
+    return wait;
 }
 
 static void count_wrong(struct pop3_guesses_entry *entry, int64_t now)
@@ -260,14 +304,11 @@ static void count_wrong_one(struct pop3_guesses *guesses, const struct pop3_gues
     count_wrong(obtain(guesser_set(guesses, guess->user), guess->user, now), now);
 }
 
-void pop3_guesses_end(struct pop3_guesses *guesses, const struct pop3_guess *guess,
+void pop3_guesses_end(struct pop3_guesses *guesses, struct pop3_guess *guess,
                       enum pop3_password found, int64_t now)
 {
     mutex_lock(&guesses->lock);
-    struct pop3_guess **link = &guesses->under_way;
-    while (*link != guess)
-        link = &(*link)->next;
-    *link = guess->next;
+    leave(guesses, guess);
     switch (found) {
     case POP3_PASSWORD_RIGHT: count_right(guesses, guess, now); break;
     case POP3_PASSWORD_WRONG: count_wrong_one(guesses, guess, now); break;

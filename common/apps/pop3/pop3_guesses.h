@@ -8,9 +8,11 @@
  * timer (pop3_login.c). A password that is not looked at costs no hash, and does not make the delay
  * longer, so a mail program that asks again and again does no harm.
  *
- * Of passwords that come at the same moment, eight are looked at; the others are put off for a
- * second. Of all addresses and users together it is POP3_GUESSES_UNDER_WAY: a thousand are minutes
- * of work, and more of them in the queue would help nobody.
+ * A hundred people behind one address may log in at the same moment, all with the right password.
+ * Eight are looked at; the others have done nothing wrong, so they are not refused but stand in
+ * line, and are let through in the order in which they came. Of all addresses and users together
+ * POP3_GUESSES_UNDER_WAY are looked at: a thousand are minutes of work, and more of them in the
+ * helpers' queue would help nobody.
  *
  * A right password from a new address forgives the user the wrong ones. One from an address that is
  * known already forgives nothing, since it was not limited by them (see below).
@@ -34,6 +36,7 @@
 #define COMMON_APPS_POP3_GUESSES_H
 
 #include "common/apps/pop3/pop3_users.h"
+#include "common/base/list.h"
 #include "common/base/lock.h"
 #include "common/server/sockets.h"
 
@@ -44,7 +47,7 @@ enum {
     POP3_GUESSES_SETS = 256, /* a guesser has its place in one of them, and so has what is known */
     POP3_GUESSES_WAYS = 16,  /* entries in each */
 
-    /** Passwords that are looked at, or wait for a helper, at a time; more are put off. */
+    /** Passwords that are looked at, or wait for a helper, at a time; more stand in line. */
     POP3_GUESSES_UNDER_WAY = 1024,
 };
 
@@ -60,13 +63,15 @@ struct pop3_guesses_table {
     struct pop3_guesses_entry sets[POP3_GUESSES_SETS][POP3_GUESSES_WAYS];
 };
 
-/** A password that is being looked at. */
+/** A password that wants to be looked at. All zero before it asks first. */
 struct pop3_guess {
     uint64_t address;
     uint64_t user;
     uint64_t both;
-    bool is_known;           /* the address, for the user */
-    struct pop3_guess *next; /* another one that is looked at meanwhile */
+    bool is_known;         /* the address, for the user */
+    bool is_in_line;       /* behind others, and not yet looked at */
+    bool is_under_way;     /* it is looked at, or waits for a helper */
+    struct list_link link; /* in pop3_guesses.all while either holds */
 };
 
 struct pop3_guesses {
@@ -74,7 +79,8 @@ struct pop3_guesses {
     uint64_t seed; /* of the keys, so that nobody can choose names that meet in one set */
     struct pop3_guesses_table guessers GUARDED_BY(&lock); /* addresses, and users */
     struct pop3_guesses_table known GUARDED_BY(&lock);    /* an address and a user that belong */
-    struct pop3_guess *under_way GUARDED_BY(&lock);       /* those that have begun and not ended */
+    struct list_link all GUARDED_BY(&lock); /* in line or under way, in the order they came in */
+    size_t under_way GUARDED_BY(&lock);     /* how many of them are */
 };
 
 /** Nobody has guessed yet. The memory is all zero. */
@@ -83,15 +89,16 @@ void pop3_guesses_init(struct pop3_guesses *guesses, uint64_t seed);
 void pop3_guesses_destroy(struct pop3_guesses *guesses);
 
 /**
- * Whether to look at a password that an address sends for a user. 0: it may be looked at, and
- * pop3_guesses_end() has to be told what it was; `guess` stays where it is until then. Otherwise
- * the milliseconds for which it may not; `guess` means nothing then.
+ * Whether to look at a password that an address sends for a user. 0: it may be looked at. Otherwise
+ * the milliseconds after which to ask again with the same guess: either because of wrong passwords
+ * or, if guess->is_in_line then, only because others came first. One that is in line or may be
+ * looked at stays where it is in memory until pop3_guesses_end().
  */
 int64_t pop3_guesses_begin(struct pop3_guesses *guesses, const struct endpoint *peer,
                            const char *user, int64_t now, struct pop3_guess *guess);
 
-/** What the password was. */
-void pop3_guesses_end(struct pop3_guesses *guesses, const struct pop3_guess *guess,
+/** What the password was; POP3_PASSWORD_NOT_TOLD also if it leaves the line. */
+void pop3_guesses_end(struct pop3_guesses *guesses, struct pop3_guess *guess,
                       enum pop3_password found, int64_t now);
 
 #endif

@@ -3,9 +3,10 @@
  * mail. So the check is a task of the connection's (channel_begin()). While it is under way no
  * other client waits for it, and no further command of this one is obeyed.
  *
- * After wrong passwords the next one has to wait (pop3_guesses.h). That is a timer: input is
- * suspended until it fires, and no thread waits. If the password may not be looked at even then,
- * because another guess came first, it is refused.
+ * After wrong passwords the next one has to wait, and if many log in at once, those who came later
+ * stand in line (pop3_guesses.h). Both are a timer: input is suspended until it fires, and no
+ * thread waits. If the delay after wrong passwords is over, and the password may still not be
+ * looked at because another guess came first, it is refused. One that stands in line never is.
  *
  * What the task works on it takes along, because the client may go meanwhile, and its session with
  * it. The check is not undone then: a wrong password counts, whether or not anybody hears of it.
@@ -33,7 +34,7 @@ struct login {
     struct pop3 *pop3;
     struct pop3_guess guess;
     enum pop3_password found;
-    bool has_waited;
+    bool has_waited;   /* for the end of a delay */
     bool is_looked_at; /* `found` says what the password is */
     int error;         /* why the mailbox could not be opened; 0: it is open */
     struct maildir mailbox;
@@ -199,25 +200,32 @@ static void refuse_login(struct login *login, int64_t wait)
     forget_user_unless_logged_in(session);
 }
 
-/* Once, because otherwise another client's guesses could keep this one waiting forever. */
 static void put_off(struct login *login, int64_t wait)
 {
     struct pop3_session *session = login->session;
-    login->has_waited = true;
     session->waiting = login;
     channel_suspend(session->facade);
     channel_set_timer(session->facade, &login->timer, wait);
 }
 
+/*
+ * A delay is waited for once, because otherwise another client's guesses could keep this one
+ * waiting forever. In line it waits for as long as it takes: each of those ahead has come before
+ * it.
+ */
 static void try_login(struct login *login) NO_LOCK_HELD
 {
     int64_t wait = begin_guess(login);
-    if (wait == 0)
+    if (wait == 0) {
         channel_begin(login->session->facade, &login->task, CHANNEL_WAITS);
-    else if (login->has_waited)
-        refuse_login(login, wait);
-    else
+    } else if (login->guess.is_in_line) {
         put_off(login, wait);
+    } else if (login->has_waited) {
+        refuse_login(login, wait);
+    } else {
+        login->has_waited = true;
+        put_off(login, wait);
+    }
 }
 
 static void try_again(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD
@@ -233,8 +241,12 @@ void pop3_end_login(struct pop3_session *session)
 {
     struct login *login = session->waiting;
     session->waiting = NULL;
-    if (login != NULL)
-        refuse_login(login, 0);
+    if (login == NULL)
+        return;
+    pop3_guesses_end(&login->pop3->guesses, &login->guess, POP3_PASSWORD_NOT_TOLD, clock_ms());
+    free_login(login);
+    pop3_say(session, "-ERR [SYS/TEMP] the password was not checked, try again later");
+    forget_user_unless_logged_in(session);
 }
 
 void pop3_log_in(struct pop3_session *session, const char *password)
