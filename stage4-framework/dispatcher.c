@@ -102,12 +102,9 @@ static void drop_adapter(struct dispatcher *dispatcher,
 {
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    bool outgoing = adapter->connection.outgoing; /* not counted by the admission */
     close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
     atomic_fetch_sub(&dispatcher->registered, 1);
-    if (!outgoing)
-        admission_leave(dispatcher->admission);
 }
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */

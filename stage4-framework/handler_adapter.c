@@ -39,6 +39,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     struct handler_adapter *adapter = make_adapter(dispatcher, fd, factory, &handler);
     if (adapter == NULL)
         return NULL;
+    adapter->place = dispatcher->admission;
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
@@ -62,10 +63,13 @@ void handler_adapter_retain(struct handler_adapter *adapter)
     atomic_fetch_add(&adapter->references, 1);
 }
 
+/* The place goes with the memory, so connections that have ended and are still held are bounded. */
 void handler_adapter_release(struct handler_adapter *adapter)
 {
     if (atomic_fetch_sub(&adapter->references, 1) > 1)
         return;
+    if (adapter->place != NULL)
+        admission_leave(adapter->place);
     mutex_destroy(&adapter->output_lock);
     mutex_destroy(&adapter->state_lock);
     free(adapter);

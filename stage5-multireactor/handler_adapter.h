@@ -13,7 +13,8 @@
  *   until it is registered, the thread that registers it; then the worker while the adapter runs,
  *   and the dispatcher's thread while it does not.
  * - A reference keeps the memory, not the connection. The dispatcher holds one as long as the
- *   adapter is registered; applications may hold more through the facade.
+ *   adapter is registered; applications may hold more through the facade. An accepted connection
+ *   gives its place (admission.h) back with the last one.
  * - Order of locks: the state lock, then the output's.
  */
 #ifndef HANDLER_ADAPTER_H
@@ -23,12 +24,14 @@
 #include "common/server/connection.h"
 #include "handler_future_task.h"
 
+struct admission;
 struct dispatcher;
 
 struct handler_adapter {
     struct connection connection; /* its facade is the adapter's */
     struct dispatcher *dispatcher;
     atomic_size_t references;
+    struct admission *place;  /* where it was counted in; NULL: it is outgoing, and was not */
     struct mutex output_lock; /* the connection's, because other handlers may send to it */
 
     /* Coordination: Hitchens' stateChangeLock. */

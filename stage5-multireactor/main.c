@@ -114,10 +114,10 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         status = serve(server, choice, &parts);
         dispatcher_pool_close(&parts.dispatchers);
     }
-    admission_destroy(&parts.admission);
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
     application_close(&choice->application, parts.application);
+    admission_destroy(&parts.admission);
     return status;
 }
 

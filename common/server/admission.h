@@ -69,7 +69,7 @@ void admission_take(struct admission *admission, struct listener *listener, int 
 /** A connection is in that admission_accept() did not give to serve. */
 void admission_enter(struct admission *admission);
 
-/** A connection that was in is over. */
+/** A connection that was in is over, and nothing that was begun for it is left. */
 void admission_leave(struct admission *admission);
 
 /** Whether no connection is in. */

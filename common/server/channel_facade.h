@@ -365,8 +365,10 @@ static inline enum end_reason channel_end_reason(struct channel_facade *facade)
 
 /**
  * Takes a reference: the facade and its handler's memory stay until it is given back, and the
- * connection ends when it ends all the same. Any thread that may use the facade already. An atomic
- * step; in stages 1 to 3, where nobody else gets to know the facade, nothing.
+ * connection ends when it ends all the same. Until then an accepted connection also has its place
+ * among --max-connections: whoever goes on working for it, as a relay's other end does, counts as a
+ * part of it. Any thread that may use the facade already. An atomic step; in stages 1 to 3, where
+ * nobody else gets to know the facade, nothing.
  */
 static inline void channel_retain(struct channel_facade *facade)
 {

@@ -17,6 +17,9 @@
 
 static atomic_int turns;
 
+/* Facades that recorders hold. */
+static atomic_size_t references;
+
 static struct recorder *recorder_of(struct input_handler *handler)
 {
     return (struct recorder *)handler;
@@ -62,6 +65,7 @@ static void starting(struct input_handler *self, struct channel_facade *facade)
 {
     struct recorder *recorder = recorder_of(self);
     channel_retain(facade);
+    atomic_fetch_add_explicit(&references, 1, memory_order_relaxed);
     atomic_store(&recorder->facade, facade);
     live(recorder, RECORDER_STARTING);
     if (recorder->close_in_starting) {
@@ -337,8 +341,14 @@ void recorder_expect_whole_life_at(const char *where, struct recorder *recorder)
     }
     struct channel_facade *facade = atomic_exchange(&recorder->facade, NULL);
     if (facade) {
+        atomic_fetch_sub_explicit(&references, 1, memory_order_relaxed);
         channel_release(facade);
     }
+}
+
+size_t recorder_references(void)
+{
+    return atomic_load_explicit(&references, memory_order_relaxed);
 }
 
 enum output_result recorder_send(struct recorder *recorder, const char *text)

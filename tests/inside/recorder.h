@@ -108,6 +108,9 @@ void recorder_leave(struct recorder *recorder);
 /** In such a call: the connection has started, and its end has not begun. */
 void recorder_check_alive(struct recorder *recorder);
 
+/** How many facades recorders hold at the moment. */
+size_t recorder_references(void);
+
 /** The facade, from `starting` on. */
 static inline struct channel_facade *recorder_facade(struct recorder *recorder)
 {

@@ -1,0 +1,149 @@
+/*
+ * What --max-connections means for a relay: it counts pairs, and a pair has its place until both of
+ * its ends are gone.
+ */
+#include "support/backend.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(relay_places, .timeout = 60);
+
+enum {
+    PLACES = 4,
+    UPLOAD = 60000, /* more than the two small socket buffers to the server hold */
+};
+
+/** A relay whose server accepts and reads nothing; what is sent to it waits in the relay. */
+struct scene {
+    struct backend backend;
+    struct server_process relay;
+    int servers[PLACES];
+};
+
+static struct scene open_scene(const char *options)
+{
+    struct scene scene = {.backend = backend_open(100)};
+    int small = 2048;
+    cr_assert_eq(setsockopt(scene.backend.listening, SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
+                 0);
+    scene.relay = server_start("--app relay --to 127.0.0.1:%d --max-connections %d --send-buffer "
+                               "4096 --idle-timeout 0 --stats %s",
+                               scene.backend.port, PLACES, options);
+    return scene;
+}
+
+static void close_scene(struct scene *scene)
+{
+    server_stop(&scene->relay);
+    backend_close(&scene->backend);
+}
+
+/** A client takes each place, uploads, and leaves when the relay has read all of it. */
+static void fill_places(struct scene *scene, void leave(int client))
+{
+    static char bytes[UPLOAD];
+    memset(bytes, 'q', sizeof bytes);
+    for (int i = 0; i < PLACES; i++) {
+        int client = client_connect(&scene->relay);
+        scene->servers[i] = backend_accept(&scene->backend);
+        client_send(client, bytes, sizeof bytes);
+        server_await_counter(&scene->relay, "bytes_in", (i + 1LL) * UPLOAD);
+        leave(client);
+        server_await_counter(&scene->relay, "closed", i + 1);
+    }
+}
+
+static void expect_busy(const struct scene *scene)
+{
+    int client = client_connect(&scene->relay);
+    client_expect_text(client, "ERR server busy\n");
+    client_expect_gone(client);
+    client_close(client);
+}
+
+/** Reads all that was uploaded, and so lets the relay's end of that connection finish. */
+static void read_upload(int server)
+{
+    static char got[UPLOAD];
+    size_t length;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    cr_assert_eq(client_try_receive(server, got, sizeof got, end, &length), CLIENT_GOT,
+                 "%zu of %d bytes came", length, UPLOAD);
+    client_expect_gone(server);
+    client_close(server);
+}
+
+/** A client finds a place, perhaps after some that do not: the relay closes in its own time. */
+static int await_place(const struct scene *scene)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (;;) {
+        int client = client_connect(&scene->relay);
+        struct pollfd either[] = {{.fd = scene->backend.listening, .events = POLLIN},
+                                  {.fd = client, .events = POLLIN}};
+        cr_assert_gt(poll(either, 2, test_left_ms(end)), 0, "there is still no place");
+        if (either[0].revents != 0) {
+            return client;
+        }
+        client_close(client);
+    }
+}
+
+static void has_its_place_until_its_server_is_gone(void leave(int client), const char *options)
+{
+    struct scene scene = open_scene(options);
+    fill_places(&scene, leave);
+    long descriptors = probe_descriptors(scene.relay.pid);
+    for (int i = 0; i < 3; i++) {
+        expect_busy(&scene);
+    }
+    cr_assert_leq(probe_descriptors(scene.relay.pid), descriptors);
+    cr_assert_eq(server_counter(&scene.relay, "connects"), PLACES);
+    read_upload(scene.servers[0]);
+    int client = await_place(&scene);
+    int server = backend_accept(&scene.backend);
+    client_send_text(client, "there is room again\n");
+    client_expect_text(server, "there is room again\n");
+    client_close(client);
+    client_close(server);
+    for (int i = 1; i < PLACES; i++) {
+        client_close(scene.servers[i]);
+    }
+    close_scene(&scene);
+}
+
+Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server)
+{
+    has_its_place_until_its_server_is_gone(client_reset, "");
+}
+
+/** The worker that has the last reference gives the place back. */
+Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server_with_workers)
+{
+    has_its_place_until_its_server_is_gone(client_reset, "--workers 3");
+}
+
+/** Who has to wait for a place is served as soon as a server's connection is gone. */
+Test(relay_places, one_that_waits_for_a_place_gets_it)
+{
+    struct scene scene = open_scene("--overload wait");
+    fill_places(&scene, client_reset);
+    int client = client_connect(&scene.relay);
+    client_send_text(client, "waited for\n");
+    backend_expect_nobody(&scene.backend, 100);
+    read_upload(scene.servers[0]);
+    int server = backend_accept(&scene.backend);
+    client_expect_text(server, "waited for\n");
+    client_close(client);
+    client_close(server);
+    for (int i = 1; i < PLACES; i++) {
+        client_close(scene.servers[i]);
+    }
+    close_scene(&scene);
+}
