@@ -10,14 +10,20 @@
 #                         least 3 each, is half of all points or more
 #   FOLDER/grades.csv     is written: student, step, points, of, passed, tests, remark
 #
-# Each submission is built and run in a copy, and whatever it starts ends with its tests. It gets a
-# bounded time, and a bounded number of processes; each of these, processor seconds, memory and bytes in a file.
+# Submissions are built and run one after the other, each in a copy, so none can take processor time, a
+# port or the last process from another. Each gets a bounded time, and a bounded number of processes;
+# each of these, processor seconds, memory and bytes in a file. What it has started is killed when its
+# tests end. Where that cannot be had, nothing is graded.
 #
-# Exit status: 0 if all submissions were graded, whatever their grades are; 2 if there is nothing to do.
+# Exit status: 0 if all submissions were graded, whatever their grades are; 2 if there is nothing to do,
+# or if submissions cannot be contained here.
 set -u
+# shellcheck source=tests/processes.sh
+. tests/processes.sh
 
 BUILD_SECONDS=60
 TEST_SECONDS=150
+PROCESSES=200
 OWN=3
 
 fail() {
@@ -27,48 +33,106 @@ fail() {
 
 [ -d "${1:-}" ] || fail "DIR=${1:-}: expected a folder with a folder for each student, such as DIR/ann/2.4"
 submissions=$(cd "$1" && pwd)
-work=$(mktemp -d "$OUT/grade.XXXXXX") || exit 2
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-chmod 755 "$work"
 
-# How to run what somebody else has written. By root: as a user that nobody else is, all of whose
-# processes are killed afterwards. By others: one at a time, because all count as processes of one user; in
-# a process namespace, which takes all with it when it ends, and with a /tmp of its own, because
-# Criterion puts a socket there that is named after the number of its process. Where that is not
-# permitted, or the course is below /tmp, what leaves its session stays.
-FIRST_USER=61000 # numbers that Debian gives to nobody
-jobs=1 own_user='' contained=(env)
-namespace=(unshare --map-root-user --pid --fork --mount-proc --kill-child
-    sh -c 'mount -t tmpfs -o mode=1777 tmpfs /tmp && exec "$@"' own_tmp)
-if [ "$(id -u)" -eq 0 ] &&
-    setpriv --reuid=$FIRST_USER --regid=$FIRST_USER --clear-groups test -r "$PWD/tests/grade.sh"; then
-    own_user=1 jobs=$(getconf _NPROCESSORS_ONLN)
-elif [ "${PWD#/tmp/}" = "$PWD" ] && "${namespace[@]}" true 2>/dev/null; then
-    contained=("${namespace[@]}")
+# Two things contain what somebody else has written. A process namespace takes all with it when it ends.
+# And root gives the submission a user of its own, all of whose processes are killed afterwards.
+user='' as_user=(setpriv --no-new-privs --bounding-set=-all --inh-caps=-all)
+namespace=(unshare --pid --ipc --mount --fork --mount-proc --kill-child)
+if [ "$(id -u)" -eq 0 ]; then
+    first=61000 last=61183 # neither Debian nor systemd gives these numbers to anybody
+    user=$((first + $$ % (last - first + 1)))
+    while runs_as_user $user; do user=$((user < last ? user + 1 : first)); done
+    as_user+=("--reuid=$user" "--regid=$user" --clear-groups)
+else
+    namespace+=(--map-root-user)
 fi
 
-in_cage() { # SECONDS COMMAND...: without our rights, and without our environment
-    local seconds=$1
-    shift
-    (
-        ulimit -c 0 -t 60 -f 102400 -d 2097152 -u 200
-        exec timeout -k 2 "$seconds" "${contained[@]}" "${as_user[@]}" env -i PATH="$PATH" \
-            HOME="$home" OUT="$OUT" LC_ALL=C TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-5000}" "$@"
-    )
-    local status=$?
-    if [ -n "$own_user" ]; then
-        while pkill -KILL -U "$user"; do sleep 0.02; done
-        find /tmp -maxdepth 1 -user "$user" -delete
+# Inside, the course is /tmp/course, and /tmp is empty otherwise: Criterion puts a socket there that is
+# named after the number of its process. Only the submission's own two folders can be written to, of all
+# that belongs to the course and to the class. The shell that does this stays, because unshare
+# kills it, and so all of the namespace, only as long as it has not changed its user.
+# shellcheck disable=SC2016 # for the shell inside
+enter='
+    tmp=$1 place=$2 home=$3 submissions=$4
+    shift 4
+    own() { mount --rbind "$1" "$1"; }
+    keep() { mount -o remount,bind,ro "$1"; }
+    mount -t tmpfs -o mode=1777,size=256m tmpfs "$tmp" && own "$PWD" && cd "$PWD" && own "$place" &&
+        own "$home" && keep "$PWD" && own "$submissions" && keep "$submissions" &&
+        mkdir "$tmp/course" && mount --rbind "$PWD" "$tmp/course" || exit
+    for each in /tmp /var/tmp /dev/shm; do
+        [ ! -d $each ] || mount --rbind "$tmp" $each || exit
+    done
+    cd /tmp/course && "$@"'
+contained=("${namespace[@]}" sh -c "$enter" cage)
+
+work=$(mktemp -d "$OUT/grade.XXXXXX") || exit 2
+caged=''
+end_processes() {
+    local tries
+    if [ -n "$caged" ]; then
+        kill -KILL -- "-$caged" "$caged"
+        wait "$caged"
     fi
+    [ -n "$user" ] || return 0
+    for ((tries = 0; tries < 500; tries++)); do
+        # One call reaches all of them, so none can start another one meanwhile.
+        setpriv "--reuid=$user" "--regid=$user" --clear-groups sh -c 'kill -KILL -1'
+        runs_as_user "$user" || break
+        sleep 0.02
+    done 2>/dev/null
+    ! runs_as_user "$user" || fail "processes of user $user cannot be killed; nothing more is graded"
+    find /tmp /var/tmp /dev/shm -user "$user" -delete 2>/dev/null
+}
+trap 'end_processes 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
+chmod 755 "$work"
+mkdir "$work/tmp"
+
+# The user's processes at the moment, which count against his limit. That of the number $user has none.
+processes_now() {
+    cat /proc/[0-9]*/status 2>/dev/null | awk -v user="${user:-$(id -u)}" '
+        /^Uid:/ { counts = $2 == user }
+        /^Threads:/ && counts { sum += $2 }
+        END { print sum + 0 }'
+}
+
+in_cage() { # SECONDS COMMAND...: without our rights, and without our environment
+    local seconds=$1 cage=() status
+    shift
+    [ ${#contained[@]} -eq 0 ] || cage=("${contained[@]}" "$work/tmp" "$place" "$home" "$submissions")
+    (
+        ulimit -c 0 -t 60 -f 102400 -d 2097152
+        ulimit -u $(($(processes_now) + PROCESSES)) 2>/dev/null # it may be lower already
+        exec timeout -k 2 "$seconds" "${cage[@]}" "${as_user[@]}" env -i PATH="$PATH" \
+            HOME="$home" OUT="$OUT" LC_ALL=C TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-5000}" "$@"
+    ) &
+    caged=$!
+    wait "$caged"
+    status=$?
+    caged=''
+    end_processes
     return $status
 }
 
-# The program of a submission; prints why there is none.
+# Where namespaces are not permitted, root's other means has to do, and has to reach the course.
+place=$work/runs home=$work/homes
+mkdir "$place" "$home"
+course=/tmp/course
+if ! in_cage 10 test -w "$place" -a -r tests/steps.sh 2>/dev/null; then
+    contained=() course=$PWD
+    if [ -z "$user" ]; then
+        fail 'submissions cannot be contained: user namespaces are not permitted here (try `unshare -Ur true`), and you are not root'
+    elif ! in_cage 10 test -r "$PWD/tests/grade.sh"; then
+        fail "submissions cannot be contained: namespaces are not permitted here, and another user than root cannot read $PWD"
+    fi
+fi
+
+# Makes the program of a submission, or says in $remark why there is none.
 build() { # FOLDER
     local sources command=()
     if [ -f "$1/Makefile" ]; then
-        command=(make -s -C "$1" COURSE="$PWD" server)
+        command=(make -s -C "$1" COURSE="$course" server)
     else
         sources=("$1"/*.c)
         if [ -f "${sources[0]}" ]; then
@@ -79,9 +143,10 @@ build() { # FOLDER
     if [ -x "$1/server" ]; then
         return 0
     elif [ -s "$1/build.log" ]; then
-        echo "does not build: $(grep -m 1 -E 'error|\*\*\*' "$1/build.log" || head -n 1 "$1/build.log")"
+        remark="does not build: $(grep -m 1 -E 'error|\*\*\*' "$1/build.log" || head -n 1 "$1/build.log")"
+        remark=${remark//"$1/"/}
     else
-        echo 'there is no program: expected C files, a Makefile that makes server, or an executable server'
+        remark='there is no program: expected C files, a Makefile that makes server, or an executable server'
     fi
     return 1
 }
@@ -106,20 +171,14 @@ worth() { # STEP
 }
 
 # Grades one submission: its part of the report, and its line of the table.
-grade() { # STUDENT STEP FOLDER NUMBER
-    local place=$work/runs/$1/$2 home=$work/homes/$4 remark='' status=0 user=$((FIRST_USER + $4)) as_user=(env)
-    local started
+grade() { # STUDENT STEP FOLDER
+    local place=$work/runs/$1/$2 home=$work/homes/$1/$2 remark='' status=0 started
     mkdir -p "$place" "$home"
     cp -R "$3/." "$place"
-    if [ -n "$own_user" ]; then
-        as_user=(setpriv "--reuid=$user" "--regid=$user" --clear-groups)
-        chown -R "$user:$user" "$place" "$home"
-    fi
+    [ -z "$user" ] || chown -R "$user:$user" "$place" "$home"
     worth "$2" >"$place.worth"
     : >"$place.log"
-    if ! remark=$(build "$place"); then
-        remark=${remark//"$place/"/}
-    else
+    if build "$place"; then
         started=$SECONDS
         in_cage "$TEST_SECONDS" tests/steps.sh grade "$2" "$place/server" >"$place.log" 2>&1
         status=$?
@@ -129,6 +188,7 @@ grade() { # STUDENT STEP FOLDER NUMBER
             remark='its tests were killed; it may have left no process for them'
         fi
     fi
+    rm -rf "$place" "$home" # not for the eyes of the next one
     sed -n 's/^\[PASS\] \(step[0-9_]*\)::\([a-z_0-9]*\).*/\1\/\2/p' "$place.log" | sort -u >"$place.passed"
     awk -v student="$1" -v step="$2" -v remark="$remark" -v table="$place.csv" '
         FILENAME ~ /passed$/ { passed[$1] = 1; next }
@@ -155,13 +215,9 @@ for folder in "$submissions"/*/[0-9]*.[0-9]*/; do
 done
 [ ${#found[@]} -gt 0 ] || fail "DIR=$1: there is no submission, such as DIR/ann/2.4"
 
-number=0
 for each in "${found[@]}"; do
-    number=$((number + 1))
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-    grade "${each%/*}" "${each#*/}" "$submissions/$each" $number &
+    grade "${each%/*}" "${each#*/}" "$submissions/$each"
 done
-wait
 echo 'student,step,points,of,passed,tests,remark' >"$work/grades.csv"
 for each in "${found[@]}"; do
     cat "$work/runs/$each.report"

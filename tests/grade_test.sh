@@ -1,14 +1,18 @@
 #!/bin/sh
 # Grades submissions of all kinds: tests/grade.sh has to come to an end with each of them, to leave
-# nothing behind, and to give the points that each deserves.
+# nothing behind, and to give the points that each deserves. Where it cannot contain them, it has to
+# say so and to run none of them, and the rest is skipped.
 #
 #   usage: OUT=build tests/grade_test.sh        (from the top; wants the tests of the steps)
 #
-# Prints what failed, and "N passed, N failed" at the end.
+# Prints what failed, and "N passed, N failed" at the end, with ", N skipped" if anything was.
 # shellcheck disable=SC2016,SC2034 # the conditions are evaluated in check(), which reads variables
 set -u
+# shellcheck source=tests/processes.sh
+. tests/processes.sh
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/grade_test.XXXXXX") || exit 2
+work=$(mktemp -d "$OUT/grade_test.XXXXXX") || exit 2
+chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -41,28 +45,55 @@ script() { # STUDENT STEP TEXT
     chmod +x "$work/class/$1/$2/server"
 }
 
+# What the submissions leave behind has these in its command lines, and no other run of this test has.
+left="sleep 1$$.25" left_session="sleep 2$$.25" bomb="runs/forks_$$/1.2/server"
+
 submit right 1.2 1.2
 submit wrong 1.2 1.1
 submit weighed 1.3 1.2
 script silent 1.2 'sleep 1000'
 script endless 1.2 'while :; do :; done'
-script leaves 1.2 'setsid sleep 54321 & sleep 54321 & exit 0'
-mkdir -p "$work/class/forks/1.2" "$work/class/broken/1.2" "$work/class/empty/2.4" "$work/class/odd/9.9"
+script leaves 1.2 "setsid $left_session & $left & exit 0"
+script spoils 1.2 "for each in $work/class/weights $work/class/*/*/server $work/class/grades.csv; do
+    echo spoilt >>\"\$each\"
+done"
+mkdir -p "$work/class/forks_$$/1.2" "$work/class/broken/1.2" "$work/class/empty/2.4" "$work/class/odd/9.9"
 echo '#include <unistd.h>
-int main(void) { for (;;) fork(); }' >"$work/class/forks/1.2/server.c"
+int main(void) { for (;;) fork(); }' >"$work/class/forks_$$/1.2/server.c"
 echo 'int main(void) { return none; }' >"$work/class/broken/1.2/server.c"
 echo 'step1_3/a_line_may_come_in_pieces 10' >"$work/class/weights"
+
+# Nobody's namespaces: an unshare that says no. Root is no longer root then.
+mkdir "$work/refused" "$work/out"
+printf '#!/bin/sh\necho unshare: not permitted >&2\nexit 1\n' >"$work/refused/unshare"
+chmod 755 "$work/refused/unshare"
+chmod 777 "$work/out"
+as_nobody=
+[ "$(id -u)" -ne 0 ] || as_nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+if $as_nobody test -r "$work/class/weights" 2>/dev/null; then
+    out=$($as_nobody env PATH="$work/refused:$PATH" OUT="$work/out" tests/grade.sh "$work/class" 2>&1)
+    status=$?
+    check 'what cannot be contained is not graded, and one line says why' '[ $status -eq 2 ] &&
+        [ "$(printf "%s\n" "$out" | wc -l)" -eq 1 ] && says "^grade: submissions cannot be contained: user namespaces " &&
+        [ ! -e "$work/class/grades.csv" ] && [ -z "$(ls "$work/out")" ]'
+fi
 
 started=$(date +%s)
 out=$(TEST_DEADLINE_MS=4000 tests/grade.sh "$work/class" 2>&1)
 status=$?
+if [ $status -eq 2 ] && says '^grade: submissions cannot be contained: '; then
+    check 'none of these was run' '! runs_command "$left" "$left_session" "$bomb"'
+    echo "skipped: grade/submissions: ${out#grade: }"
+    echo "$passed passed, $failed failed, 1 skipped"
+    exit "$failed"
+fi
 check 'it comes to an end' '[ $status -eq 0 ] && [ $(($(date +%s) - started)) -lt 150 ]'
 check 'what is right gets all points' 'says "^right, step 1.2: 7 of 7 points, 3 of 3 tests$"'
 check 'what is wrong in the hard half loses it' 'says "^wrong, step 1.2: [1-4] of 7 points, [12] of 3 tests$" &&
     says "lost: step1_2/a_silent_client_keeps_nobody_waiting (3)"'
 check 'a test may be worth more' 'says "^weighed, step 1.3: .* of 1[6-9] points" &&
     says "lost: step1_3/a_line_may_come_in_pieces (10)"'
-for student in silent endless leaves forks; do
+for student in silent endless leaves spoils "forks_$$"; do
     check "one that is $student gets nothing" 'says "^$student, step 1.2: 0 of 7 points, 0 of 3 tests"'
 done
 check 'what does not build is said to be so' \
@@ -71,9 +102,24 @@ check 'and so is a folder without a program' 'says "^empty, .*; there is no prog
 check 'what the step before fails is worth as much as all the rest' \
     'says "lost: step2_4/a_client_that_reads_late_gets_all_answers (9)"'
 check 'a step that is none is left out' 'says "grade: odd/9.9: no such step; left out" && ! says "^odd"'
-check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 10 ] &&
+check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 11 ] &&
     grep -qxF "right,1.2,7,7,3,3,\"\"" "$work/class/grades.csv"'
-check 'nothing that was submitted still runs' '! pgrep -f "sleep 54321" >/dev/null'
+check 'nothing that was submitted still runs' '! runs_command "$left" "$left_session" "$bomb"'
+check 'no submission writes to what belongs to others' '! grep -qr spoilt "$work/class" --exclude-dir=spoils'
+
+# Stopped while a submission runs.
+mkdir "$work/stopped"
+mv "$work/class/leaves" "$work/stopped"
+printf '#!/bin/sh\nsetsid %s & exec %s\n' "$left_session" "$left" >"$work/stopped/leaves/1.2/server"
+tests/grade.sh "$work/stopped" >"$work/stopped.log" 2>&1 &
+grading=$!
+tries=0
+until runs_command "$left" && runs_command "$left_session" || [ $((tries += 1)) -gt 600 ]; do sleep 0.05; done
+check 'what runs is seen' '[ $tries -le 600 ]'
+kill "$grading"
+wait "$grading"
+out=$(cat "$work/stopped.log")
+check 'nothing runs after grading was stopped' '! runs_command "$left" "$left_session" "$bomb"'
 out=$(tests/grade.sh "$work/nowhere" 2>&1)
 status=$?
 check 'a folder has to be there' '[ $status -eq 2 ] && says "^grade: DIR=.*expected a folder"'
