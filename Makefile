@@ -24,8 +24,12 @@ MAKEFLAGS += --no-builtin-rules
 # Scripts compare what they have put into lower case and sorted, which differs from language to
 # language: a Turkish lower-case I has no dot.
 export LC_ALL := C
+# A compiler for each processor, unless -j says how many. A make that another one calls shares its -j.
+ifeq ($(filter -j%,$(MAKEFLAGS))$(filter-out 0,$(MAKELEVEL)),)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
+endif
 ifneq ($(filter clean,$(MAKECMDGOALS)),)
-.NOTPARALLEL: # `make -j clean all` cleans first
+.NOTPARALLEL: # `make clean all` cleans first
 endif
 
 # ---- what can be asked for ---------------------------------------------------------------------
@@ -115,8 +119,11 @@ ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)) $(SENDER_$(PLATFORM)) $(HASHE
     $(HASHES)crypt $(HASHES)none)
 
 # $(call with_points,OBJECTS) are the same with the points at which a test can hold a thread
-# (common/base/test_point.h). Only the suites of stages link them; servers never do.
-with_points = $(patsubst $(OUT)/obj/%,$(OUT)/obj-points/%,$1)
+# (common/base/test_point.h). Only the suites of stages link them; servers never do. Most sources have no
+# such point, so that their objects are the same.
+POINTED := $(patsubst %.c,$(OUT)/obj/%.o,$(shell grep -ls TEST_POINT common/*/*.c common/apps/*/*.c \
+    $(STAGES:%=%/*.c)))
+with_points = $(foreach o,$1,$(if $(filter $o,$(POINTED)),$(o:$(OUT)/obj/%=$(OUT)/obj-points/%),$o))
 
 LIBRARY := $(OUT)/libcommon.a
 LIBRARY_WITH_POINTS := $(OUT)/libcommon-points.a
@@ -206,6 +213,11 @@ FORCE:
 -include $(APP_OBJECT:.o=.d) $(call with_points,$(APP_OBJECT:.o=.d))
 
 include tests/steps.mk tests/tests.mk tests/bench/bench.mk docs/docs.mk
+
+# Goals that run tests do so one after the other, in the order in which they were named.
+earlier :=
+$(foreach goal,$(filter-out test-build test-tools,$(filter test test-% soak,$(MAKECMDGOALS))), \
+    $(if $(filter-out $(goal),$(earlier)),$(eval $(goal): | $(earlier)))$(eval earlier := $(goal)))
 
 # ---- running and reading -----------------------------------------------------------------------
 

@@ -30,7 +30,8 @@
 #
 # Sanitized programs are slow, and more so beside others, so waits have three times as long then.
 #
-# Most tests wait more than they work, so there are more of them at a time than processors.
+# Most tests wait more than they work, so eight of them run at a time for each processor, but no more than
+# 32, because then the longest test decides. Under a sanitizer they work more.
 #
 # A test whose .timeout is shorter than that of others in the same binary leaks in Criterion's runner,
 # which is reported like any other leak under SANITIZER=address. All suites of a binary have the same.
@@ -40,7 +41,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gate.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-export CRITERION_JOBS="${CRITERION_JOBS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}"
+processors=$(getconf _NPROCESSORS_ONLN)
+if [ -n "${SANITIZER:-}" ]; then jobs=$((2 * processors)); else jobs=$((8 * processors)); fi
+export CRITERION_JOBS="${CRITERION_JOBS:-$((jobs < 32 ? jobs : 32))}"
 
 fixed=
 if [ -n "${SANITIZER:-}" ] && setarch -R true 2>/dev/null; then

@@ -89,11 +89,13 @@ for step in $(tests/steps.sh numbers); do
 done
 
 # They wait for compilers and for servers, so they are checked at the same time.
+exec 3>&1
 for file in "$work"/lost*; do
     step=${file#"$work/lost"}
     (
         check_step "$step"
         echo "$passed $failed"
+        echo "  lab $step: $passed passed, $failed failed" >&3
     ) >"$work/said$step" 2>&1 &
 done
 wait

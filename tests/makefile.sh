@@ -36,7 +36,8 @@ count() { # PATTERN
     printf '%s\n' "$out" | grep -c -- "$1"
 }
 
-# ---- a small project ----------------------------------------------------------------------------
+# ---- a small project ------------------------------------------------------------------------------
+echo '  a small project'
 
 mkdir -p common/base stage1-first stage2-second tests/support tests/common tests/conformance \
     tests/stage1 tests/stage2 tests/bench docs
@@ -48,6 +49,7 @@ cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
 cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" docs
 
 echo 'int sum(int a, int b);' >common/base/sum.h
+echo '#define TEST_POINT(name) (void)name' >common/base/test_point.h
 cat >common/base/sum.c <<'END'
 #include "sum.h"
 
@@ -66,9 +68,11 @@ END
 #include "handler.h"
 
 #include "common/base/sum.h"
+#include "common/base/test_point.h"
 
 int handler_answer(void)
 {
+    TEST_POINT("answers");
     return sum($number, 0);
 }
 END
@@ -160,7 +164,8 @@ Test(server, runs)
 }
 END
 
-# ---- what is refused ----------------------------------------------------------------------------
+# ---- what is refused ------------------------------------------------------------------------------
+echo '  what is refused'
 
 run make SANITIZER=nonsense
 check 'an unknown sanitizer is refused' \
@@ -194,7 +199,8 @@ run make test SERVER=/bin/true
 check 'all suites on one server are refused' '[ $status -eq 2 ] && says "make test-stageN SERVER="'
 check 'what is refused builds nothing' '[ ! -e build ]'
 
-# ---- help ---------------------------------------------------------------------------------------
+# ---- help -----------------------------------------------------------------------------------------
+echo '  help'
 
 run make help
 check 'help succeeds' '[ $status -eq 0 ]'
@@ -210,7 +216,8 @@ while read -r target; do
 done <targets
 check 'help-all names the tests of a stage' 'says "make test-stageN" "$help"'
 
-# ---- building -----------------------------------------------------------------------------------
+# ---- building -------------------------------------------------------------------------------------
+echo '  building'
 
 # Criterion must not even be looked for: this pkg-config would tell.
 mkdir bin
@@ -233,6 +240,23 @@ check 'no test was built and Criterion not asked for' '[ ! -e build/tests ] && [
 # timeout sends the signal to the whole group, as the terminal does for Ctrl-C.
 run timeout -s INT 2 make run STAGE=1 ARGS=wait
 check 'Ctrl-C reaches the server, which ends in its own way' 'says "^stopped$"'
+
+# A compiler that ends only when another one is at work, too.
+cat >bin/gcc <<'END'
+#!/bin/sh
+case " $* " in *' -c '*) ;; *) exec /usr/bin/env PATH="${PATH#*:}" gcc "$@" ;; esac
+echo >>"$HOME/at_work"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    [ "$(wc -l <"$HOME/at_work")" -ge 2 ] && exec /usr/bin/env PATH="${PATH#*:}" gcc "$@"
+    sleep 1
+done
+exit 1
+END
+printf '#!/bin/sh\necho 2\n' >bin/getconf
+chmod +x bin/gcc bin/getconf
+run make BUILD=elsewhere CC=gcc
+check 'there is a compiler for each processor, without -j' '[ $status -eq 0 ]'
+rm -rf bin/gcc bin/getconf elsewhere at_work
 
 touch stage1-first/handler.h
 run make
@@ -284,7 +308,8 @@ run make run
 check 'a new stage needs no edit' 'says "^stage3-third answers 2$"'
 rm -r stage3-third
 
-# ---- steps --------------------------------------------------------------------------------------
+# ---- steps ----------------------------------------------------------------------------------------
+echo '  steps'
 
 # One of its own, one that shares all files but one with it, and a stage.
 small=stage2-second/steps/2.1-small next=stage2-second/steps/2.2-next last=stage2-second/steps/2.3-last
@@ -346,7 +371,7 @@ check 'steps have their new lines counted, without comments' \
     '[ $status -eq 0 ] && says "^2.1 *small *13 *shape *something small$" &&
         says "^2.2 *next *1 *shape"'
 check 'a line in which only a name is new does not count' 'says "^2.5 *renamed *0 *shape"'
-check 'and those of common/ of the first that links it' 'says "^2.3 *last *25 + 6 *shape"'
+check 'and those of common/ of the first that links it' 'says "^2.3 *last *27 + 7 *shape"'
 sed -i.old 's/printf/print/' $small/main.c
 run make run STEP=2.1
 check 'what the compiler complains of is named' '[ $status -ne 0 ] && says "main.c"'
@@ -355,7 +380,8 @@ run make diff FROM=1 TO=2
 check 'the diff of two stages leaves their steps out' '! says steps && ! says number'
 rm -r stage2-second/steps
 
-# ---- the diff of two stages ---------------------------------------------------------------------
+# ---- the diff of two stages -----------------------------------------------------------------------
+echo '  the diff of two stages'
 
 run make diff FROM=1 TO=2
 check 'diff succeeds' '[ $status -eq 0 ]'
@@ -408,7 +434,8 @@ run docs/stage_diff.sh stage1-first stage2-second
 check 'diff maps no name of a later stage' '[ $status -eq 0 ] && ! says mapped'
 rm stage1-first/pump.c stage2-second/well_rope.c
 
-# ---- the site, while somebody reads it -----------------------------------------------------------
+# ---- the site, while somebody reads it ------------------------------------------------------------
+echo '  the site, while somebody reads it'
 
 mkdir -p old/part new/part new/more
 echo same | tee old/same >new/same
@@ -431,7 +458,8 @@ check 'one of the same content keeps its time' '[ "$(stat -c %Y old/same)" = "$t
 check 'one that is not among the new ones goes' '[ ! -e old/part/gone ] && [ -e old/part/same ]'
 rm -r old new
 
-# ---- what is missing ----------------------------------------------------------------------------
+# ---- what is missing ------------------------------------------------------------------------------
+echo '  what is missing'
 
 # A user without rights: no apt-get that could be called, no sudo.
 printf '#!/bin/sh\necho 1000\n' >bin/id
@@ -451,7 +479,8 @@ check 'all that is missing is told in one line, and nothing else' '[ $status -ne
     says "missing: one, two\. .*apt-get install one-package two-package another$" && [ "$(count .)" -eq 1 ]'
 path=
 
-# ---- the scripts that run tests -----------------------------------------------------------------
+# ---- the scripts that run tests -------------------------------------------------------------------
+echo '  the scripts that run tests'
 
 synthesis() { # TESTED PASSING FAILING
     echo "echo '[====] Synthesis: Tested: $1 | Passing: $2 | Failing: $3 | Crashing: 0'"
@@ -465,6 +494,7 @@ run tests/run.sh "a=$(synthesis 3 3 0)" "b=$(synthesis 5 5 0); $(synthesis 1 1 0
     "c=$(synthesis 9 0 9); echo 2 passed, 0 failed"
 check 'suites are summed up, by their closing line if they have one' \
     '[ $status -eq 0 ] && [ "$(last)" = "11 passed, 0 failed" ]'
+check 'each suite is announced, and how many there are' 'says "^== a (1 of 3)$" && says "^== c (3 of 3)$"'
 run tests/run.sh "a=$(synthesis 3 2 1); exit 1" "b=$(synthesis 1 1 0)"
 check 'a failure does not stop the suites behind it' \
     '[ $status -eq 1 ] && [ "$(last)" = "3 passed, 1 failed" ]'
@@ -541,7 +571,8 @@ check 'the gate ends what takes too long' '[ $status -eq 124 ] && says "stopped 
 run tests/gate.sh sh -c "$(synthesis 1 1 0); p=\${ASAN_OPTIONS#log_path=}; echo leak >\${p%%:*}.1"
 check 'the gate finds a sanitizer'"'"'s report' '[ $status -eq 98 ] && says leak'
 
-# ---- somebody's own application -----------------------------------------------------------------
+# ---- somebody's own application -------------------------------------------------------------------
+echo '  somebody'"'"'s own application'
 
 # On the real sources, with what is built of them already.
 mkdir real real/docs real/tests real/build real/build/obj mine other
@@ -610,7 +641,8 @@ build APP=../mine/echo.c
 check 'a name that is taken is refused' \
     '[ $status -eq 2 ] && says "there is an application echo already"'
 
-# ---- with Criterion, where it is ----------------------------------------------------------------
+# ---- with Criterion, where it is ------------------------------------------------------------------
+echo '  with Criterion, where it is'
 
 if pkg-config --exists criterion 2>/dev/null; then
     run env SERVER_IS_BETTER=1 make test-stage1 SERVER=/bin/true
@@ -623,6 +655,15 @@ if pkg-config --exists criterion 2>/dev/null; then
     run make test-common test-stage2
     check 'the tests of common/ and of a stage run' \
         '[ $status -eq 0 ] && says "^1 passed, 0 failed$" && says "^2 passed, 0 failed$"'
+    check 'and one after the other' \
+        '[ "$(printf "%s\n" "$out" | sed -n "s/^== \(common\|summary\|stage2\).*/\1/p" | tr "\n" " ")" = \
+         "common summary stage2 stage2 summary " ]'
+    suites() { # GOAL: the suites that it runs
+        make -n --no-print-directory RING_HEADER=none "$1" 2>/dev/null | sed -n '/^tests.run.sh/,$p' | grep -o "'[a-z][^=/]*=" | tr '\n' ' '
+    }
+    out=$(suites test-all)
+    check 'test-all begins with what test runs, and has more' \
+        'case "$out" in "$(suites test)"?*) [ "$(suites test)" ] ;; *) false ;; esac'
     cp tests/common/sum_test.c kept
     printf 'Test(sum, red_%s)\n{\n    cr_assert_eq(sum(1, 2), %d, "red: sums are too small");\n}\n' \
         one 4 >>tests/common/sum_test.c
@@ -637,7 +678,7 @@ if pkg-config --exists criterion 2>/dev/null; then
     run make BUILD=points V=1 all test-build
     check 'the tests of a stage have test points, and servers have none' \
         '[ "$(count "TEST_POINTS.* stage2-second/handler.c$")" -eq 1 ] &&
-         [ "$(count " stage2-second/handler.c$")" -eq 2 ] &&
+         [ "$(count " stage2-second/handler.c$")" -eq 2 ] && [ "$(count " common/base/sum.c$")" -eq 1 ] &&
          says " points/libcommon-points.a " && ! says "TEST_POINTS.*/main.c"'
     # ---- planted faults: one that a test notices, one that none does, one that changes nothing
     cp common/base/sum.c kept

@@ -3,7 +3,7 @@
 #
 #   usage: tests/run.sh NAME=COMMAND...
 #
-# The suites do not share the machine with each other, because some of their tests measure time. A
+# Before each it says which of how many suites it is. The suites do not share the machine with each other, because some of their tests measure time. A
 # suite is counted by Criterion's "Synthesis" lines or, where it prints one, by its own closing
 # line "N passed, N failed", with ", N skipped" behind it if it had to leave something out. Each test
 # that is skipped has a line "skipped: TEST: REASON" (tests/gate.sh prints it for Criterion), which is
@@ -32,10 +32,10 @@ blame() {
         -e 's/^([a-z]+: FAILED:|FAILED|FAILS) +/      failed: /p' -e 's/^gate: /      gate: /p' "$1" | head -n 20
 }
 
-all_passed=0 all_failed=0 all_skipped=0
+all_passed=0 all_failed=0 all_skipped=0 nth=0
 for suite; do
-    name=${suite%%=*} command=${suite#*=}
-    printf '== %s\n' "$name"
+    name=${suite%%=*} command=${suite#*=} nth=$((nth + 1))
+    printf '== %s (%d of %d)\n' "$name" $nth $#
     started=$(date +%s)
     { sh -c "$command"; echo $? >"$work/status"; } 2>&1 | tee "$work/output"
     read -r status <"$work/status"

@@ -20,6 +20,7 @@
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
 #   pages [check]        puts the code that pages and chapters show into them anew, or checks that it is there
 #   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
+#   check STEP...        that these steps are small, and that all pages show the code that there is
 #   test-each STEP       the same for one of several steps, without what is asked only of one
 #   exercise STEP SERVER runs the tests of the exercise on its page on another program
 #   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
@@ -647,9 +648,9 @@ test_one() { # STEP
     [ -n "${SANITIZER:-}" ] || expect_diff "$1"
 }
 
-# The tests mostly wait, so several steps are tested at the same time; what they say is in order. Steps
-# that are stages have the suites of their stage under sanitizers.
-AT_ONCE=4
+# The tests mostly wait, so several steps are tested at the same time; each says when it is done, and what
+# they say is in order. Steps that are stages have the suites of their stage under sanitizers.
+AT_ONCE=$((4 * $(getconf _NPROCESSORS_ONLN)))
 
 test_many() { # STEP...
     if [ -n "${SANITIZER:-}" ]; then
@@ -658,7 +659,8 @@ test_many() { # STEP...
     fi
     # shellcheck disable=SC2016 # these are for the shells that xargs starts
     printf '%s\n' "$@" | xargs -P $AT_ONCE -I '{}' \
-        sh -c 'exec "$1" test-each "$3" >"$2/said$3" 2>&1' - "$0" "$work" '{}'
+        sh -c '"$1" test-each "$3" >"$2/said$3" 2>&1
+            echo "  step $3: $(tail -n 1 "$2/said$3")"' - "$0" "$work" '{}'
     for number; do
         counts=$(tail -n 1 "$work/said$number" | grep -xE '[0-9]+ passed, [0-9]+ failed')
         if [ -n "$counts" ]; then
@@ -668,8 +670,12 @@ test_many() { # STEP...
             blame "$number" 'its tests did not come to an end' "$work/said$number"
         fi
     done
-    [ -n "${SANITIZER:-}" ] || expect_small_steps "$@"
+}
+
+check() { # STEP...
+    expect_small_steps "$@"
     if pages check; then pass; else failed=$((failed + 1)); fi
+    report
 }
 
 # Somebody who tests one step may have written it, and our page shows our code.

@@ -7,7 +7,7 @@
 CRITERION := $(OUT)/criterion.cflags
 NEED_CRITERION := tests/need.sh Criterion 'pkg-config --exists criterion' libcriterion-dev pkg-config
 
-$(CRITERION): | $(filter test-tools,$(MAKECMDGOALS:test=test-tools))
+$(CRITERION): | $(filter test-tools,$(patsubst test-all,test-tools,$(MAKECMDGOALS:test=test-tools)))
 	@$(NEED_CRITERION)
 	@mkdir -p $(@D)
 	@pkg-config --libs criterion >$(@:.cflags=.libs)
@@ -99,8 +99,9 @@ suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE
 export GRADED_TESTS := !(*/red_*|*/cannot_yet_*|*/lesson_*|*_without_the_guard_*)
 PATTERN = $(if $(SERVER),CRITERION_TEST_PATTERN="$${CRITERION_TEST_PATTERN:-$$GRADED_TESTS}")
 
-# $(call run_stage,N): all of that, one after the other.
-run_stage = $(foreach s,$(call suites_of,$1), \
+# $(call run_stage,N): all of that, one after the other; $(call run_suites,N,SUITES): these of it.
+run_stage = $(call run_suites,$1,$(call suites_of,$1))
+run_suites = $(foreach s,$(filter $2,$(call suites_of,$1)), \
     'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(PATTERN) $(GATE) \
     $(OUT)/tests/$s')
 server = $(or $(SERVER),$(OUT)/$(call stage,$1))
@@ -113,8 +114,9 @@ run_faulty = $(if $(need_faulty),'faulty=FAULTY_SERVER=$(OUT)/tests/faulty-serve
     CONFORMANCE=$(OUT)/tests/conformance tests/faulty/run.sh')
 
 need_faults := $(if $(FAULT_SERVERS),$(FAULT_SERVERS) $(OUT)/tests/faults)
-run_faults = $(if $(need_faults),$(foreach n,$(NUMBERS),\
-    'stage$n faults=$1 SERVER=$(OUT)/faults/$(call stage,$n) $(GATE) $(OUT)/tests/faults'))
+# $(call run_faults,STAGES,SETTINGS)
+run_faults = $(if $(need_faults),$(foreach n,$(filter $(NUMBERS),$1),\
+    'stage$n faults=$2 SERVER=$(OUT)/faults/$(call stage,$n) $(GATE) $(OUT)/tests/faults'))
 
 run_cases = 'cases=tests/cases.sh'
 
@@ -133,26 +135,42 @@ ifneq ($(SERVER),)
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
 endif
-ifneq ($(filter test,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
 $(error SERVER= is for one stage: make test-stageN SERVER=$(SERVER))
 endif
 endif
 
-### test-tools: install what `make test` cannot do without, or say in one line what is missing
+### test-tools: install what `make test-all` cannot do without, or say in one line what is missing
 .PHONY: test-tools
 test-tools:
 	@$(NEED_CRITERION) -- netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd \
 	    -- curl 'command -v curl' curl -- patch 'command -v patch' patch \
 	    -- 'Python 3' 'command -v python3' python3
 
-## test: build and run all tests; installs what test-tools finds missing
+# What a change to a server can break, in two minutes: each application on one stage, faults of one.
+ONCE := pop3-3 http-2 chat-4 relay-5 soak-5
+once = $(patsubst %-$1,%,$(filter %-$1,$(ONCE)))
+run_test = $(run_common) \
+    $(foreach n,$(NUMBERS),$(call run_suites,$n,conformance $(call once,$n) stage$n)) \
+    $(call run_faults,5,FAULTS=few) $(run_bare_steps)
+
+# And the rest of everything.
+run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance $(call once,$n),$(call black_box,$n)))) \
+    $(call run_faults,$(filter-out 5,$(NUMBERS)),FAULTS=few) $(run_other_steps) $(run_step_pages) $(run_labs) \
+    $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
+    $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
+    $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
+    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
+
+## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
 .PHONY: test
-test: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR))
-	@tests/run.sh $(run_common) $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few) \
-	    $(run_steps) $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
-	    $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
-	    $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-	    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
+test: test-tools all test-build $$(need_bare_steps)
+	@tests/run.sh $(run_test)
+
+### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
+.PHONY: test-all
+test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR))
+	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
 .PHONY: test-common
@@ -173,7 +191,7 @@ test-faulty: $(need_faulty)
 ### test-faults: have each call that servers make fail, one after the other and by chance
 .PHONY: test-faults
 test-faults: $(need_faults)
-	@tests/run.sh $(call run_faults,FAULTS=all BUDGET=600)
+	@tests/run.sh $(call run_faults,$(NUMBERS),FAULTS=all BUDGET=600)
 
 ### soak [MINUTES=N] [STAGE=N]: all kinds of clients for so long (10); 100,000 that come and go
 .PHONY: soak
@@ -248,7 +266,7 @@ test-planted:
 	$(NEED_PYTHON)
 	@tests/planted.py $(BUILD)/planted $(if $(PLANT),--faults $(PLANT),\
 	    --count $(or $(N),20) --seed $(or $(SEED),1)) --sources $(PLANTED) --suites $(run_common) \
-	    $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,FAULTS=few)
+	    $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,$(NUMBERS),FAULTS=few)
 
 ### test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck
