@@ -7,9 +7,12 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,6 +144,109 @@ Test(pop3_messages, found_again_when_others_move_them)
     cr_assert(mailboxes_have("ann/cur/1.one:2,S"));
     cr_assert_not(mailboxes_have("ann/cur/2.two:2,FS"));
     cr_assert_not(mailboxes_have("ann/cur/3.three:2,T"));
+    server_stop(&server);
+}
+
+/* ---- moved by others: what it costs ---- */
+
+enum { MANY = 300 };
+
+/** A watch for what is read in ann's folders, from now on. */
+static int watch_folders(void)
+{
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    cr_assert_geq(watch, 0, "inotify: %s", strerror(errno));
+    for (int i = 0; i < 2; i++)
+        cr_assert_geq(inotify_add_watch(watch, mailboxes_path(i == 0 ? "ann/new" : "ann/cur"),
+                                        IN_OPEN | IN_ACCESS),
+                      0, "inotify: %s", strerror(errno));
+    return watch;
+}
+
+/** How often a folder was listed since the last call: so often it was read after it was opened. */
+static int count_looks(int watch)
+{
+    alignas(struct inotify_event) char events[16384];
+    int looks = 0;
+    bool was_read = false;
+    ssize_t length;
+    while ((length = read(watch, events, sizeof events)) > 0) {
+        for (const char *next = events; next < events + length;) {
+            const struct inotify_event *event = (const struct inotify_event *)next;
+            bool is_read = (event->mask & IN_ISDIR) != 0 && (event->mask & IN_ACCESS) != 0;
+            cr_assert_eq(event->mask & IN_Q_OVERFLOW, 0, "more than the system counts");
+            looks += is_read && !was_read;
+            was_read = is_read;
+            next += sizeof *event + event->len;
+        }
+    }
+    return looks;
+}
+
+/*
+ * Whoever moves one message is likely to move all. If each were looked for in a list of all, five
+ * thousand of them would take ten seconds.
+ */
+Test(pop3_messages, moved_by_others_are_found_with_one_look)
+{
+    char text[64];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
+        mailboxes_deliver(text, "hello\n");
+    }
+    struct server_process server = mailboxes_serve("");
+    int client = pop3_login(&server, "ann");
+    int watch = watch_folders();
+    shell("cd %s && for i in *; do mv $i ../cur/$i:2,; done", mailboxes_path("ann/new"));
+    count_looks(watch);
+    for (int i = 1; i <= MANY; i++) {
+        snprintf(text, sizeof text, "RETR %d", i);
+        pop3_expect_lines(client, text, "hello\r\n");
+    }
+    int looks = count_looks(watch);
+    cr_assert(looks >= 1 && looks <= 4, "RETR: the folders were listed %d times", looks);
+    shell("cd %s && for i in *; do mv $i ${i}S; done", mailboxes_path("ann/cur"));
+    count_looks(watch);
+    for (int i = 2; i <= MANY; i++) {
+        snprintf(text, sizeof text, "DELE %d", i);
+        pop3_ok(client, text);
+    }
+    pop3_quit(client);
+    looks = count_looks(watch);
+    cr_assert(looks >= 1 && looks <= 4, "QUIT: the folders were listed %d times", looks);
+    cr_assert(mailboxes_have("ann/cur/1000.m:2,S"));
+    cr_assert_str_eq(shell("ls %s", mailboxes_path("ann/cur")), "1000.m:2,S\n");
+    close(watch);
+    server_stop(&server);
+}
+
+/* Those that are not there any more are not looked for again and again either. */
+Test(pop3_messages, gone_ones_are_looked_for_once)
+{
+    char text[64];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
+        mailboxes_deliver(text, "hello\n");
+    }
+    struct server_process server = mailboxes_serve("");
+    int client = pop3_login(&server, "ann");
+    int watch = watch_folders();
+    shell("cd %s && rm *[02468].m", mailboxes_path("ann/new"));
+    count_looks(watch);
+    for (int i = 1; i <= MANY; i++) {
+        snprintf(text, sizeof text, "RETR %d", i);
+        if (i % 2 == 0)
+            pop3_expect_lines(client, text, "hello\r\n");
+        else
+            pop3_error(client, text);
+    }
+    int looks = count_looks(watch);
+    cr_assert(looks >= 1 && looks <= 4, "the folders were listed %d times", looks);
+    pop3_ok(client, "DELE 1");
+    pop3_ok(client, "DELE 2");
+    pop3_quit(client); /* what has gone already is no failure */
+    cr_assert_not(mailboxes_have("ann/new/1001.m"));
+    close(watch);
     server_stop(&server);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
@@ -28,6 +29,8 @@ static struct {
     size_t largest; /* that was enqueued at once */
     bool closed;
     struct input_handler *handler;
+    bool holds_tasks;          /* they are begun, and no helper has them yet */
+    struct channel_task *held; /* the last one */
 } fake;
 
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
@@ -71,7 +74,11 @@ static void peer(struct channel_facade *facade, struct endpoint *endpoint)
 static void begin_task(struct channel_facade *facade, struct channel_task *task,
                        enum channel_meanwhile meanwhile)
 {
-    (void)meanwhile;
+    cr_assert_eq(meanwhile, CHANNEL_WAITS);
+    fake.held = task;
+    if (fake.holds_tasks) {
+        return;
+    }
     task->run(task);
     task->completed(task, facade);
 }
@@ -148,6 +155,102 @@ Test(pop3_session, a_refused_command_was_not_done)
     handler->verbs->refuse_input(handler, message, &fake.facade);
     cr_assert(strncmp(fake.text, "-ERR [SYS/TEMP] ", 16) == 0, "%s", fake.text);
     cr_assert_str_eq(give(handler, "STAT\r\n"), "+OK 1 5\r\n");
+    end(handler);
+}
+
+/* ---- QUIT ---- */
+
+/** A session that has deleted its only message and said QUIT, and what it has begun. */
+static struct input_handler *quit_with_a_deleted_one(void)
+{
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    struct input_handler *handler = log_in(begin());
+    cr_assert(strncmp(give(handler, "DELE 1\r\n"), "+OK", 3) == 0);
+    fake.holds_tasks = true;
+    fake.held = NULL;
+    cr_assert_str_empty(give(handler, "QUIT\r\n"), "the answer comes when the message is gone");
+    cr_assert_not_null(fake.held, "it is done by the thread that serves others, too");
+    cr_assert(mailboxes_have("ann/new/1.one"));
+    return handler;
+}
+
+/* A disk is slow, and nobody else should wait for it. */
+Test(pop3_session, messages_are_removed_by_a_task)
+{
+    struct input_handler *handler = quit_with_a_deleted_one();
+    fake.held->run(fake.held);
+    cr_assert_not(mailboxes_have("ann/new/1.one"));
+    int lock = mailboxes_lock();
+    cr_assert_geq(lock, 0, "the next session may begin before this one is told");
+    close(lock);
+    cr_assert_not(fake.closed);
+    fake.held->completed(fake.held, &fake.facade);
+    cr_assert_str_eq(fake.text, "+OK goodbye\r\n");
+    cr_assert(fake.closed);
+    end(handler);
+}
+
+/* QUIT has come whole: the client need not stay for the answer. */
+Test(pop3_session, messages_are_removed_though_the_client_has_gone)
+{
+    struct input_handler *handler = quit_with_a_deleted_one();
+    handler->verbs->stopping(handler, &fake.facade);
+    cr_assert(mailboxes_have("ann/new/1.one"));
+    fake.held->dropped(fake.held);
+    cr_assert_not(mailboxes_have("ann/new/1.one"));
+    int lock = mailboxes_lock();
+    cr_assert_geq(lock, 0);
+    close(lock);
+    end(handler);
+}
+
+/* And once only, if the task had been done before. */
+Test(pop3_session, what_is_removed_is_not_removed_again)
+{
+    struct input_handler *handler = quit_with_a_deleted_one();
+    fake.held->run(fake.held);
+    mailboxes_deliver("ann/new/1.one", "another one of that name\n");
+    handler->verbs->stopping(handler, &fake.facade);
+    fake.held->dropped(fake.held);
+    cr_assert(mailboxes_have("ann/new/1.one"));
+    end(handler);
+}
+
+/* There is nothing to wait for, neither for the client nor for a helper. */
+Test(pop3_session, quit_without_deleted_messages_is_answered_at_once)
+{
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    struct input_handler *handler = log_in(begin());
+    fake.holds_tasks = true;
+    cr_assert(strncmp(give(handler, "DELE 1\r\n"), "+OK", 3) == 0);
+    cr_assert(strncmp(give(handler, "RSET\r\n"), "+OK", 3) == 0);
+    cr_assert_str_eq(give(handler, "QUIT\r\n"), "+OK goodbye\r\n");
+    cr_assert(fake.closed);
+    end(handler);
+}
+
+/*
+ * The client must not believe that mail is gone which is still there. Root may remove anything, so
+ * it becomes somebody else here, whom the mailbox belongs to.
+ */
+Test(pop3_session, what_may_not_be_removed_is_reported)
+{
+    enum { SOMEBODY = 12345 };
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    mailboxes_deliver("ann/new/2.two", "two\n");
+    struct input_handler *handler = log_in(begin());
+    cr_assert(strncmp(give(handler, "DELE 1\r\n"), "+OK", 3) == 0);
+    cr_assert_eq(chmod(mailboxes_path("ann"), 0755), 0);
+    cr_assert_eq(chmod(mailboxes_path("ann/new"), 0555), 0);
+    bool was_root = geteuid() == 0;
+    if (was_root && seteuid(SOMEBODY) != 0) {
+        cr_skip_test("root, and it cannot become anybody else here");
+    }
+    cr_assert_str_eq(give(handler, "QUIT\r\n"),
+                     "-ERR [SYS/TEMP] some deleted messages could not be removed\r\n");
+    cr_assert(!was_root || seteuid(0) == 0);
+    cr_assert_eq(chmod(mailboxes_path("ann/new"), 0700), 0);
+    cr_assert(mailboxes_have("ann/new/1.one"));
     end(handler);
 }
 

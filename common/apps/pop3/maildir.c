@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 enum {
-    PIECE = 8192, /* of a message, read at a time to measure it */
+    PIECE = 8192,  /* of a message, read at a time to measure it */
+    LOOKS_MAX = 8, /* for messages that are to be removed, while somebody moves them on */
 };
 
 static const char in_new[] = "new";
@@ -121,7 +122,7 @@ static int remove_file(int folder, const char *name)
 }
 
 /* Does something to the message's file where it was last seen. */
-static int try_file(struct maildir *maildir, const struct maildir_message *message,
+static int try_file(const struct maildir *maildir, const struct maildir_message *message,
                     int (*act)(int folder, const char *name))
 {
     int folder = open_folder(maildir, message->folder);
@@ -132,51 +133,76 @@ static int try_file(struct maildir *maildir, const struct maildir_message *messa
     return result;
 }
 
-/* The name of the file in a folder that has a message's unique name. NULL with errno. */
-static char *look_for(DIR *directory, const char *wanted)
-{
-    const struct dirent *entry;
-    while (errno = 0, (entry = readdir(directory)) != NULL)
-        if (compare_names(entry->d_name, wanted) == 0)
-            return strdup(entry->d_name);
-    if (errno == 0)
-        errno = ENOENT;
-    return NULL;
-}
+/* ---- Looking for what others have moved ---------------------------------------------------- */
 
-/* Looks for a message in a folder. False with errno, which is ENOENT if it is not there. */
-static bool find_in(struct maildir *maildir, struct maildir_message *message, const char *folder)
+/* Calls a function with each name in a folder. False with errno if not all could be listed. */
+static bool each_name(struct maildir *maildir, const char *folder,
+                      bool (*call)(struct maildir *maildir, const char *folder, const char *name))
 {
     DIR *directory = list_folder(maildir, folder);
     if (directory == NULL)
         return false;
-    char *name = look_for(directory, message->name);
+    bool good = true;
+    const struct dirent *entry;
+    while (good && (errno = 0, entry = readdir(directory)) != NULL)
+        good = call(maildir, folder, entry->d_name);
+    good = good && errno == 0;
     int error = errno;
     closedir(directory);
     errno = error;
-    if (name == NULL)
+    return good;
+}
+
+static int compare_with_name(const void *name, const void *message)
+{
+    return compare_names(name, ((const struct maildir_message *)message)->name);
+}
+
+/* A file is there: if it is one of the messages, that is where it is now. */
+static bool note_place(struct maildir *maildir, const char *folder, const char *name)
+{
+    struct maildir_message *message = bsearch(name, maildir->messages, maildir->count,
+                                              sizeof(*maildir->messages), compare_with_name);
+    if (message == NULL)
+        return true;
+    char *copy = strdup(name);
+    if (copy == NULL)
         return false;
     free(message->name);
-    message->name = name;
+    message->name = copy;
     message->folder = folder;
+    message->is_gone = false;
     return true;
 }
 
-/* As try_file(), wherever the file is now. */
-static int act_on_file(struct maildir *maildir, struct maildir_message *message,
-                       int (*act)(int folder, const char *name))
+static void set_gone(struct maildir *maildir, bool is_gone)
 {
-    int result = try_file(maildir, message, act);
-    if (result >= 0 || errno != ENOENT)
-        return result;
-    if (find_in(maildir, message, in_cur) || (errno == ENOENT && find_in(maildir, message, in_new)))
-        return try_file(maildir, message, act);
-    return -1;
+    for (size_t i = 0; i < maildir->count; i++)
+        maildir->messages[i].is_gone = is_gone;
 }
 
+/*
+ * Looks where all messages are now. First new, then cur: readers move mail in that direction, so
+ * what they move meanwhile is seen at least once. False with errno.
+ */
+static bool look_again(struct maildir *maildir)
+{
+    set_gone(maildir, true);
+    if (each_name(maildir, in_new, note_place) && each_name(maildir, in_cur, note_place))
+        return true;
+    int error = errno;
+    set_gone(maildir, false);
+    errno = error;
+    return false;
+}
+
+/* What a look has not found is not looked for again: a client may ask for each of a thousand. */
 int maildir_open_message(struct maildir *maildir, struct maildir_message *message)
 {
-    return act_on_file(maildir, message, open_file);
+    int file = try_file(maildir, message, open_file);
+    if (file >= 0 || errno != ENOENT || message->is_gone)
+        return file;
+    return look_again(maildir) ? try_file(maildir, message, open_file) : -1;
 }
 
 ssize_t maildir_read(int file, unsigned char *to, size_t size)
@@ -188,15 +214,35 @@ ssize_t maildir_read(int file, unsigned char *to, size_t size)
     return length;
 }
 
-bool maildir_remove_deleted(struct maildir *maildir)
+/*
+ * Removes what is marked and still where it was last seen. What the last look has not found
+ * somebody else has removed, which is as good. How many are neither; *failed: whether one could not
+ * be removed.
+ */
+static size_t remove_seen(struct maildir *maildir, bool *failed)
 {
-    bool all = true;
+    size_t missing = 0;
     for (size_t i = 0; i < maildir->count; i++) {
         struct maildir_message *message = &maildir->messages[i];
-        if (message->deleted && act_on_file(maildir, message, remove_file) != 0)
-            all = all && errno == ENOENT;
+        if (!message->deleted)
+            continue;
+        bool removed = try_file(maildir, message, remove_file) == 0;
+        bool is_missing = !removed && errno == ENOENT && !message->is_gone;
+        *failed = *failed || (!removed && errno != ENOENT);
+        message->deleted = is_missing;
+        missing += is_missing ? 1 : 0;
     }
-    return all;
+    return missing;
+}
+
+bool maildir_remove_deleted(struct maildir *maildir)
+{
+    bool failed = false;
+    set_gone(maildir, false);
+    for (int looks = 0; remove_seen(maildir, &failed) > 0; looks++)
+        if (looks == LOOKS_MAX || !look_again(maildir))
+            return false;
+    return !failed;
 }
 
 /* ---- The list ------------------------------------------------------------------------------ */
@@ -215,31 +261,16 @@ static bool make_room(struct maildir *maildir)
     return true;
 }
 
+/* What begins with a dot is nobody's mail. */
 static bool add_message(struct maildir *maildir, const char *folder, const char *name)
 {
+    if (name[0] == '.')
+        return true;
     char *copy = make_room(maildir) ? strdup(name) : NULL;
     if (copy == NULL)
         return false;
     maildir->messages[maildir->count++] = (struct maildir_message){.folder = folder, .name = copy};
     return true;
-}
-
-/* What begins with a dot is nobody's mail. False with errno if not all could be listed. */
-static bool add_folder(struct maildir *maildir, const char *folder)
-{
-    DIR *directory = list_folder(maildir, folder);
-    if (directory == NULL)
-        return false;
-    bool good = true;
-    struct dirent *entry;
-    while (errno = 0, good && (entry = readdir(directory)) != NULL)
-        if (entry->d_name[0] != '.')
-            good = add_message(maildir, folder, entry->d_name);
-    good = good && errno == 0;
-    int error = errno;
-    closedir(directory);
-    errno = error;
-    return good;
 }
 
 /* Counts the octets of a file as it will be sent; false with errno if it cannot be read. */
@@ -262,42 +293,56 @@ static bool is_no_message(int error)
     return error == ENOENT || error == ELOOP || error == ENXIO || error == EACCES;
 }
 
-/* 1: it is a message and measured; 0: it is none; -1 with errno: that cannot be found out. */
-static int look_at(struct maildir *maildir, struct maildir_message *message)
+/* Measures a message, if it is one. False with errno if that cannot be found out. */
+static bool look_at(struct maildir *maildir, struct maildir_message *message)
 {
     int fd = maildir_open_message(maildir, message);
+    message->is_wanted = fd >= 0;
     if (fd < 0)
-        return is_no_message(errno) ? 0 : -1;
+        return is_no_message(errno);
     bool measured = measure(fd, &message->octets);
     close_keeping_errno(fd);
-    return measured ? 1 : -1;
+    return measured;
 }
 
-/* Leaves out what is no message, and the second of two that are the same. False with errno. */
-static bool keep_messages(struct maildir *maildir)
+/* The second of two that are the same is not. */
+static void want_each_once(struct maildir *maildir)
 {
     struct maildir_message *messages = maildir->messages;
+    for (size_t i = 0; i < maildir->count; i++)
+        messages[i].is_wanted =
+            i == 0 || compare_names(messages[i - 1].name, messages[i].name) != 0;
+}
+
+static void keep_wanted(struct maildir *maildir)
+{
     size_t kept = 0;
     for (size_t i = 0; i < maildir->count; i++) {
-        struct maildir_message message = messages[i];
-        bool again = kept > 0 && compare_names(messages[kept - 1].name, message.name) == 0;
-        int looked = again ? 0 : look_at(maildir, &message);
-        messages[i].name = NULL;
-        if (looked > 0)
-            messages[kept++] = message;
+        struct maildir_message message = maildir->messages[i];
+        if (message.is_wanted)
+            maildir->messages[kept++] = message;
         else
             free(message.name);
-        if (looked < 0)
-            return false;
     }
     maildir->count = kept;
+}
+
+/* Leaves out the second of two that are the same, and what is no message. False with errno. */
+static bool keep_messages(struct maildir *maildir)
+{
+    want_each_once(maildir);
+    keep_wanted(maildir);
+    for (size_t i = 0; i < maildir->count; i++)
+        if (!look_at(maildir, &maildir->messages[i]))
+            return false;
+    keep_wanted(maildir);
     return true;
 }
 
 /* First new, then cur: what moves from one to the other meanwhile is seen, perhaps twice. */
 static bool list_messages(struct maildir *maildir)
 {
-    if (!add_folder(maildir, in_new) || !add_folder(maildir, in_cur))
+    if (!each_name(maildir, in_new, add_message) || !each_name(maildir, in_cur, add_message))
         return false;
     if (maildir->count > 1)
         qsort(maildir->messages, maildir->count, sizeof(*maildir->messages), compare_messages);

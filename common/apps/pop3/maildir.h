@@ -14,7 +14,8 @@
  * - It belongs to one session, one thread at a time.
  * - Nothing is changed but by maildir_remove_deleted().
  * - Mail readers that know no lock may rename a message meanwhile (a flag, new/ to cur/): it is
- *   found again by its unique name. One that has gone stays in the list and cannot be opened.
+ *   found again by its unique name. Who moves one is likely to move more, so one look into both
+ *   folders finds all of them. One that has gone stays in the list and cannot be opened.
  * - No link is followed below the mailbox's folder. What is no regular file is no message, and
  *   neither is one that the server may not read.
  */
@@ -36,6 +37,8 @@ struct maildir_message {
     char *name;         /* in there */
     uint64_t octets;    /* as POP3 counts them, each line with CR LF */
     bool deleted;       /* is to be removed */
+    bool is_gone;       /* the last look into both folders has not found it */
+    bool is_wanted;     /* in the list, while that is made */
 };
 
 struct maildir {
@@ -60,7 +63,10 @@ int maildir_open_message(struct maildir *maildir, struct maildir_message *messag
 /** Reads on in a message that was opened. How many bytes; 0 at its end; -1 with errno. */
 ssize_t maildir_read(int file, unsigned char *to, size_t size);
 
-/** Removes the messages that are marked as deleted. False if some could not be removed. */
+/**
+ * Removes the messages that are marked as deleted, and takes off their marks. False if some could
+ * not be removed. It costs a system call for each, and blocks on the disk.
+ */
 bool maildir_remove_deleted(struct maildir *maildir);
 
 /**

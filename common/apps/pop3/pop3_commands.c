@@ -3,7 +3,7 @@
  * follows its name.
  */
 #include "common/apps/pop3/pop3_session.h"
-#include "common/base/clock.h"
+#include "common/base/container_of.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,17 +115,67 @@ void pop3_close_mailbox(struct pop3_session *session)
     session->state = POP3_OVER;
 }
 
-/* RFC 1939's UPDATE state. Nothing else removes a message. */
-static void quit(struct pop3_session *session, const struct arguments *arguments)
+static void say_goodbye(struct pop3_session *session, bool is_updated)
 {
-    (void)arguments;
-    bool removed = session->state != POP3_TRANSACTION || maildir_remove_deleted(&session->maildir);
-    pop3_close_mailbox(session);
-    if (removed)
+    if (is_updated)
         pop3_say(session, "+OK goodbye");
     else
         pop3_say(session, "-ERR [SYS/TEMP] some deleted messages could not be removed");
     channel_close(session->facade);
+}
+
+static struct pop3_session *session_of(struct channel_task *update)
+{
+    return container_of(update, struct pop3_session, update);
+}
+
+/* RFC 1939's UPDATE state. Nothing else removes a message. The mailbox is open for the next one. */
+static void remove_deleted(struct channel_task *update)
+{
+    struct pop3_session *session = session_of(update);
+    session->is_updated = maildir_remove_deleted(&session->maildir);
+    maildir_close(&session->maildir);
+}
+
+static void removed(struct channel_task *update, struct channel_facade *facade)
+{
+    struct pop3_session *session = session_of(update);
+    (void)facade;
+    say_goodbye(session, session->is_updated);
+}
+
+/* The client has gone, but its QUIT had come whole. If no helper has begun with it, we do it here.
+ */
+static void removed_for_nobody(struct channel_task *update)
+{
+    if (session_of(update)->maildir.fd >= 0)
+        remove_deleted(update);
+}
+
+static bool has_deleted(const struct maildir *mailbox)
+{
+    for (size_t i = 0; i < mailbox->count; i++)
+        if (mailbox->messages[i].deleted)
+            return true;
+    return false;
+}
+
+/*
+ * Removing is a task, because a mailbox may have thousands of messages on a slow disk, and nobody
+ * else should wait for them. From here on the mailbox is the task's, and not the session's.
+ */
+static void quit(struct pop3_session *session, const struct arguments *arguments) NO_LOCK_HELD
+{
+    (void)arguments;
+    if (session->state != POP3_TRANSACTION || !has_deleted(&session->maildir)) {
+        pop3_close_mailbox(session);
+        say_goodbye(session, true);
+        return;
+    }
+    session->state = POP3_OVER;
+    session->update = (struct channel_task){
+        .run = remove_deleted, .completed = removed, .dropped = removed_for_nobody};
+    channel_begin(session->facade, &session->update, CHANNEL_WAITS);
 }
 
 /* ---- Commands in AUTHORIZATION ------------------------------------------------------------- */

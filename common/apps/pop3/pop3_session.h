@@ -65,7 +65,9 @@ struct pop3_session {
     enum pop3_state state;
     unsigned refused_passwords;
     char user[POP3_USER_SIZE]; /* from USER; empty: not given yet */
-    struct maildir maildir;    /* in POP3_TRANSACTION */
+    struct maildir maildir;    /* in POP3_TRANSACTION; then the update's, until that is over */
+    struct channel_task update;
+    bool is_updated; /* all that was marked is removed */
 
     /* The answer that is not complete yet. */
     pop3_make_piece *next_piece; /* NULL: there is none */
