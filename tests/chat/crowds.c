@@ -106,6 +106,71 @@ Test(chat_crowds, a_thousand_users_hear_each_of_a_hundred_messages_once)
     all_hear_all(probe_sanitized() ? 200 : 1000, 10, 10, true);
 }
 
+/* ---- names ---- */
+
+enum { RENAMED = 300 };
+
+/** What the crowd has read of names. */
+struct names {
+    int are;        /* of those who were told that they are called so now */
+    long notices;   /* about one other user, in all */
+    long announced; /* what the first user has read: each about one, or about so many */
+};
+
+static bool hear_names(struct crowd *crowd, int member, const char *line, size_t length)
+{
+    struct names *names = crowd->book;
+    char text[200];
+    int is_now = -1;
+    long renamed = 0;
+    snprintf(text, sizeof text, "%.*s", (int)length, line);
+    const char *count = strstr(text, " took another name");
+    sscanf(text, "* user%*d is now %n", &is_now);
+    while (count != NULL && count > text && strchr("0123456789", count[-1]) == NULL)
+        count--; /* over `people` */
+    while (count != NULL && count > text && strchr("0123456789", count[-1]) != NULL)
+        renamed = strtol(--count, NULL, 10);
+    names->are += strncmp(text, "* you are n", 11) == 0;
+    names->notices += is_now > 0;
+    names->announced += member == 0 ? (is_now > 0) + renamed : 0;
+    return false;
+}
+
+/*
+ * A server is started again, everybody comes and says his name. One line for each to everybody else
+ * would be 90,000 here and two million with 1,500 users; then a line of theirs waits for a minute.
+ */
+Test(chat_crowds, a_crowd_that_says_its_names_is_told_within_the_budget)
+{
+    enum { SAVED = 16384, RATE = 4096 }; /* common/apps/chat/news.h */
+    struct server_process server = server_start("--app chat --output-cap 16777216");
+    struct names names = {0};
+    double start = test_now();
+    struct crowd crowd = crowd_gather(&server, RENAMED);
+    crowd.book = &names;
+    crowd.hear = hear_names;
+    for (int i = 0; i < RENAMED; i++) {
+        client_await_reply(crowd.members[i].fd);
+    }
+    for (int i = 0; i < RENAMED; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "/nick n%d\n", i);
+        client_send_text(crowd.members[i].fd, text);
+    }
+    double end = long_deadline();
+    while ((names.are < RENAMED || names.announced < RENAMED - 1) && test_now() < end) {
+        crowd_receive(&crowd, 1, test_now() + 0.1);
+    }
+    cr_assert_eq(names.are, RENAMED);
+    cr_assert(names.announced == RENAMED || names.announced == RENAMED - 1,
+              "the first user has read of %ld new names", names.announced);
+    double allowed = SAVED + RATE * (test_now() - start) + RENAMED;
+    cr_assert_leq((double)names.notices, allowed, "%ld lines, and %.0f are allowed", names.notices,
+                  allowed);
+    crowd_leave(&crowd);
+    server_stop(&server);
+}
+
 /* ---- long lines ---- */
 
 enum { LONG = 6000, LONG_LINES = 15, LONG_USERS = 20 };

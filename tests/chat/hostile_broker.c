@@ -225,6 +225,46 @@ Test(chat_hostile_broker, what_it_says_is_not_trusted)
     close_scene(&scene);
 }
 
+/** Users here read of new names elsewhere as far as the budget of news goes. */
+Test(chat_hostile_broker, new_names_of_others_are_within_the_budget)
+{
+    enum { SAVED = 16384, RATE = 4096, USERS = 20, NAMES = 4000 }; /* common/apps/chat/news.h */
+    static struct chat_line line;
+    char nick[CHAT_NICK_SIZE];
+    char text[100];
+    int users[USERS];
+    double start = test_now();
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    for (int i = 0; i < USERS; i++) {
+        users[i] = chat_join(&scene.server, nick);
+    }
+    for (int i = 1; i <= NAMES; i++) {
+        snprintf(text, sizeof text, "chat1 beta 9 60000 0 %d = n%d n%d", i, i - 1, i);
+        send_message(scene.subscriber, text);
+    }
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    int told = 0;
+    int lines = 0;
+    while (told < NAMES) {
+        int count = 1;
+        cr_assert_eq(chat_try_line(scene.ann, &line, end), CLIENT_GOT, "read of %d names", told);
+        if (strncmp(line.text, "* n", 3) != 0 &&
+            sscanf(line.text, "* %d people took another name", &count) != 1) {
+            continue;
+        }
+        told += count;
+        lines++;
+    }
+    cr_assert_eq(told, NAMES);
+    double allowed = (SAVED + RATE * (test_now() - start)) / USERS + 1;
+    cr_assert_leq(lines, allowed, "%d lines, and %.0f are allowed", lines, allowed);
+    for (int i = 0; i < USERS; i++) {
+        client_close(users[i]);
+    }
+    close_scene(&scene);
+}
+
 /** What waits has a limit; what is beyond is lost, and so is what was never confirmed. */
 Test(chat_hostile_broker, one_that_confirms_nothing)
 {

@@ -113,6 +113,11 @@ static void leaves(int i)
     }
 }
 
+static void is_renamed(int i, const char *now)
+{
+    news_renamed(&news, name(i), now, &users[i].seat.member);
+}
+
 static void run_post(int i)
 {
     struct channel_post *due = users[i].post;
@@ -232,6 +237,48 @@ Test(news, one_that_had_to_wait_is_told_by_name, .init = begin, .fini = end)
     run_post(0);
     fire(0);
     expect(2, "* bob has left\n");
+}
+
+/* After a restart everybody comes and says his name, and so does each of a thousand bored users. */
+Test(news, new_names_are_paid_for_like_arrivals, .init = begin, .fini = end)
+{
+    comes(0);
+    comes(1);
+    comes(2);
+    is_renamed(1, "bobby");
+    expect(0, "* bob is here\n* carl is here\n* bob is now bobby\n");
+    expect(1, "* carl is here\n");
+    spend();
+    is_renamed(2, "carlo");
+    is_renamed(1, "rob");
+    expect(0, "");
+    run_post(0);
+    fire(0);
+    expect(0, "* 2 people took another name\n");
+    expect(2, "* bob is now bobby\n* 2 people took another name\n");
+    comes(3);
+    leaves(1);
+    is_renamed(2, "carla");
+    is_renamed(2, "carlotta");
+    run_post(0);
+    fire(0);
+    expect(0, "* 1 person came, 1 left and 2 took another name\n");
+    comes(4);
+    is_renamed(2, "carl");
+    run_post(0);
+    fire(0);
+    expect(0, "* 1 person came and 1 took another name\n");
+    is_renamed(2, "carlo");
+    run_post(0);
+    fire(0);
+    expect(0, "* carl is now carlo\n");
+    mutex_lock(&news.lock);
+    news.budget = 1;
+    mutex_unlock(&news.lock);
+    is_renamed(2, "carlos");
+    mutex_lock(&news.lock);
+    cr_assert_lt(news.budget, 0);
+    mutex_unlock(&news.lock);
 }
 
 /* It is paid for: a line costs as many as read it. */

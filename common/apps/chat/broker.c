@@ -161,16 +161,21 @@ void broker_put(struct broker_outbox *outbox, char what, const char *text)
 
 static void tell(struct broker *broker, const unsigned char *item, size_t length) NO_LOCK_HELD
 {
-    char name[NICKNAME_TEXT_SIZE];
+    char names[2 * NICKNAME_TEXT_SIZE];
     if (item[0] == '*') {
         group_send(broker->users, NULL, piece_bytes((const char *)item + 1, length - 1));
         return;
     }
-    snprintf(name, sizeof(name), "%.*s", (int)length - 2, item + 1);
+    snprintf(names, sizeof(names), "%.*s", (int)length - 2, item + 1);
+    char *second = names + strcspn(names, " ");
+    if (*second != '\0')
+        *second++ = '\0';
     if (item[0] == '+')
-        news_came(broker->news, name, NULL);
+        news_came(broker->news, names, NULL);
+    else if (item[0] == '-')
+        news_left(broker->news, names);
     else
-        news_left(broker->news, name);
+        news_renamed(broker->news, names, second, NULL);
 }
 
 void broker_deliver(struct broker *broker, struct broker_outbox *outbox)

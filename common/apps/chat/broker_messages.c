@@ -183,7 +183,7 @@ static void hear_change(struct broker *broker, struct roster_server *server, str
 {
     char nick[NICKNAME_TEXT_SIZE];
     char now[NICKNAME_TEXT_SIZE];
-    char text[2 * NICKNAME_TEXT_SIZE + 16];
+    char both[2 * NICKNAME_TEXT_SIZE];
     if (!next_nick(&heard->rest, nick))
         return;
     if (heard->kind == '+' && roster_user_came(&broker->roster, server, nick))
@@ -195,9 +195,9 @@ static void hear_change(struct broker *broker, struct roster_server *server, str
     if (heard->kind != '=' || !next_nick(&heard->rest, now))
         return;
     roster_user_came(&broker->roster, server, now);
-    snprintf(text, sizeof(text), "* %s is now %s", nick, now);
+    snprintf(both, sizeof(both), "%s %s", nick, now);
     if (is_news)
-        broker_put(outbox, '*', text);
+        broker_put(outbox, '=', both);
 }
 
 /* Who came before we knew the server is not told one by one: /who tells it. */

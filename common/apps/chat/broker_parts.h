@@ -50,8 +50,8 @@ struct broker_outbox {
 };
 
 /**
- * Puts something for the users into the outbox: '+' and '-' and a name that has come or left, '*'
- * and a text for all.
+ * Puts something for the users into the outbox: '+' and '-' and a name that has come or left, '='
+ * and two names, of which the second is the new one, '*' and a text for all.
  */
 void broker_put(struct broker_outbox *outbox, char what, const char *text);
 

@@ -10,9 +10,10 @@
  * - All users are a group (group.h), and their names a table (nicknames.h). These have their locks,
  *   so the chat itself has none.
  * - Control characters are not passed on; a terminal at the other end could take them as orders.
- * - All users read which users come and leave, while these are few (news.h). Once the server stops,
- *   no departure is announced, because N lines for each of N users would hold up the end. Instead
- *   each user reads that he should come again: a balancer in front takes him to another server.
+ * - All users read who comes, leaves or is called otherwise, while these are few (news.h). Once the
+ * server stops, no departure is announced, because N lines for each of N users would hold up the
+ * end. Instead each user reads that he should come again: a balancer in front takes him to another
+ * server.
  */
 #include "common/apps/application_choice.h"
 #include "common/apps/chat/broker.h"
@@ -78,18 +79,6 @@ __attribute__((format(printf, 2, 3))) static enum output_result tell(struct chat
     return channel_enqueue(user->facade, piece_bytes(text, (size_t)length));
 }
 
-/* Sends a line of the server's own to all other users. */
-__attribute__((format(printf, 2, 3))) static void tell_others(const struct chat_user *user,
-                                                              const char *format, ...)
-{
-    char text[TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    group_send(&user->chat->users, &user->seat.member, piece_bytes(text, (size_t)length));
-}
-
 /* ---- Commands ------------------------------------------------------------------------------ */
 
 static void tell_taken(struct chat_user *user, const char *nick)
@@ -98,13 +87,13 @@ static void tell_taken(struct chat_user *user, const char *nick)
 }
 
 /* Calls the user so, here. False: another user here is called so. */
-static bool rename_here(struct chat_user *user, const char *nick)
+static bool rename_here(struct chat_user *user, const char *nick) NO_LOCK_HELD
 {
     char before[NICKNAME_TEXT_SIZE];
     snprintf(before, sizeof(before), "%s", user->nick.text);
     if (!nicknames_take(&user->chat->nicknames, &user->nick, nick))
         return false;
-    tell_others(user, "* %s is now %s\n", before, nick);
+    news_renamed(&user->chat->news, before, nick, &user->seat.member);
     return true;
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 enum {
-    LINE_SIZE = 128,
+    LINE_SIZE = 192,
 };
 
 static void tell_untold(void *self, struct channel_facade *facade) NO_LOCK_HELD;
@@ -43,36 +43,55 @@ static int64_t time_to_wait(struct news *news) REQUIRES(&news->lock)
 
 /* ---- Telling ------------------------------------------------------------------------------- */
 
-static const char *people(size_t count)
+static size_t count_of(const struct news_count *count)
 {
-    return count == 1 ? "person" : "people";
+    return count->came + count->left + count->renamed;
 }
 
-/* One line about all of them. */
-static size_t compose(const struct news_count *count, char line[LINE_SIZE])
+static size_t compose_one(const struct news_count *one, char line[LINE_SIZE])
 {
-    int length;
-    if (count->came + count->left == 1)
-        length = snprintf(line, LINE_SIZE, "* %s %s\n", count->name,
-                          count->came == 1 ? "is here" : "has left");
-    else if (count->left == 0)
-        length = snprintf(line, LINE_SIZE, "* %zu people came\n", count->came);
-    else if (count->came == 0)
-        length = snprintf(line, LINE_SIZE, "* %zu people left\n", count->left);
-    else
-        length = snprintf(line, LINE_SIZE, "* %zu %s came and %zu left\n", count->came,
-                          people(count->came), count->left);
-    return (size_t)length;
+    if (one->renamed == 1)
+        return (size_t)snprintf(line, LINE_SIZE, "* %s is now %s\n", one->name, one->new_name);
+    return (size_t)snprintf(line, LINE_SIZE, "* %s %s\n", one->name,
+                            one->came == 1 ? "is here" : "has left");
 }
 
-/* A user does not read about his own arrival, unless it is one of many in one line. */
+/* `* 3 people came, 2 left and 1 took another name`, without what nobody did. */
+static size_t compose_many(const struct news_count *count, char line[LINE_SIZE])
+{
+    const struct {
+        size_t count;
+        const char *did;
+    } parts[] = {
+        {count->came, "came"}, {count->left, "left"}, {count->renamed, "took another name"}};
+    size_t length = (size_t)snprintf(line, LINE_SIZE, "* ");
+    size_t rest = count_of(count);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        bool is_first = rest == count_of(count);
+        if (parts[i].count == 0)
+            continue;
+        rest -= parts[i].count;
+        length += (size_t)snprintf(line + length, LINE_SIZE - length, "%s%zu%s %s",
+                                   is_first    ? ""
+                                   : rest == 0 ? " and "
+                                               : ", ",
+                                   parts[i].count,
+                                   !is_first             ? ""
+                                   : parts[i].count == 1 ? " person"
+                                                         : " people",
+                                   parts[i].did);
+    }
+    return length + (size_t)snprintf(line + length, LINE_SIZE - length, "\n");
+}
+
+/* A user does not read about himself, unless he is one of many in one line. */
 static void tell(struct news *news, const struct news_count *count) NO_LOCK_HELD
 {
     char line[LINE_SIZE];
-    bool is_one = count->came + count->left == 1;
-    if (count->came + count->left == 0)
+    bool is_one = count_of(count) == 1;
+    if (count_of(count) == 0)
         return; /* another thread has reported it */
-    size_t length = compose(count, line);
+    size_t length = is_one ? compose_one(count, line) : compose_many(count, line);
     group_send(news->users, is_one ? count->member : NULL, piece_bytes(line, length));
 }
 
@@ -103,7 +122,9 @@ static void add(struct news_count *untold, const struct news_count *event)
 {
     untold->came += event->came;
     untold->left += event->left;
+    untold->renamed += event->renamed;
     snprintf(untold->name, sizeof(untold->name), "%s", event->name);
+    snprintf(untold->new_name, sizeof(untold->new_name), "%s", event->new_name);
     untold->member = event->member;
 }
 
@@ -135,5 +156,14 @@ void news_left(struct news *news, const char *name)
 {
     struct news_count event = {.left = 1};
     snprintf(event.name, sizeof(event.name), "%s", name);
+    happen(news, &event);
+}
+
+void news_renamed(struct news *news, const char *name, const char *new_name,
+                  const struct group_member *member)
+{
+    struct news_count event = {.renamed = 1, .member = member};
+    snprintf(event.name, sizeof(event.name), "%s", name);
+    snprintf(event.new_name, sizeof(event.new_name), "%s", new_name);
     happen(news, &event);
 }

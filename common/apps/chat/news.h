@@ -1,12 +1,13 @@
 /*
- * The news of a chat: which users come and leave.
+ * The news of a chat: which users come and leave, and who is called what.
  *
  * As long as these are few, all users read a line about each of them, at once. But if a thousand
  * users come at the same moment, perhaps after a restart, that would be half a million lines, which
- * no one would read and which the server would send for a minute. So there is a budget of lines per
- * second, in which a line counts once for each user that it is sent to. When the budget is used up,
- * arrivals and departures are only counted, and reported in one line, `* 950 people came`, as soon
- * as the budget allows it. /who lists the names.
+ * no one would read and which the server would send for a minute; and a million more when each of
+ * them says his name. So there is a budget of lines per second, in which a line counts once for
+ * each user that it is sent to. When the budget is used up, arrivals, departures and new names are
+ * only counted, and reported in one line, `* 950 people came and 900 took another name`, as soon as
+ * the budget allows it. /who lists the names.
  *
  * Interface:
  * - Any thread. No lock is held while something is sent.
@@ -32,7 +33,9 @@ enum {
 struct news_count {
     size_t came;
     size_t left;
+    size_t renamed;
     char name[NEWS_NAME_SIZE];         /* of the only one */
+    char new_name[NEWS_NAME_SIZE];     /* if he has another one now */
     const struct group_member *member; /* the only one; only compared */
 };
 
@@ -56,5 +59,9 @@ void news_came(struct news *news, const char *name, const struct group_member *m
 
 /** A user has left the group. */
 void news_left(struct news *news, const char *name) NO_LOCK_HELD;
+
+/** A user has another name now. All others read it; NULL: the user is not of the group. */
+void news_renamed(struct news *news, const char *name, const char *new_name,
+                  const struct group_member *member) NO_LOCK_HELD;
 
 #endif
