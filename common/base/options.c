@@ -17,8 +17,10 @@ void options_init(struct options *options, const char *program, const char *summ
 
 void options_add(struct options *options, struct option option)
 {
-    assert(options->count < OPTIONS_MAX);
-    options->table[options->count++] = option;
+    if (options->count < OPTIONS_MAX)
+        options->table[options->count++] = option;
+    else if (options->excess == NULL)
+        options->excess = option.name;
 }
 
 static void print_help(const struct options *options)
@@ -131,6 +133,11 @@ static void set_defaults(struct options *options)
 
 int options_parse(struct options *options, int argc, char **argv)
 {
+    if (options->excess != NULL) {
+        fprintf(stderr, "%s: %s: expected at most %d options, got one more\n", options->program,
+                options->excess, OPTIONS_MAX);
+        return EXIT_FAILURE;
+    }
     set_defaults(options);
     for (int i = 1; i < argc;) {
         if (strcmp(argv[i], "--help") == 0) {

@@ -34,7 +34,8 @@ struct option {
 };
 
 enum {
-    OPTIONS_MAX = 56,
+    /** The rows of a table. The longest one of a stage has about 50; the rest is an author's. */
+    OPTIONS_MAX = 128,
 
     /** options_parse() says: go on and serve. Anything else is the status to exit with. */
     OPTIONS_SERVE = -1,
@@ -44,13 +45,14 @@ struct options {
     const char *program;
     const char *summary; /* what the server is, for --help */
     const char *version;
+    const char *excess; /* the first option that there was no room for; NULL: there was */
     size_t count;
     struct option table[OPTIONS_MAX];
 };
 
 void options_init(struct options *options, const char *program, const char *summary);
 
-/** Adds a row. */
+/** Adds a row. If there are too many, options_parse() reports the first one that has no room. */
 void options_add(struct options *options, struct option option);
 
 /** A row that was added, to change it before options_parse(). */
@@ -67,7 +69,8 @@ void options_set_if_absent(struct options *options, const char *name, const char
 
 /**
  * Sets all defaults, then reads the command line. --help and --version print to standard output and
- * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2.
+ * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2, and so
+ * does a table with more than OPTIONS_MAX rows, with 1.
  */
 int options_parse(struct options *options, int argc, char **argv);
 

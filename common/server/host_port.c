@@ -1,30 +1,74 @@
 #include "common/server/host_port.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 
-/* The colon between host and port; the host may be an IPv6 address in brackets. NULL: none. */
-static const char *colon_of(const char *text, size_t length)
+/* ---- Taking it apart ------------------------------------------------------------------------ */
+
+struct parts {
+    char host[HOST_PORT_SIZE]; /* without brackets */
+    char port[sizeof("65535")];
+};
+
+/* A name, or an IPv4 address. Whether a name like this exists only a name server can say. */
+static bool is_name(const char *host)
+{
+    static const char bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    return *host != '\0' && host[strspn(host, bytes)] == '\0';
+}
+
+/* An address of this machine's network may have the name of an interface behind it: fe80::1%eth0 */
+static bool is_ipv6(const char *host)
+{
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr bits;
+    size_t length = strcspn(host, "%");
+    if (length >= sizeof(address))
+        return false;
+    memcpy(address, host, length);
+    address[length] = '\0';
+    return inet_pton(AF_INET6, address, &bits) == 1 &&
+           (host[length] == '\0' || is_name(host + length + 1));
+}
+
+static bool is_port(const char *text)
+{
+    size_t port;
+    const struct option option = {.target = &port, .min = 1, .max = 65535};
+    return option_parse_number(&option, text);
+}
+
+/* Copies a part that fits. */
+static bool copy(char *to, size_t size, const char *from, size_t length)
+{
+    if (length >= size)
+        return false;
+    memcpy(to, from, length);
+    to[length] = '\0';
+    return true;
+}
+
+/* False: it is no HOST:PORT. */
+static bool take_apart(struct parts *parts, const char *text, size_t length)
 {
     const char *colon = memrchr(text, ':', length);
-    bool has_host = colon != NULL && colon > text;
-    bool is_bare_ipv6 = has_host && *text != '[' && memchr(text, ':', length) != colon;
-    return has_host && !is_bare_ipv6 ? colon : NULL;
+    if (colon == NULL || length >= HOST_PORT_SIZE)
+        return false;
+    size_t host_length = (size_t)(colon - text);
+    bool in_brackets = host_length >= 2 && text[0] == '[' && colon[-1] == ']';
+    size_t brackets = in_brackets ? 1 : 0;
+    return copy(parts->host, sizeof(parts->host), text + brackets, host_length - 2 * brackets) &&
+           (in_brackets ? is_ipv6(parts->host) : is_name(parts->host)) &&
+           copy(parts->port, sizeof(parts->port), colon + 1, length - host_length - 1) &&
+           is_port(parts->port);
 }
 
 bool host_port_is_one(const char *text, size_t length)
 {
-    char port[8] = "";
-    size_t number;
-    const struct option option = {.target = &number, .min = 1, .max = 65535};
-    const char *colon = colon_of(text, length);
-    if (colon == NULL || length >= HOST_PORT_SIZE)
-        return false;
-    size_t digits = (size_t)(text + length - colon) - 1;
-    if (digits >= sizeof(port))
-        return false;
-    memcpy(port, colon + 1, digits);
-    return option_parse_number(&option, port);
+    struct parts parts;
+    return take_apart(&parts, text, length);
 }
 
 bool host_port_parse(const struct option *option, const char *text)
@@ -35,17 +79,16 @@ bool host_port_parse(const struct option *option, const char *text)
     return is_none || host_port_is_one(text, strlen(text));
 }
 
+/* ---- Its addresses -------------------------------------------------------------------------- */
+
 static int find(const char *text, int flags, struct endpoint *address)
 {
-    char host[HOST_PORT_SIZE];
     const struct addrinfo wanted = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    const char *colon = strrchr(text, ':');
-    bool in_brackets = text[0] == '[';
-    size_t length = (size_t)(colon - text) - (in_brackets ? 2 : 0);
-    memcpy(host, text + (in_brackets ? 1 : 0), length);
-    host[length] = '\0';
-    int error = getaddrinfo(host, colon + 1, &wanted, &found);
+    struct parts parts;
+    if (!take_apart(&parts, text, strlen(text)))
+        return EAI_NONAME;
+    int error = getaddrinfo(parts.host, parts.port, &wanted, &found);
     if (error != 0)
         return error;
     memcpy(&address->address, found->ai_addr, found->ai_addrlen);

@@ -1,5 +1,7 @@
 /*
- * Another server, as a user names it: HOST:PORT, where an IPv6 address stands in brackets.
+ * Another server, as a user names it: HOST:PORT. The host is a name of letters, digits, `-`, `_`
+ * and
+ * `.`, or an IPv4 address, or an IPv6 address in brackets; the port is a number from 1 to 65535.
  */
 #ifndef COMMON_HOST_PORT_H
 #define COMMON_HOST_PORT_H
@@ -12,7 +14,7 @@ enum {
     HOST_PORT_SIZE = 262,
 };
 
-/** Whether so many characters are one. Looks nothing up. */
+/** Whether this many characters are one. Looks nothing up. */
 bool host_port_is_one(const char *text, size_t length);
 
 /** For an option whose target is a const char *, which becomes the text, or NULL for "none". */

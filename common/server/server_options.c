@@ -1,25 +1,13 @@
 #include "common/server/server_options.h"
 
+#include "common/server/host_port.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static bool parse_address(const struct option *option, const char *text)
 {
     return endpoint_parse(option->target, text, 0);
-}
-
-/* HOST:PORT, where the host is any visible characters; it is told to clients as one line. */
-static bool is_place(const char *text)
-{
-    size_t number;
-    const struct option port = {.target = &number};
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL || colon == text || strlen(text) > 255 ||
-        !option_parse_port(&port, colon + 1))
-        return false;
-    while (*text > ' ' && *text != '\x7f')
-        text++;
-    return *text == '\0';
 }
 
 static bool parse_overload(const struct option *option, const char *text)
@@ -32,7 +20,8 @@ static bool parse_overload(const struct option *option, const char *text)
         settings->overload = OVERLOAD_REJECT;
     } else if (strcmp(text, "wait") == 0) {
         settings->overload = OVERLOAD_WAIT;
-    } else if (strncmp(text, redirect, sizeof(redirect) - 1) == 0 && is_place(place)) {
+    } else if (strncmp(text, redirect, sizeof(redirect) - 1) == 0 &&
+               host_port_is_one(place, strlen(place))) {
         settings->overload = OVERLOAD_REDIRECT;
         snprintf(settings->turn_away, sizeof(settings->turn_away), "ERR server busy, try %s\n",
                  place);

@@ -443,7 +443,10 @@ Test(chat_broker, bad_usage)
         int status;
         const char *error;
     } cases[] = {
-        {"--app chat --broker here", 2, "--broker: expected HOST:PORT, or none, got 'here'"},
+        {"--app chat --broker here", 2,
+         "--broker: expected HOST:PORT, with an IPv6 address in brackets, or none, got 'here'"},
+        {"--app chat --broker [:80", 2,
+         "--broker: expected HOST:PORT, with an IPv6 address in brackets, or none, got '[:80'"},
         {"--app chat --broker-name a~b", 2,
          "--broker-name: expected 1 to 23 letters, digits, - and _, got 'a~b'"},
         {"--app chat --broker-lease 0.1", 2,

@@ -439,3 +439,38 @@ Test(options, a_late_default_gives_way_to_what_the_user_typed)
         cr_assert_eq(got.count, cases[i].expected, "%s: %" PRIu64, cases[i].argument, got.count);
     }
 }
+
+/* ---- the table ---- */
+
+/* Adds as many flags as there is room for, and some more. */
+static void fill_table(struct options *options, char names[][32], size_t count)
+{
+    options_init(options, "prog", "what it is");
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof(names[i]), "--mine%zu", i);
+        options_add(options,
+                    (struct option){.name = names[i], .help = "mine", .target = &got.flag});
+    }
+}
+
+Test(options, a_full_table_works_and_one_that_is_too_full_says_so)
+{
+    static char names[OPTIONS_MAX + 3][32];
+    static char error[256];
+    char text[128];
+    struct options options;
+    struct capture err;
+    fill_table(&options, names, OPTIONS_MAX);
+    char *good[] = {"prog", names[OPTIONS_MAX - 1], NULL};
+    cr_assert_eq(options_parse(&options, 2, good), OPTIONS_SERVE);
+    cr_assert(got.flag);
+    fill_table(&options, names, OPTIONS_MAX + 3);
+    char *argv[] = {"prog", "--help", NULL};
+    capture_start(&err, STDERR_FILENO);
+    int status = options_parse(&options, 2, argv);
+    capture_stop(&err, error, sizeof(error));
+    cr_assert_eq(status, 1);
+    snprintf(text, sizeof(text), "prog: --mine%d: expected at most %d options, got one more\n",
+             OPTIONS_MAX, OPTIONS_MAX);
+    cr_assert_str_eq(error, text);
+}

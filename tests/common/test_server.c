@@ -207,7 +207,8 @@ Test(server, a_redirect_goes_to_a_host_and_a_port)
         "redirect=:80",      "redirect=host:",   "redirect=:",
         "redirect=host:x",   "redirect=host:-1", "redirect=host:70000",
         "redirect=host:80x", "rejected",         "waiting",
-        "redirect=ho\rst:80"};
+        "redirect=host:0",   "redirect=ho*t:80", "redirect=[:80",
+        "redirect=[a:80",    "redirect=[]:80",   "redirect=::1:80"};
     char text[512];
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char command_line[64];

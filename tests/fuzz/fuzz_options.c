@@ -3,11 +3,21 @@
  *
  * The input is a command line, a line for each argument. The reference goes through it with the
  * rules of the issue in mind and nothing of the table's code: numbers are compared as text, so that
- * none can overflow.
+ * none can overflow. Its first byte chooses the table: one of the target's own, or one with all
+ * that a user can type for a server of stage 5.
  */
 #include "fuzz.h"
 
+#include "common/apps/cipher_key.h"
+#include "common/apps/log_element.h"
+#include "common/apps/relay/relay_targets.h"
+#include "common/apps/throttle_element.h"
+#include "common/events/selector_provider.h"
+#include "common/server/host_port.h"
 #include "common/server/server.h"
+#include "common/workers/executor_options.h"
+
+#include <arpa/inet.h>
 
 #include <string.h>
 
@@ -176,23 +186,156 @@ static int split(char *text, char **argv)
     return argc;
 }
 
-/* What all servers share: any text is taken or refused, and what is taken is in its limits. */
+/* ---- HOST:PORT, once more ------------------------------------------------------------------- */
+
+static bool is_of(const char *text, const char *bytes)
+{
+    return *text != '\0' && strspn(text, bytes) == strlen(text);
+}
+
+/* From behind: the port, the colon, and then the host, whose first byte says what it is. */
+static bool is_host_and_port(const char *text)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    char host[TEXT_MOST];
+    size_t length = strlen(text);
+    size_t digits = 0;
+    while (digits < length && text[length - digits - 1] >= '0' &&
+           text[length - digits - 1] <= '9') {
+        digits++;
+    }
+    if (length >= HOST_PORT_SIZE || digits == length || text[length - digits - 1] != ':') {
+        return false;
+    }
+    const char *port = text + length - digits;
+    if (digits == 0 || digits > 5 || value_of(port) < 1 || value_of(port) > 65535) {
+        return false;
+    }
+    snprintf(host, sizeof host, "%.*s", (int)(length - digits - 1), text);
+    if (host[0] != '[') {
+        return is_of(host, name);
+    }
+    char *bracket = strrchr(host, ']');
+    if (bracket == NULL || bracket[1] != '\0') {
+        return false;
+    }
+    *bracket = '\0';
+    char *zone = strchr(host, '%');
+    if (zone != NULL) {
+        *zone++ = '\0';
+    }
+    unsigned char address[16];
+    return inet_pton(AF_INET6, host + 1, address) == 1 && (zone == NULL || is_of(zone, name));
+}
+
+static bool is_list_of_them(char *text)
+{
+    int count = 0;
+    while (text != NULL) {
+        if (!is_host_and_port(strsep(&text, ",")) || ++count > RELAY_TARGETS_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- What a user can type for a server ------------------------------------------------------ */
+
+static struct {
+    struct server_settings settings;
+    struct executor_choice executor;
+    struct throttle_choice throttle;
+    struct cipher_choice cipher;
+    const struct selector_provider *provider;
+    size_t helpers;
+    bool log_traffic;
+    const char *to;
+    const char *broker;
+} typed;
+
+static void check_server(const struct server_settings *settings)
+{
+    fuzz_check(settings->port <= 65535, "ports");
+    fuzz_check(settings->max_line >= 1 && settings->max_line <= 1 << 30, "--max-line");
+    size_t length = strlen(settings->turn_away);
+    fuzz_check(length > 0 && strchr(settings->turn_away, '\n') == settings->turn_away + length - 1,
+               "what is told is not one line: %s", settings->turn_away);
+    if (settings->overload == OVERLOAD_REDIRECT) {
+        char place[TEXT_MOST] = "";
+        sscanf(settings->turn_away, "ERR server busy, try %[^\n]", place);
+        fuzz_check(is_host_and_port(place), "redirected to %s", place);
+    }
+}
+
+static void check_places(void)
+{
+    struct relay_targets targets;
+    char text[TEXT_MOST];
+    struct endpoint endpoint;
+    if (typed.broker != NULL) {
+        fuzz_check(is_host_and_port(typed.broker), "--broker %s", typed.broker);
+        host_port_read(typed.broker, &endpoint);
+    }
+    if (typed.to == NULL) {
+        return;
+    }
+    snprintf(text, sizeof text, "%s", typed.to);
+    fuzz_check(is_list_of_them(text), "--to %s", typed.to);
+    fuzz_check(relay_targets_open(&targets, typed.to, "fuzz"), "--to %s", typed.to);
+    relay_targets_close(&targets);
+}
+
+/* One option on its own: what is refused is none, and what is taken is one. */
+static void check_one(const char *name, char *text)
+{
+    bool is_to = strcmp(name, "--to") == 0;
+    if (!is_to && strcmp(name, "--broker") != 0) {
+        return;
+    }
+    struct option option = {.target = is_to ? &typed.to : &typed.broker};
+    bool taken = is_to ? relay_targets_parse(&option, text) : host_port_parse(&option, text);
+    bool none = strcmp(text, "none") == 0;
+    bool wanted = none || (is_to ? is_list_of_them(text) : is_host_and_port(text));
+    fuzz_check(taken == wanted, "%s is %s", name, taken ? "taken" : "refused");
+}
+
+/* Any text is taken or refused, and what is taken is in its limits. */
 static void parse_server(int argc, char **argv)
 {
     static struct options options;
-    static struct server_settings settings;
+    memset(&typed, 0, sizeof typed);
     options_init(&options, "fuzz", "A server.");
-    server_options(&options, &settings, "7000");
+    server_options(&options, &typed.settings, "7000");
+    server_connect_option(&options, &typed.settings);
+    options_add(&options, selector_provider_option(&typed.provider));
+    executor_options_or_none(&options, &typed.executor);
+    options_add(&options, executor_helpers_option(&typed.helpers));
+    throttle_options(&options, &typed.throttle);
+    options_add(&options, log_element_option(&typed.log_traffic));
+    cipher_options(&options, &typed.cipher);
+    options_add(&options, (struct option){.name = "--to",
+                                          .value = "TARGETS",
+                                          .default_text = "none",
+                                          .help = "targets",
+                                          .expects = "targets",
+                                          .parse = relay_targets_parse,
+                                          .target = &typed.to});
+    options_add(&options, (struct option){.name = "--broker",
+                                          .value = "HOST:PORT",
+                                          .default_text = "none",
+                                          .help = "a broker",
+                                          .expects = "a broker",
+                                          .parse = host_port_parse,
+                                          .target = &typed.broker});
     int status = options_parse(&options, argc, argv);
     fuzz_check(status == OPTIONS_SERVE || status == 0 || status == 2, "%d", status);
-    if (status != OPTIONS_SERVE) {
-        return;
+    if (status == OPTIONS_SERVE) {
+        check_server(&typed.settings);
+        check_places();
     }
-    fuzz_check(settings.port <= 65535, "ports");
-    fuzz_check(settings.max_line >= 1 && settings.max_line <= 1 << 30, "--max-line");
-    size_t length = strlen(settings.turn_away);
-    fuzz_check(length > 0 && strchr(settings.turn_away, '\n') == settings.turn_away + length - 1,
-               "what is told is not one line: %s", settings.turn_away);
+    if (argc == 3) {
+        check_one(argv[1], argv[2]);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -223,15 +223,24 @@ Test(relay_targets, without_a_descriptor_for_its_server_a_client_is_closed)
 
 Test(relay_targets, bad_usage)
 {
-    static const char *const bad[] = {"127.0.0.1",   ":80",  "127.0.0.1:0", "127.0.0.1:65536",
-                                      "127.0.0.1:x", "a:1,", ",a:1",        "a:1,,b:2",
-                                      "::1:80",      "a:"};
+    static const char *const bad[] = {"127.0.0.1",   ":80",     "127.0.0.1:0", "127.0.0.1:65536",
+                                      "127.0.0.1:x", "a:1,",    ",a:1",        "a:1,,b:2",
+                                      "::1:80",      "a:",      "[:80",        "[a:80",
+                                      "[]:80",       "[::1:80", "::1]:80",     "[127.0.0.1]:80",
+                                      "[::1%]:80",   "a*b:80",  "a:1,[b:2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct program_result result = program_run("--app relay --to=%s", bad[i]);
-        cr_assert_eq(result.exit_status, 2, "%s: %s", bad[i], result.err);
-        cr_assert_not_null(strstr(result.err, "--to"), "%s", result.err);
+        cr_assert_eq(result.exit_status, 2, "%s: status %d: %s", bad[i], result.exit_status,
+                     result.err);
     }
-    struct program_result result = program_run("--app relay");
+    struct program_result result = program_run("--app relay --to [:80");
+    char wanted[256];
+    snprintf(wanted, sizeof wanted,
+             "%s: --to: expected HOST:PORT, with an IPv6 address in brackets, or up to 16 with "
+             "commas between them, or none, got '[:80'\n",
+             server_name());
+    cr_assert_str_eq(result.err, wanted);
+    result = program_run("--app relay --port 0");
     cr_assert_eq(result.exit_status, 1);
     cr_assert_not_null(strstr(result.err, "relay needs --to"), "%s", result.err);
 }

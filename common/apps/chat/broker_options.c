@@ -31,7 +31,8 @@ void broker_options(struct options *options, struct application_choice *choice)
                                          .value = "HOST:PORT",
                                          .default_text = "none",
                                          .help = "chat: the redis that links it to other servers",
-                                         .expects = "HOST:PORT, or none",
+                                         .expects = "HOST:PORT, with an IPv6 address in "
+                                                    "brackets, or none",
                                          .parse = host_port_parse,
                                          .target = &broker->address});
     options_add(options, (struct option){.name = "--broker-name",

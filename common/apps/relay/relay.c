@@ -368,8 +368,8 @@ static void relay_options(struct options *options, struct application_choice *ch
                                 .value = "TARGETS",
                                 .default_text = "none",
                                 .help = "relay: servers to connect to, HOST:PORT,HOST:PORT",
-                                .expects = "HOST:PORT, or up to 16 with commas between "
-                                           "them, or none",
+                                .expects = "HOST:PORT, with an IPv6 address in brackets, or "
+                                           "up to 16 with commas between them, or none",
                                 .parse = relay_targets_parse,
                                 .target = &choice->relay_to});
 }
