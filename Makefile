@@ -132,17 +132,15 @@ ROOMS := $(sort $(patsubst %/,%,$(dir $(wildcard common/*/*.c common/apps/*/*.c)
 COMMON_OBJECTS := $(filter-out $(ELSEWHERE:%=$(OUT)/obj/common/%.o), \
     $(foreach room,$(ROOMS),$(call objects,$(room))))
 
-# An application is a folder common/apps/NAME with a NAME.c, or the file that APP names, which may be
-# anywhere. The first is the default of --app.
-APPLICATIONS := $(foreach a,$(patsubst common/apps/%/,%,$(sort $(dir $(wildcard common/apps/*/*.c)))), \
-    $(if $(wildcard common/apps/$a/$a.c),$a))
-APPLICATIONS := $(strip $(filter echo,$(APPLICATIONS)) $(filter-out echo,$(APPLICATIONS)))
+# A stage's main.c names the applications that it serves. APP names the file of one more, which may be
+# anywhere: its NAME_application becomes application_added, which those tables end with
+# (common/apps/application_choice.h).
 APP_NAME := $(basename $(notdir $(APP)))
 ifneq ($(strip $(APP)),)
 ifneq ($(wildcard $(APP)) $(suffix $(APP)),$(APP) .c)
 $(error APP=$(APP): expected the C file of an application, and there is no such file)
 endif
-ifneq ($(filter $(APP_NAME),$(APPLICATIONS)),)
+ifneq ($(wildcard common/apps/$(APP_NAME)/$(APP_NAME).c),)
 $(error APP=$(APP): there is an application $(APP_NAME) already, so this file needs another name)
 endif
 ifneq ($(shell echo '$(APP_NAME)' | grep -c '^[a-z][a-z0-9_]*$$'),1)
@@ -150,12 +148,10 @@ $(error APP=$(APP): expected a name of small letters, digits and _, because it n
 endif
 endif
 
-# Objects of files that are not of this folder stand in obj/ by their whole path.
-TABLE := $(if $(APPLICATIONS),$(OUT)/applications.c)
+# Its object stands in obj/ by its whole path.
 APP_SOURCE := $(patsubst /%,%,$(abspath $(APP)))
 APP_OBJECT := $(APP_SOURCE:%.c=$(OUT)/obj/%.o)
-LIBRARY_OBJECTS := $(COMMON_OBJECTS) $(if $(TABLE),$(OUT)/obj/applications.o) $(APP_OBJECT)
-vpath applications.c $(OUT)
+$(APP_OBJECT): private CPPFLAGS += -D$(APP_NAME)_application=application_added
 $(if $(APP),$(eval vpath $(APP_SOURCE) /))
 source = $(patsubst //%,/%,$<)
 
@@ -167,12 +163,12 @@ all: $(STAGES:%=$(OUT)/%)
 # away, and on this file. The second expansion lets a list depend on the stem ($$*).
 .SECONDEXPANSION:
 
-$(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(LIBRARY) % Makefile
+$(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(APP_OBJECT) $(OUT)/app $(LIBRARY) % Makefile
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
-$(LIBRARY): $(LIBRARY_OBJECTS)
-$(LIBRARY_WITH_POINTS): $(call with_points,$(LIBRARY_OBJECTS))
+$(LIBRARY): $(COMMON_OBJECTS)
+$(LIBRARY_WITH_POINTS): $(call with_points,$(COMMON_OBJECTS))
 $(LIBRARY) $(LIBRARY_WITH_POINTS): common $(ROOMS) Makefile
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
@@ -187,22 +183,12 @@ $(OUT)/obj-points/%.o: %.c $(OUT)/flags
 	$(call say,CC,$@)
 	$(Q)$(COMPILE) -DTEST_POINTS -c -o $@ $(source)
 
-# Changes only when the applications do. The path is there for a file of the same name elsewhere.
-$(OUT)/applications.c: FORCE
+# Change only when the commands, or APP, do, so that `make CC=clang` after `make` mixes nothing.
+$(OUT)/flags: CONTENT = $(COMPILE) / $(LINK) $(LDLIBS)
+$(OUT)/app: CONTENT = $(abspath $(APP))
+$(OUT)/flags $(OUT)/app: FORCE
 	@mkdir -p $(@D)
-	@{ echo '// Made by make: the applications there are. $(abspath $(APP))'; \
-	    echo '#include "common/apps/application_choice.h"'; echo; \
-	    for name in $(APPLICATIONS) $(APP_NAME); do \
-	        echo "extern const struct application $${name}_application;"; done; echo; \
-	    echo 'const struct application *const applications[] = {'; \
-	    for name in $(APPLICATIONS) $(APP_NAME); do echo "    &$${name}_application,"; done; \
-	    echo '    NULL,'; echo '};'; } >$@.$$$$; \
-	cmp -s $@.$$$$ $@ && rm $@.$$$$ || mv $@.$$$$ $@
-
-# Changes only when the commands do, so that `make CC=clang` after `make` mixes nothing.
-$(OUT)/flags: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(COMPILE) / $(LINK) $(LDLIBS))' >$@.$$$$; \
+	@printf '%s\n' '$(subst ','\'',$(CONTENT))' >$@.$$$$; \
 	cmp -s $@.$$$$ $@ && rm $@.$$$$ || mv $@.$$$$ $@
 
 .PHONY: FORCE
@@ -210,7 +196,7 @@ FORCE:
 
 # Headers, as the compiler saw them.
 -include $(wildcard $(OUT)/obj*/*.d $(OUT)/obj*/*/*.d $(OUT)/obj*/*/*/*.d $(OUT)/obj*/*/*/*/*.d)
--include $(APP_OBJECT:.o=.d) $(call with_points,$(APP_OBJECT:.o=.d))
+-include $(APP_OBJECT:.o=.d)
 
 include tests/steps.mk tests/tests.mk tests/bench/bench.mk docs/docs.mk
 

@@ -8,6 +8,11 @@
 
 #define STAGE_NAME "stage1-blocking"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application, &http_application, &pop3_application, &application_added, NULL,
+};
+
 static const struct option threads_option = {
     .name = "--threads",
     .value = "N",
@@ -47,7 +52,8 @@ int main(int argc, char **argv)
 
     options_init(&options, STAGE_NAME, "Applications with a thread for every client.");
     server_options(&options, &server.settings, "7001");
-    application_options(&options, &choice.application, OFFERS_TIMERS);
+    server_proxy_option(&options, &server.settings);
+    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
     struct option pool = threads_option;
     pool.target = &choice.threads;
     options_add(&options, pool);
@@ -59,9 +65,9 @@ int main(int argc, char **argv)
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    struct input_handler_factory *factory = application_open(choice.application.chosen, &server);
     status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
-    application_close(&choice.application, factory);
+    application_close(choice.application.chosen, factory);
     server_close(&server);
     return status;
 }

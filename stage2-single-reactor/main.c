@@ -11,6 +11,11 @@
 
 #define STAGE_NAME "stage2-single-reactor"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application, &http_application, &pop3_application, &application_added, NULL,
+};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -41,7 +46,8 @@ int main(int argc, char **argv)
     thread_holds_no_lock_yet();
     options_init(&options, STAGE_NAME, "Applications in one thread, with one selector.");
     server_options(&options, &server.settings, "7002");
-    application_options(&options, &choice.application, OFFERS_TIMERS);
+    server_proxy_option(&options, &server.settings);
+    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
     options_add(&options, selector_provider_option(&choice.provider));
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
@@ -51,9 +57,9 @@ int main(int argc, char **argv)
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    struct input_handler_factory *factory = application_open(choice.application.chosen, &server);
     status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
-    application_close(&choice.application, factory);
+    application_close(choice.application.chosen, factory);
     server_close(&server);
     return status;
 }

@@ -12,6 +12,11 @@
 
 #define STAGE_NAME "stage3-workers"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application, &http_application, &pop3_application, &application_added, NULL,
+};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -51,7 +56,8 @@ int main(int argc, char **argv)
     thread_holds_no_lock_yet();
     options_init(&options, STAGE_NAME, "Applications with one selector and a pool of workers.");
     server_options(&options, &server.settings, "7003");
-    application_options(&options, &choice.application, OFFERS_TIMERS);
+    server_proxy_option(&options, &server.settings);
+    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
     options_add(&options, selector_guard_option(&choice.guard_works));
@@ -63,9 +69,9 @@ int main(int argc, char **argv)
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    struct input_handler_factory *factory = application_open(choice.application.chosen, &server);
     status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
-    application_close(&choice.application, factory);
+    application_close(choice.application.chosen, factory);
     server_close(&server);
     return status;
 }

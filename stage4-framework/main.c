@@ -13,6 +13,17 @@
 
 #define STAGE_NAME "stage4-framework"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application,
+    &chat_application,
+    &http_application,
+    &pop3_application,
+    &relay_application,
+    &application_added,
+    NULL,
+};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -70,7 +81,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
-    parts.application = application_open(&choice->application, server);
+    parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
@@ -89,7 +100,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     }
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    application_close(&choice->application, parts.application);
+    application_close(choice->application.chosen, parts.application);
     admission_destroy(&parts.admission);
     return status;
 }
@@ -104,9 +115,10 @@ int main(int argc, char **argv)
     options_init(&options, STAGE_NAME,
                  "Applications, served by a framework with a guarded dispatcher.");
     server_options(&options, &server.settings, "7004");
+    server_proxy_option(&options, &server.settings);
     options_set_default(&options, "--idle-timeout", "60");
     options_set_default(&options, "--request-timeout", "30");
-    application_options(&options, &choice.application,
+    application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
                             OFFERS_POST);
     options_add(&options, selector_provider_option(&choice.provider));

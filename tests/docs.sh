@@ -156,7 +156,7 @@ copy_tree() { # TO
     for entry in "$top"/*; do
         [ "${entry##*/}" = build ] || cp -a "$entry" "$1"
     done
-    (cd "$top/build" && find flags applications.c libcommon.a obj/applications.* obj/common stage[1-5]-* \
+    (cd "$top/build" && find flags libcommon.a obj/common stage[1-5]-* \
         obj/stage[1-5]-* ! -type d 2>/dev/null) >"$work/built"
     tar -C "$top/build" --format=posix -cf - -T "$work/built" | tar -C "$1/build" -xf -
 }

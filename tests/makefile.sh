@@ -372,6 +372,15 @@ check 'steps have their new lines counted, without comments' \
         says "^2.2 *next *1 *shape"'
 check 'a line in which only a name is new does not count' 'says "^2.5 *renamed *0 *shape"'
 check 'and those of common/ of the first that links it' 'says "^2.3 *last *27 + 7 *shape"'
+mkdir -p common/apps/more
+printf 'extern const int more_application;\nconst int more_application = 1;\n' >common/apps/more/more.c
+cp stage2-second/main.c kept
+echo 'extern const int more_application; const int *const more = &more_application;' >>stage2-second/main.c
+run make steps
+check 'what its other applications bring along stands in brackets' \
+    'says "^2.3 *last *28 + 7 (2) *shape"'
+cp kept stage2-second/main.c
+rm -r common/apps
 sed -i.old 's/printf/print/' $small/main.c
 run make run STEP=2.1
 check 'what the compiler complains of is named' '[ $status -ne 0 ] && says "main.c"'
@@ -581,7 +590,7 @@ cp -a "$top"/tests/*.sh "$top"/tests/*.mk real/tests
 cp -a "$top"/docs/*.mk real/docs
 mkdir real/tests/bench
 cp -a "$top"/tests/bench/*.mk real/tests/bench
-for built in flags applications.c obj/applications.o obj/applications.d obj/common \
+for built in flags obj/common \
     obj/stage2-single-reactor obj/stage4-framework; do
     [ ! -e "$top/build/$built" ] || cp -a "$top/build/$built" "real/build/$built"
 done

@@ -309,13 +309,13 @@ $file
 }
 
 # The files of common/ that a program consists of, by what the linker takes and what that includes.
-linked() { # STEP
+linked() { # STEP [OBJECT]
     # shellcheck disable=SC2046,SC2086 # lists of files
     grep -q '"common/' $(sources "$1") || return 0
     objects=$OUT/steps/$1
     ! is_stage "$1" || objects=$OUT/obj/$(name "$1")
     # shellcheck disable=SC2086 # CC may be several words
-    ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o "$OUT/libcommon.a" \
+    ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o ${2:+"$2"} "$OUT/libcommon.a" \
         ${LIBRARIES:-} -Wl,-Map="$work/map" || exit 2
     grep -oE 'libcommon\.a\([a-z_0-9]+\.o' "$work/map" | sed 's/.*(//' | sort -u |
         sed 's/\.o$/.c/' | while read -r file; do
@@ -328,22 +328,39 @@ linked() { # STEP
     } | sort -u
 }
 
+# How many lines of code a step is the first to link; all of its files are known from now on.
+first_linked() { # STEP [OBJECT]
+    linked "$@" >"$work/linked"
+    grep -vxFf "$work/known" "$work/linked" | while read -r file; do
+        code <"$file"
+    done | wc -l
+    cat "$work/linked" >>"$work/known"
+}
+
+# Stands in for all applications but echo in a program that is only linked.
+without_applications() {
+    for folder in common/apps/*/; do
+        name=$(basename "$folder")_application
+        [ ! -d "$folder" ] || [ "$name" = echo_application ] || echo "extern const char $name; const char $name = 0;"
+    done | ${CC:-cc} -x c -c -o "$work/without.o" -
+}
+
 list() {
-    printf '%-5s %-18s %11s  %-17s %s\n' step name 'new lines' kind idea
+    without_applications || exit 2
+    printf '%-5s %-18s %13s  %-17s %s\n' step name 'new lines' kind idea
     : >"$work/known"
     for number in $(numbers); do
-        linked "$number" >"$work/linked"
         counts=$(new_lines "$number")
-        common=$(grep -vxFf "$work/known" "$work/linked" | while read -r file; do
-            code <"$file"
-        done | wc -l)
-        cat "$work/linked" >>"$work/known"
+        common=$(first_linked "$number" "$work/without.o")
+        others=$(first_linked "$number")
         [ "$common" -eq 0 ] || counts="$counts + $((common))"
+        [ "$others" -eq 0 ] || counts="$counts ($((others)))"
         short=$(basename "$(folder "$number")")
-        printf '%-5s %-18s %11s  %-17s %s\n' "$number" "${short#*-}" "$counts" \
+        printf '%-5s %-18s %13s  %-17s %s\n' "$number" "${short#*-}" "$counts" \
             "$(field "$number" kind)" "$(field "$number" idea)"
     done
-    echo 'New lines: code that is not in the step before; + that of common/ which it is the first to link.'
+    echo 'New lines: code that is not in the step before; + that of common/ which it is the first to link'
+    echo 'with echo alone; in brackets what its other applications add.'
 }
 
 # ---- pages --------------------------------------------------------------------------------------

@@ -406,7 +406,7 @@ FUZZ := $(BUILD)/fuzz
 FUZZ_CC := clang
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-FUZZ_COMMON := $(patsubst $(OUT)/obj/%,$(BUILD)/obj-fuzz/%,$(LIBRARY_OBJECTS)) \
+FUZZ_COMMON := $(patsubst $(OUT)/obj/%,$(BUILD)/obj-fuzz/%,$(COMMON_OBJECTS)) \
     $(BUILD)/obj-fuzz/tests/fuzz/fuzz.o
 
 $(BUILD)/obj-fuzz/%.o: %.c Makefile

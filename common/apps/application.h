@@ -10,13 +10,12 @@
 
 #include "common/server/input_handler.h"
 
-struct application_choice;
 struct options;
 struct server;
 
 /**
  * What some stages offer an application, and others cannot. Bits: an application lists what it
- * needs, a stage what it offers. application.c has a name for each, which the refusal shows.
+ * needs, a stage what it offers. application_choice.c has a name for each, which the refusal shows.
  */
 enum stage_offer {
     OFFERS_OUTPUT_FROM_ELSEWHERE = 1, /* the handler of one connection may send to another one */
@@ -41,8 +40,11 @@ struct application {
     /** Its own default for --idle-timeout, as a user would type it. NULL: the server's. */
     const char *idle_timeout;
 
-    /** Adds the options that it alone has, with targets of its own. NULL: it has none. */
-    void (*options)(struct options *options, struct application_choice *choice);
+    /**
+     * Adds the options that it alone has. Their targets are static variables of its own, which
+     * `open` reads. NULL: it has none.
+     */
+    void (*options)(struct options *options);
 
     /**
      * For an application that remembers nothing from one message to the next: one handler with
@@ -55,11 +57,10 @@ struct application {
 
     /**
      * Returns the factory of its handlers, which must live until `close`. NULL on failure: errno is
-     * set, or 0 if the application has already printed the reason on standard error. The choice
-     * lives as long as the server.
+     * set, or 0 if the application has already printed the reason on standard error. What options
+     * point to lives as long as the program.
      */
-    struct input_handler_factory *(*open)(struct server *server,
-                                          const struct application_choice *choice);
+    struct input_handler_factory *(*open)(struct server *server);
 
     /** Ends the application, after every handler's `stopped`. */
     void (*close)(struct input_handler_factory *factory);
@@ -75,5 +76,16 @@ struct message application_process(struct server *server, struct channel_facade 
 
 /** The server of a handler, for applications with `verbs`. */
 struct server *application_server(struct input_handler *handler);
+
+/**
+ * For main(): opens an application, whose options have been parsed. NULL: it cannot be opened, and
+ * the reason was printed.
+ */
+struct input_handler_factory *application_open(const struct application *application,
+                                               struct server *server);
+
+/** Ends it, after every handler's `stopped`. The factory may be NULL: it was not opened. */
+void application_close(const struct application *application,
+                       struct input_handler_factory *factory);
 
 #endif

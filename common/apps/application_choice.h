@@ -1,6 +1,10 @@
 /*
- * Which application a server serves: the table of all, the options with which a user chooses, and
- * what a stage's main does with the choice.
+ * Which application a server serves: the options with which a user chooses, and what a program's
+ * main does with the choice.
+ *
+ * Interface:
+ * - A program's main.c has a table of the applications that it serves. So it links those, and what
+ *   they use, and no others.
  */
 #ifndef COMMON_APPS_APPLICATION_CHOICE_H
 #define COMMON_APPS_APPLICATION_CHOICE_H
@@ -8,35 +12,26 @@
 #include "common/apps/application.h"
 #include "common/base/options.h"
 #include "common/server/server.h"
-#include "common/workers/executor.h"
+
+struct saturation_policy;
+
+/** The applications of this course: NAME_application is in common/apps/NAME/NAME.c. */
+extern const struct application echo_application, chat_application, http_application,
+    pop3_application, relay_application;
 
 /**
- * All applications, echo first because it is the default of --app, and NULL last. make writes this
- * table (build/applications.c): each folder common/apps/NAME with a NAME.c is an application, and
- * so is the file that `make APP=path/to/NAME.c` names. NAME.c defines a `const struct application
- * NAME_application`.
+ * The application that `make APP=path/to/mine.c` adds. It stands last in a table, because without
+ * APP there is none: then the linker makes this address NULL, which ends the table.
  */
-extern const struct application *const applications[];
+extern const struct application application_added __attribute__((weak));
 
 enum { APPLICATION_TEXT_SIZE = 512 };
 
-/** Where a chat finds those on other servers. */
-struct broker_choice {
-    const char *address;       /* --broker, HOST:PORT; NULL: nowhere */
-    const char *name;          /* --broker-name, of this server; NULL: one is made up */
-    const char *password_file; /* --broker-password-file; NULL: the broker wants no password */
-    int64_t lease;             /* --broker-lease; ms */
-};
-
-/** What a user chooses: the application, and the values of the applications' options. */
+/** What a user chooses. */
 struct application_choice {
     const struct application *chosen;
-    unsigned offers;             /* the stage's */
-    const char *mail_dir;        /* pop3: --mail-dir; NULL: not given */
-    const char *users;           /* pop3: --users; NULL: not given */
-    const char *http_root;       /* http: --root */
-    const char *relay_to;        /* relay: --to; NULL: not given */
-    struct broker_choice broker; /* chat */
+    const struct application *const *applications; /* the program's */
+    unsigned offers;                               /* the stage's */
 
     /* What --help and errors say; a table of options keeps only pointers. */
     char help[APPLICATION_TEXT_SIZE];
@@ -45,11 +40,12 @@ struct application_choice {
 };
 
 /**
- * Adds --app and the options of all applications: --help lists them whichever is chosen. `offers`
- * is what the stage offers.
+ * Adds --app and the options of all these applications: --help lists them whichever is chosen. The
+ * table ends with NULL and has to outlive the choice; its first application is the default.
+ * `offers` is what the stage offers.
  */
 void application_options(struct options *options, struct application_choice *choice,
-                         unsigned offers);
+                         const struct application *const *applications, unsigned offers);
 
 /**
  * After options_parse(): sets the chosen application's own defaults for options that the user has
@@ -59,13 +55,5 @@ void application_options(struct options *options, struct application_choice *cho
  */
 int application_settle(const struct application_choice *choice, struct options *options,
                        const struct saturation_policy *policy);
-
-/** Opens the chosen application. NULL: it cannot be opened, and the reason was printed. */
-struct input_handler_factory *application_open(const struct application_choice *choice,
-                                               struct server *server);
-
-/** Ends it, after every handler's `stopped`. The factory may be NULL: it was not opened. */
-void application_close(const struct application_choice *choice,
-                       struct input_handler_factory *factory);
 
 #endif

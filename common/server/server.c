@@ -54,6 +54,7 @@ static int open_listener(const struct server *server, struct listener *listener,
         listener->turn_away = server->settings.turn_away; /* the application may change the text */
         if (server->settings.proxies.count > 0)
             listener->proxies = &server->settings.proxies;
+        listener->admits = server->settings.admits;
         return 0;
     }
     char place[ENDPOINT_TEXT_SIZE];

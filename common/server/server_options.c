@@ -48,15 +48,6 @@ static bool parse_trace(const struct option *option, const char *text)
     return *text != '\0';
 }
 
-static bool parse_proxies(const struct option *option, const char *text)
-{
-    struct network_list *proxies = option->target;
-    if (strcmp(text, "none") != 0)
-        return network_list_parse(proxies, text);
-    proxies->count = 0;
-    return true;
-}
-
 static bool parse_cost_for(const struct option *option, const char *text)
 {
     *(const char **)option->target = strcmp(text, "all") == 0 ? NULL : text;
@@ -122,17 +113,6 @@ static void add_connection_options(struct options *options, struct server_settin
                         .target = settings});
     add_number(options, "--send-buffer", "BYTES", "0", &settings->send_buffer, 0, 1 << 30,
                "size of each socket's send buffer; 0: the system's choice");
-    options_add(
-        options,
-        (struct option){.name = "--proxy-protocol",
-                        .value = "ADDRESSES",
-                        .default_text = "none",
-                        .help = "expect a PROXY header (version 2) from these proxies, and close "
-                                "all other connections",
-                        .expects = "up to 16 addresses or networks with commas between "
-                                   "them, or none",
-                        .parse = parse_proxies,
-                        .target = &settings->proxies});
 }
 
 static void add_limit_options(struct options *options, struct server_settings *settings)

@@ -43,6 +43,7 @@ struct server_settings {
     size_t output_cap;
     size_t send_buffer;
     struct network_list proxies; /* none: clients connect themselves */
+    bool (*admits)(const struct network_list *proxies, const struct endpoint *peer);
     size_t work_us;
     size_t block_ms;
     size_t cost_every;
@@ -54,6 +55,9 @@ struct server_settings {
 
 /** Adds the options that all stages have. port is the stage's default. */
 void server_options(struct options *options, struct server_settings *settings, const char *port);
+
+/** Adds --proxy-protocol, for servers whose clients may come through a proxy. */
+void server_proxy_option(struct options *options, struct server_settings *settings);
 
 /** Adds --connect-timeout, for servers whose applications may connect to others. */
 void server_connect_option(struct options *options, struct server_settings *settings);

@@ -1,7 +1,6 @@
 #include "common/server/sockets.h"
 
 #include "common/base/trace.h"
-#include "common/server/network.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -171,7 +170,7 @@ static int accept_next(struct listener *listener, int flags, struct endpoint *pe
 /* Whether it may connect. Only a proxy of ours can say whose connection it is. */
 static bool is_welcome(const struct listener *listener, const struct endpoint *peer)
 {
-    return listener->proxies == NULL || network_list_contains(listener->proxies, peer);
+    return listener->proxies == NULL || listener->admits(listener->proxies, peer);
 }
 
 /* Gives the reserve up for as long as it takes to answer one peer. */

@@ -68,8 +68,12 @@ struct listener {
     /** Sent to a client that there is no descriptor for; has to outlive the listener. */
     const char *turn_away;
 
-    /** Only these may connect; NULL: all. Has to outlive the listener. */
+    /**
+     * Only those that `admits` finds in this list may connect; NULL: all. The list has to outlive
+     * the listener.
+     */
     const struct network_list *proxies;
+    bool (*admits)(const struct network_list *proxies, const struct endpoint *peer);
 };
 
 /** What became of an attempt to accept. */

@@ -75,10 +75,8 @@ static struct input_handler_factory factory = {
     .create = create,
 };
 
-static struct input_handler_factory *push_open(struct server *server,
-                                               const struct application_choice *choice)
+static struct input_handler_factory *push_open(struct server *server)
 {
-    (void)choice;
     max_line = server->settings.max_line;
     group_init(&clients);
     return &factory;

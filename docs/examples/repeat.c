@@ -97,10 +97,8 @@ static struct input_handler_factory factory = {
     .create = create,
 };
 
-static struct input_handler_factory *repeat_open(struct server *server,
-                                                 const struct application_choice *choice)
+static struct input_handler_factory *repeat_open(struct server *server)
 {
-    (void)choice;
     max_line = server->settings.max_line;
     return &factory;
 }

@@ -36,7 +36,7 @@ $(OUT)/obj-counted/%.o: %.c tests/bench/counted.h $(OUT)/flags
 	$(call say,CC,$@)
 	$(Q)$(COMPILE) -O0 -finstrument-functions -include tests/bench/counted.h -c -o $@ $(source)
 
-$(COUNTED): $(OUT)/counted/%: $$(call counted,$$(call objects,$$*) $(LIBRARY_OBJECTS)) \
+$(COUNTED): $(OUT)/counted/%: $$(call counted,$$(call objects,$$*) $(COMMON_OBJECTS)) \
     $(OUT)/obj/tests/bench/counted.o % Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

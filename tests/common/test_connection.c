@@ -2,7 +2,7 @@
  * The connection without a server round it: bytes that are given to it, its runs, and output from
  * many threads.
  */
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/apps/handler_element.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -32,7 +32,6 @@ struct bench {
 };
 
 extern const struct application echo_application;
-static const struct application_choice choice = {.chosen = &echo_application};
 
 /* Everything but the connection; returns a handler for it. */
 static struct input_handler *bench_prepare(struct bench *bench)
@@ -42,7 +41,7 @@ static struct input_handler *bench_prepare(struct bench *bench)
     bare_server_init(server, 1 << 24);
     service_init(&server->service);
     server->service.cost_every = 1;
-    bench->echo = application_open(&choice, server);
+    bench->echo = application_open(&echo_application, server);
     return bench->echo->create(bench->echo, NULL);
 }
 
@@ -61,7 +60,7 @@ static void bench_open(struct bench *bench, int fd)
 static void bench_close(struct bench *bench)
 {
     connection_detach(&bench->connection);
-    application_close(&choice, bench->echo);
+    application_close(&echo_application, bench->echo);
     service_destroy(&bench->server.service);
     cr_assert_eq(buffer_factory_out(&bench->server.buffers), 0);
     buffer_factory_destroy(&bench->server.buffers);

@@ -2,10 +2,11 @@
  * The relay's two ends without a framework: channels that the test plays, so that each order of
  * what happens between two threads can be had.
  */
-#include "common/apps/application_choice.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
 #include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "support/configure.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -112,7 +113,6 @@ static const struct channel_facade_verbs channel_verbs = {.enqueue = enqueue,
 
 struct scene {
     struct server server;
-    struct application_choice choice;
     struct input_handler_factory *relay;
     struct channel client;
     struct channel backend;
@@ -132,10 +132,11 @@ static void scene_open_to(struct scene *scene, const char *targets)
     memset(scene, 0, sizeof(*scene));
     scene->server.name = "test";
     scene->server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
-    scene->choice.relay_to = targets;
+    const char *const words[] = {"--to", targets, NULL};
+    cr_assert(configure(&relay_application, words));
     scene->client.facade.verbs = scene->backend.facade.verbs = &channel_verbs;
     scene->client.opened = &scene->backend;
-    scene->relay = relay_application.open(&scene->server, &scene->choice);
+    scene->relay = relay_application.open(&scene->server);
     client_comes(scene);
 }
 

@@ -37,6 +37,7 @@ static int parse(const char *command_line)
         argv[argc++] = word;
     options_init(&options, "stage9-test", "a server");
     server_options(&options, &settings, "7009");
+    server_proxy_option(&options, &settings);
     capture_start(&out, STDOUT_FILENO);
     capture_start(&err, STDERR_FILENO);
     int status = options_parse(&options, argc, argv);

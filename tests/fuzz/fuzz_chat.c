@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -290,8 +290,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_text text = fuzz_stretch(data, size, limits, sizeof limits / sizeof limits[0]);
     struct fuzz_input input = {text.data, text.length};
     fuzz_server_open(&server, 3, argv);
-    struct application_choice choice = {.chosen = &chat_application};
-    struct input_handler_factory *factory = application_open(&choice, &server);
+    struct input_handler_factory *factory = application_open(&chat_application, &server);
     fuzz_check(factory != NULL, "the chat");
     memset(models, 0, sizeof models);
     next_number = 0;

@@ -9,9 +9,9 @@
  */
 #include "fuzz.h"
 
-#include "common/apps/application_choice.h"
 #include "common/apps/http/http_path.h"
 #include "common/apps/http/http_request.h"
+#include "tests/support/configure.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -182,7 +182,6 @@ struct site {
 static struct site *open_site(bool short_lines)
 {
     static struct site sites[2];
-    static struct application_choice choice = {.chosen = &http_application};
     static char root[128];
     static char program[] = "fuzz", option[] = "--max-line";
     char value[16];
@@ -191,12 +190,13 @@ static struct site *open_site(bool short_lines)
     if (root[0] == '\0') {
         make_files();
         snprintf(root, sizeof root, "%s/root", fuzz_folder());
-        choice.http_root = root;
+        const char *const words[] = {"--root", root, NULL};
+        fuzz_check(configure(&http_application, words), "its options");
     }
     if (site->factory == NULL) {
         snprintf(value, sizeof value, "%d", short_lines ? SHORT_LINE : LONG_LINE);
         fuzz_server_open(&site->server, 3, argv);
-        site->factory = application_open(&choice, &site->server);
+        site->factory = application_open(&http_application, &site->server);
         fuzz_check(site->factory != NULL, "the application");
     }
     return site;

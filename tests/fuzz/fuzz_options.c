@@ -306,6 +306,7 @@ static void parse_server(int argc, char **argv)
     memset(&typed, 0, sizeof typed);
     options_init(&options, "fuzz", "A server.");
     server_options(&options, &typed.settings, "7000");
+    server_proxy_option(&options, &typed.settings);
     server_connect_option(&options, &typed.settings);
     options_add(&options, selector_provider_option(&typed.provider));
     executor_options_or_none(&options, &typed.executor);

@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "common/apps/application_choice.h"
+#include "tests/support/configure.h"
 
 #include <crypt.h>
 #include <string.h>
@@ -345,7 +345,6 @@ static void send_bytes(struct fuzz_channel *channel, struct fuzz_text *sent, str
 static struct input_handler_factory *open_application(struct server *server)
 {
     static bool prepared;
-    static struct application_choice choice = {.chosen = &pop3_application};
     static char mail[128], users[128];
     static char program[] = "fuzz";
     char *argv[] = {program, NULL};
@@ -354,11 +353,11 @@ static struct input_handler_factory *open_application(struct server *server)
         make_files();
         snprintf(mail, sizeof mail, "%s/mail", fuzz_folder());
         snprintf(users, sizeof users, "%s/users", fuzz_folder());
-        choice.mail_dir = mail;
-        choice.users = users;
+        const char *const words[] = {"--mail-dir", mail, "--users", users, NULL};
+        fuzz_check(configure(&pop3_application, words), "its options");
         fuzz_server_open(server, 1, argv);
     }
-    struct input_handler_factory *factory = application_open(&choice, server);
+    struct input_handler_factory *factory = application_open(&pop3_application, server);
     fuzz_check(factory != NULL, "the application");
     return factory;
 }

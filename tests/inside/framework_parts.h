@@ -35,6 +35,7 @@ static void parse(struct framework *framework, struct chosen *chosen, char *text
     }
     options_init(&options, program, "");
     server_options(&options, &framework->server.settings, "0");
+    server_proxy_option(&options, &framework->server.settings);
     options_add(&options, selector_provider_option(&chosen->provider));
     stage_options(framework, &options, chosen);
     options_add(&options, executor_helpers_option(&chosen->helpers));

@@ -2,9 +2,9 @@
  * A session without a connection: a facade that keeps what is enqueued. For what no client can
  * bring about, and for what none can see: how much is enqueued at a time.
  */
-#include "common/apps/application_choice.h"
 #include "common/apps/pop3/pop3_session.h"
 #include "mailboxes.h"
+#include "support/configure.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -93,7 +93,6 @@ static const struct channel_facade_verbs fake_verbs = {.input = input,
 static struct server server = {.name = "test", .settings.max_line = 1000};
 static struct input_handler_factory *factory;
 extern const struct application pop3_application;
-static struct application_choice choice;
 
 /** A session in which ann is logged in. */
 static struct input_handler *begin(void)
@@ -102,12 +101,12 @@ static struct input_handler *begin(void)
     static char file[128];
     snprintf(folder, sizeof folder, "%s", mailboxes_path("."));
     snprintf(file, sizeof file, "%s", mailboxes_path("users"));
-    choice =
-        (struct application_choice){.chosen = &pop3_application, .mail_dir = folder, .users = file};
+    const char *const words[] = {"--mail-dir", folder, "--users", file, NULL};
+    cr_assert(configure(&pop3_application, words));
     service_init(&server.service);
     server.service.cost_every = 1;
     fake.facade.verbs = &fake_verbs;
-    factory = application_open(&choice, &server);
+    factory = application_open(&pop3_application, &server);
     cr_assert_not_null(factory);
     static alignas(max_align_t) unsigned char memory[sizeof(struct pop3_session)];
     cr_assert_eq(factory->handler_size, sizeof memory);

@@ -13,6 +13,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
+static const struct application *const applications[] = {
+    &echo_application,
+    &http_application,
+    &pop3_application,
+    NULL,
+};
+
 TestSuite(pop3_usage, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 Test(pop3_usage, help_lists_the_options)
@@ -156,7 +163,7 @@ Test(pop3_usage, the_idle_timeout_is_ten_minutes)
         options_init(&options, "test", "");
         server_options(&options, &settings, "0");
         options_set_default(&options, "--idle-timeout", "60");
-        application_options(&options, &choice, OFFERS_TIMERS);
+        application_options(&options, &choice, applications, OFFERS_TIMERS);
         cr_assert_eq(options_parse(&options, 3, arguments), OPTIONS_SERVE);
         cr_assert_eq(application_settle(&choice, &options, &saturation_abort), OPTIONS_SERVE);
         cr_assert_eq(settings.deadlines.idle, cases[i].expected, "%s %s: %lld ms", cases[i].app,

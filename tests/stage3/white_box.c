@@ -3,7 +3,7 @@
  */
 #include "white_box.h"
 
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/events/selector_provider.h"
 #include "support/deadline.h"
 
@@ -38,7 +38,6 @@ static bool echo_input(struct input_handler *self, struct message message,
 static const struct input_handler_verbs verbs = {.is_urgent = is_urgent,
                                                  .handle_input = echo_input};
 static const struct application echo_application = {.name = "echo", .verbs = &verbs};
-static const struct application_choice echo = {.chosen = &echo_application};
 
 static void parse(struct white_box *box, const struct selector_provider **provider, char *text,
                   bool *guard_works)
@@ -93,7 +92,7 @@ void white_box_open(struct white_box *box, const char *options, ...)
     cr_assert_eq(server_open(&box->server, "stage3-workers"), 0);
     struct executor_settings settings = executor_settings(&box->choice);
     executor_open(&box->executor, &settings);
-    box->factory = application_open(&echo, &box->server);
+    box->factory = application_open(&echo_application, &box->server);
     cr_assert_eq(reactor_open(&box->reactor, &box->server, box->factory, provider, &box->executor,
                               guard_works),
                  0);
@@ -131,7 +130,7 @@ void white_box_end(struct white_box *box)
     pthread_join(box->thread, NULL);
     reactor_close(&box->reactor);
     executor_close(&box->executor);
-    application_close(&echo, box->factory);
+    application_close(&echo_application, box->factory);
     uint64_t accepted = white_box_counter(box, COUNTER_ACCEPTED);
     uint64_t closed = white_box_counter(box, COUNTER_CLOSED);
     server_close(&box->server);

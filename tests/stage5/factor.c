@@ -3,7 +3,6 @@
  */
 #include "docs/examples/factor.c"
 
-#include "common/apps/application_choice.h"
 #include "framework.h"
 
 #include <criterion/criterion.h>
@@ -11,14 +10,14 @@
 TestSuite(stage5_factor, .timeout = 60);
 
 static struct framework framework;
-static const struct application_choice choice = {.chosen = &factor_application};
 
 /* A helper is held with the first number, the other one does the second and the third. */
 Test(stage5_factor, numbers_come_in_their_order_and_lines_go_on)
 {
     test_point_count(HELPER_ENDS);
     framework_start(&framework, "--workers 0 --helpers 2");
-    struct input_handler_factory *factory = application_open(&choice, &framework.server);
+    struct input_handler_factory *factory =
+        application_open(&factor_application, &framework.server);
     cr_assert_not_null(factory);
     int client = framework_connect(&framework, factory->create(factory, NULL));
     test_point_hold(HELPER_ENDS);
@@ -32,5 +31,5 @@ Test(stage5_factor, numbers_come_in_their_order_and_lines_go_on)
                                "91 has the factor 7\n4 has the factor 2\n");
     client_close(client);
     framework_stop(&framework);
-    application_close(&choice, factory);
+    application_close(&factor_application, factory);
 }

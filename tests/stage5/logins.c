@@ -4,10 +4,10 @@
  */
 #include "framework.h"
 
-#include "common/apps/application_choice.h"
 #include "common/apps/pop3/pop3_hash.h"
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/container_of.h"
+#include "support/configure.h"
 
 #include <criterion/criterion.h>
 #include <ftw.h>
@@ -90,7 +90,6 @@ TestSuite(stage5_logins, .timeout = 60, .init = make_mailboxes, .fini = remove_m
 /* ---- the application in the framework ---- */
 
 extern const struct application pop3_application;
-static struct application_choice choice = {.chosen = &pop3_application};
 static char users[128];
 
 static struct input_handler_factory *start(const char *ways)
@@ -101,9 +100,9 @@ static struct input_handler_factory *start(const char *ways)
     test_point_count(HELPER_ENDS); /* from now on */
     framework_start(&framework, "%s --helpers 2", ways);
     snprintf(users, sizeof users, "%s", path("users"));
-    choice.mail_dir = folder;
-    choice.users = users;
-    struct input_handler_factory *factory = application_open(&choice, &framework.server);
+    const char *const words[] = {"--mail-dir", folder, "--users", users, NULL};
+    cr_assert(configure(&pop3_application, words));
+    struct input_handler_factory *factory = application_open(&pop3_application, &framework.server);
     cr_assert_not_null(factory);
     return factory;
 }

@@ -23,12 +23,12 @@
 #ifndef CHAT_BROKER_H
 #define CHAT_BROKER_H
 
-#include "common/apps/application_choice.h"
 #include "common/apps/chat/clerk.h"
 #include "common/apps/chat/news.h"
 #include "common/apps/chat/nicknames.h"
 #include "common/apps/chat/resp.h"
 #include "common/apps/chat/roster.h"
+#include "common/server/input_handler.h"
 #include "common/server/server.h"
 
 enum {
@@ -156,8 +156,16 @@ struct broker {
     int64_t awake_since GUARDED_BY(&lock);   /* without a long pause; what was before is excused */
 };
 
+/** Where a chat finds those on other servers. */
+struct broker_choice {
+    const char *address;       /* --broker, HOST:PORT; NULL: nowhere */
+    const char *name;          /* --broker-name, of this server; NULL: one is made up */
+    const char *password_file; /* --broker-password-file; NULL: the broker wants no password */
+    int64_t lease;             /* --broker-lease; ms */
+};
+
 /** Adds --broker and what belongs to it. */
-void broker_options(struct options *options, struct application_choice *choice);
+void broker_options(struct options *options, struct broker_choice *broker);
 
 /**
  * Reads the password and looks up the address, which may take its time; connects to nobody. False

@@ -24,9 +24,8 @@ static bool parse_lease(const struct option *option, const char *text)
     return option_parse_seconds(option, text) && *lease >= LEASE_MIN && *lease <= LEASE_MAX;
 }
 
-void broker_options(struct options *options, struct application_choice *choice)
+void broker_options(struct options *options, struct broker_choice *broker)
 {
-    struct broker_choice *broker = &choice->broker;
     options_add(options, (struct option){.name = "--broker",
                                          .value = "HOST:PORT",
                                          .default_text = "none",

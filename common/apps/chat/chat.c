@@ -15,7 +15,7 @@
  * end. Instead each user reads that he should come again: a balancer in front takes him to another
  * server.
  */
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/apps/chat/broker.h"
 #include "common/apps/chat/news.h"
 #include "common/apps/chat/nicknames.h"
@@ -481,27 +481,23 @@ static void chat_close(struct input_handler_factory *factory)
     free(chat);
 }
 
-/* The stage may have everything that a chat needs but connections to other servers. */
-static bool find_broker(struct chat *chat, const struct application_choice *choice)
+static struct broker_choice broker_choice;
+
+static void chat_options(struct options *options)
 {
-    struct server *server = chat->server;
-    if (choice->broker.address == NULL)
+    broker_options(options, &broker_choice);
+}
+
+static bool find_broker(struct chat *chat)
+{
+    if (broker_choice.address == NULL)
         return true;
-    if ((choice->offers & OFFERS_CONNECTIONS) == 0) {
-        fprintf(stderr,
-                "%s: --broker: the chat needs outgoing connections for it, which %s does not "
-                "offer; stages 4 and 5 do\n",
-                server->name, server->name);
-        errno = 0;
-        return false;
-    }
-    chat->has_broker = broker_open(&chat->broker, &choice->broker, server, &chat->users,
+    chat->has_broker = broker_open(&chat->broker, &broker_choice, chat->server, &chat->users,
                                    &chat->news, &chat->clerk, hear_answer);
     return chat->has_broker;
 }
 
-static struct input_handler_factory *chat_open(struct server *server,
-                                               const struct application_choice *choice)
+static struct input_handler_factory *chat_open(struct server *server)
 {
     struct chat *chat = calloc(1, sizeof(*chat));
     if (chat == NULL)
@@ -514,7 +510,7 @@ static struct input_handler_factory *chat_open(struct server *server,
     nicknames_init(&chat->nicknames);
     clerk_init(&chat->clerk, &chat->users);
     news_init(&chat->news, &chat->users, &chat->clerk);
-    if (find_broker(chat, choice))
+    if (find_broker(chat))
         return &chat->factory;
     int error = errno;
     chat_close(&chat->factory);
@@ -525,8 +521,8 @@ static struct input_handler_factory *chat_open(struct server *server,
 const struct application chat_application = {
     .name = "chat",
     .descriptors = 1,
-    .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST,
-    .options = broker_options,
+    .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST | OFFERS_CONNECTIONS,
+    .options = chat_options,
     .open = chat_open,
     .close = chat_close,
 };

@@ -13,12 +13,14 @@
  * - Opening and reading files may wait for a disk. That is done in handle_input, which is a
  *   worker's; next_message and refuse_input touch no file.
  */
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/apps/http/http_choice.h"
 #include "common/apps/http/http_files.h"
 #include "common/apps/http/http_response.h"
 #include "common/apps/http/http_types.h"
 #include "common/base/container_of.h"
+#include "common/base/options.h"
+#include "common/server/server.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -397,7 +399,9 @@ static bool parse_root(const struct option *option, const char *text)
     return *text != '\0';
 }
 
-static void http_options(struct options *options, struct application_choice *choice)
+static const char *chosen_root; /* --root */
+
+static void http_options(struct options *options)
 {
     options_add(options, (struct option){.name = "--root",
                                          .value = "DIR",
@@ -405,7 +409,7 @@ static void http_options(struct options *options, struct application_choice *cho
                                          .help = "http: the folder whose files are served",
                                          .expects = "the name of a folder",
                                          .parse = parse_root,
-                                         .target = &choice->http_root});
+                                         .target = &chosen_root});
 }
 
 static int open_root(const struct server *server, const char *name)
@@ -429,8 +433,7 @@ static void turn_away_in_http(struct server_settings *settings)
     snprintf(settings->turn_away, sizeof(settings->turn_away), format, length, length, text);
 }
 
-static struct input_handler_factory *http_open(struct server *server,
-                                               const struct application_choice *choice)
+static struct input_handler_factory *http_open(struct server *server)
 {
     size_t max_line = server->settings.max_line;
     struct http *http = calloc(1, sizeof(*http));
@@ -441,7 +444,7 @@ static struct input_handler_factory *http_open(struct server *server,
     http->server = server;
     http->line_max = max_line < HTTP_LINE_MAX ? max_line : HTTP_LINE_MAX;
     http->max = line_framing_input_limit(max_line);
-    http->root = open_root(server, choice->http_root);
+    http->root = open_root(server, chosen_root);
     if (http->root < 0) {
         free(http);
         errno = 0; /* the reason was printed */

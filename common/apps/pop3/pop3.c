@@ -16,12 +16,13 @@
  *
  * The chapter is docs/pop3.md.
  */
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/apps/pop3/pop3_demonstration.h"
 #include "common/apps/pop3/pop3_hash.h"
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -173,7 +174,10 @@ static bool parse_place(const struct option *option, const char *text)
     return *text != '\0';
 }
 
-static void add_options(struct options *options, struct application_choice *choice)
+/* The options' values; NULL: not given. */
+static const char *mail_dir, *users_file;
+
+static void add_options(struct options *options)
 {
     options_add(options, (struct option){.name = "--mail-dir",
                                          .value = "DIR",
@@ -181,23 +185,22 @@ static void add_options(struct options *options, struct application_choice *choi
                                          .help = "pop3: mailboxes, each a Maildir DIR/USER",
                                          .expects = "a folder, or none",
                                          .parse = parse_place,
-                                         .target = &choice->mail_dir});
+                                         .target = &mail_dir});
     options_add(options, (struct option){.name = "--users",
                                          .value = "FILE",
                                          .default_text = "none",
                                          .help = "pop3: lines USER:HASH, hashes of crypt(3)",
                                          .expects = "a file, or none",
                                          .parse = parse_place,
-                                         .target = &choice->users});
+                                         .target = &users_file});
 }
 
 /* False with errno, or with 0 there if the reason was printed. */
-static bool find_users(struct pop3_application *application,
-                       const struct application_choice *choice)
+static bool find_users(struct pop3_application *application)
 {
     struct pop3 *pop3 = &application->pop3;
     const char *program = pop3->server->name;
-    bool demonstrates = choice->mail_dir == NULL && choice->users == NULL;
+    bool demonstrates = mail_dir == NULL && users_file == NULL;
     if (pop3_hash_known && demonstrates)
         return pop3_demonstration_open(&application->demonstration, &pop3->users);
     if (!pop3_hash_known)
@@ -205,21 +208,21 @@ static bool find_users(struct pop3_application *application,
             stderr,
             "%s: pop3 cannot check passwords, because this program was built without crypt(3)\n",
             program);
-    else if (choice->mail_dir == NULL || choice->users == NULL)
+    else if (mail_dir == NULL || users_file == NULL)
         fprintf(stderr, "%s: pop3 takes both of --mail-dir and --users, or neither\n", program);
-    else if (pop3_users_read(&pop3->users, choice->users, program))
+    else if (pop3_users_read(&pop3->users, users_file, program))
         return true;
     errno = 0;
     return false;
 }
 
-/* Likewise. */
-static bool find_mail(struct pop3_application *application, const struct application_choice *choice)
+/* The same. */
+static bool find_mail(struct pop3_application *application)
 {
     struct pop3 *pop3 = &application->pop3;
     const char *program = pop3->server->name;
-    bool demonstrates = choice->mail_dir == NULL;
-    const char *place = demonstrates ? application->demonstration.folder : choice->mail_dir;
+    bool demonstrates = mail_dir == NULL;
+    const char *place = demonstrates ? application->demonstration.folder : mail_dir;
     int folder = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         fprintf(stderr, "%s: cannot open the mailboxes in %s: %s\n", program, place,
@@ -260,8 +263,7 @@ static uint64_t random_seed(void)
     return getentropy(&seed, sizeof(seed)) == 0 ? seed : (uint64_t)clock_ns();
 }
 
-static struct input_handler_factory *pop3_open(struct server *server,
-                                               const struct application_choice *choice)
+static struct input_handler_factory *pop3_open(struct server *server)
 {
     struct pop3_application *application = calloc(1, sizeof(*application));
     if (application == NULL)
@@ -272,7 +274,7 @@ static struct input_handler_factory *pop3_open(struct server *server,
     pop3_users_init(&application->pop3.users);
     pop3_guesses_init(&application->pop3.guesses, random_seed());
     turn_away_in_pop3(&server->settings);
-    if (find_users(application, choice) && find_mail(application, choice))
+    if (find_users(application) && find_mail(application))
         return &application->factory;
     int error = errno;
     pop3_close(&application->factory);

@@ -17,9 +17,11 @@
  * Interface: --to names the targets. A name is looked up when a client needs it, by a helper, and
  * again when its address is half a minute old.
  */
-#include "common/apps/application_choice.h"
+#include "common/apps/application.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
+#include "common/base/options.h"
+#include "common/server/server.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -345,8 +347,10 @@ static void relay_close(struct input_handler_factory *factory)
     free(relay);
 }
 
-static struct input_handler_factory *relay_open(struct server *server,
-                                                const struct application_choice *choice)
+/* --to; NULL: not given. */
+static const char *chosen_targets;
+
+static struct input_handler_factory *relay_open(struct server *server)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
     if (relay == NULL)
@@ -354,14 +358,14 @@ static struct input_handler_factory *relay_open(struct server *server,
     relay->factory = (struct input_handler_factory){.handler_size = sizeof(struct relay_client),
                                                     .create = create};
     relay->server = server;
-    if (relay_targets_open(&relay->targets, choice->relay_to, server->name))
+    if (relay_targets_open(&relay->targets, chosen_targets, server->name))
         return &relay->factory;
     free(relay);
     errno = 0; /* the reason was printed */
     return NULL;
 }
 
-static void relay_options(struct options *options, struct application_choice *choice)
+static void relay_options(struct options *options)
 {
     options_add(options,
                 (struct option){.name = "--to",
@@ -371,7 +375,7 @@ static void relay_options(struct options *options, struct application_choice *ch
                                 .expects = "HOST:PORT, with an IPv6 address in brackets, or "
                                            "up to 16 with commas between them, or none",
                                 .parse = relay_targets_parse,
-                                .target = &choice->relay_to});
+                                .target = &chosen_targets});
 }
 
 const struct application relay_application = {

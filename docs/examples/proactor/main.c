@@ -10,6 +10,11 @@
 
 #define SERVER_NAME "proactor"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application, &http_application, &pop3_application, &application_added, NULL,
+};
+
 /* Serves until it is told to stop. */
 static int serve(struct server *server, const struct application_choice *choice,
                  struct input_handler_factory *factory) NO_LOCK_HELD
@@ -34,7 +39,8 @@ int main(int argc, char **argv)
     thread_holds_no_lock_yet();
     options_init(&options, SERVER_NAME, "Applications in one thread, on a ring (io_uring).");
     server_options(&options, &server.settings, "7006");
-    application_options(&options, &choice, OFFERS_TIMERS);
+    server_proxy_option(&options, &server.settings);
+    application_options(&options, &choice, applications, OFFERS_TIMERS);
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
         status = application_settle(&choice, &options, NULL);
@@ -43,9 +49,9 @@ int main(int argc, char **argv)
 
     if (server_open(&server, SERVER_NAME) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice, &server);
+    struct input_handler_factory *factory = application_open(choice.chosen, &server);
     status = factory != NULL ? serve(&server, &choice, factory) : EXIT_FAILURE;
-    application_close(&choice, factory);
+    application_close(choice.chosen, factory);
     server_close(&server);
     return status;
 }

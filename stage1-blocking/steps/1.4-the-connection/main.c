@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* What --app may choose: echo. */
+static const struct application *const applications[] = {&echo_application, NULL};
+
 /* Serves until it is told to stop. */
 static void serve(struct server *server, const struct application_choice *choice,
                   struct input_handler_factory *factory)
@@ -34,7 +37,7 @@ int main(int argc, char **argv)
     options_init(&options, program_invocation_short_name,
                  "Applications with a thread for every client.");
     server_options(&options, &server.settings, "7001");
-    application_options(&options, &choice, OFFERS_TIMERS);
+    application_options(&options, &choice, applications, OFFERS_TIMERS);
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
         status = application_settle(&choice, &options, NULL);
@@ -43,10 +46,10 @@ int main(int argc, char **argv)
 
     if (server_open(&server, program_invocation_short_name) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice, &server);
+    struct input_handler_factory *factory = application_open(choice.chosen, &server);
     if (factory != NULL)
         serve(&server, &choice, factory);
-    application_close(&choice, factory);
+    application_close(choice.chosen, factory);
     server_close(&server);
     return EXIT_FAILURE;
 }

@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What --app may choose: echo. */
+static const struct application *const applications[] = {&echo_application, NULL};
+
 /* What only some stages let a user choose. */
 struct choice {
     struct application_choice application;
@@ -43,7 +46,7 @@ int main(int argc, char **argv)
     options_init(&options, program_invocation_short_name,
                  "Applications in one thread, with one selector.");
     server_options(&options, &server.settings, "7002");
-    application_options(&options, &choice.application, OFFERS_TIMERS);
+    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
     options_add(&options, selector_provider_option(&choice.provider));
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
@@ -53,10 +56,10 @@ int main(int argc, char **argv)
 
     if (server_open(&server, program_invocation_short_name) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(&choice.application, &server);
+    struct input_handler_factory *factory = application_open(choice.application.chosen, &server);
     if (factory != NULL)
         serve(&server, &choice, factory);
-    application_close(&choice.application, factory);
+    application_close(choice.application.chosen, factory);
     server_close(&server);
     return EXIT_FAILURE;
 }

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What --app may choose: echo. */
+static const struct application *const applications[] = {&echo_application, NULL};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -66,7 +69,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
-    parts.application = application_open(&choice->application, server);
+    parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
@@ -81,7 +84,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     }
     admission_destroy(&parts.admission);
     executor_close(&parts.executor);
-    application_close(&choice->application, parts.application);
+    application_close(choice->application.chosen, parts.application);
     return status;
 }
 
@@ -97,7 +100,7 @@ int main(int argc, char **argv)
     server_options(&options, &server.settings, "7004");
     options_set_default(&options, "--idle-timeout", "60");
     options_set_default(&options, "--request-timeout", "30");
-    application_options(&options, &choice.application, OFFERS_TIMERS);
+    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
     int status = options_parse(&options, argc, argv);

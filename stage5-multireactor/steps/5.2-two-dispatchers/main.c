@@ -13,6 +13,13 @@
 
 #define STAGE_NAME "step5.2"
 
+/* What --app may choose, the default first. */
+static const struct application *const applications[] = {
+    &echo_application,
+    &chat_application,
+    NULL,
+};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -72,7 +79,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
-    parts.application = application_open(&choice->application, server);
+    parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
     executor_open(&parts.executor, &settings);
@@ -93,7 +100,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     admission_destroy(&parts.admission);
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    application_close(&choice->application, parts.application);
+    application_close(choice->application.chosen, parts.application);
     return status;
 }
 
@@ -108,14 +115,16 @@ int main(int argc, char **argv)
     server_options(&options, &server.settings, "7005");
     options_set_default(&options, "--idle-timeout", "60");
     options_set_default(&options, "--request-timeout", "30");
-    application_options(&options, &choice.application,
-                        OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST);
+    application_options(&options, &choice.application, applications,
+                        OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
+                            OFFERS_POST);
     options_add(&options, selector_provider_option(&choice.provider));
     options_add(&options, dispatcher_pool_option(&choice.dispatchers));
     options_set_default(&options, "--dispatchers", "2");
     executor_options_or_none(&options, &choice.executor);
     options_add(&options, executor_helpers_option(&choice.helpers));
     options_add(&options, selector_guard_option(&choice.guard_works));
+    server_connect_option(&options, &server.settings);
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
         status = application_settle(&choice.application, &options, choice.executor.policy);
