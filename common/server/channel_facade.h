@@ -35,6 +35,8 @@
 #include "common/server/sockets.h"
 #include "common/workers/future_task.h"
 
+#include <stdatomic.h>
+
 struct channel_facade;
 struct input_handler;
 struct input_handler_factory;
@@ -47,6 +49,7 @@ struct channel_post {
     void (*dropped)(struct channel_post *self);
     struct channel_facade *facade; /* what it was posted to */
     struct channel_post *next;     /* the connection's while it waits there */
+    atomic_bool waits;             /* from channel_post() until one of the two is called */
 };
 
 /** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
@@ -91,6 +94,7 @@ struct channel_task {
     struct channel_task *next;      /* of the connection's, the one begun after it */
     uint8_t meanwhile;              /* enum channel_meanwhile */
     bool is_back;                   /* the result has arrived; it may wait for an older one */
+    atomic_bool begun;              /* from channel_begin() until completed or dropped is called */
 };
 
 struct channel_facade_verbs {
@@ -233,19 +237,25 @@ static inline int channel_connect(struct channel_facade *facade, const struct en
  * even if another thread, a timer say, has news for it. Posts of one thread run in their order.
  *
  * The post is the caller's memory, and stays where it is until one of its two functions is called,
- * which may free it or post it again. It allocates nothing and cannot fail. If the connection ends
- * first, post->dropped is called after `stopped`: by the thread that ends the connection, or, if it
- * has ended already, by this one before channel_post() returns. So do not hold a lock here.
+ * which may free it or post it again. It allocates nothing and cannot fail. A post that waits
+ * already is not queued again, there or anywhere else: false. Then its call is still to come, and
+ * sees what this thread has written before. So one post can stand for any number of news of one
+ * kind. If the connection ends first, post->dropped is called after `stopped`: by the thread that
+ * ends the connection, or, if it has ended already, by this one before channel_post() returns. So
+ * do not hold a lock here.
  *
  * It costs a short lock, an atomic step and the wakeup that output costs. Posts run even while
  * output is choked or input is suspended. In stages 1 to 3 only the connection's own handler may
  * call this: its post runs when the call that it is in has returned.
  */
-static inline void channel_post(struct channel_facade *facade,
+static inline bool channel_post(struct channel_facade *facade,
                                 struct channel_post *post) NO_LOCK_HELD
 {
+    if (atomic_exchange(&post->waits, true))
+        return false;
     post->facade = facade;
     facade->verbs->post(facade, post);
+    return true;
 }
 
 /**
@@ -285,21 +295,29 @@ static inline void channel_cancel_timer(struct channel_facade *facade, struct ch
  * this returns, and the rest is the same. So an application that begins tasks knows no stage.
  *
  * The handler's own calls only. The task is the caller's memory, and stays where it is until
- * `completed` or `dropped` is called. Nothing is allocated, and nothing can fail: if there is no
- * helper and none can be started, the calling thread does the work.
+ * `completed` or `dropped` is called, which may begin it again. A task that is under way already is
+ * not begun again: false. Nothing is allocated, and nothing else can fail: if there is no helper
+ * and none can be started, the calling thread does the work.
  *
  * A client that has ended its stream, or a server that stops, waits for the results, to the drain
  * timeout. If the connection ends sooner, a task that no helper has taken yet never runs, and each
  * is dropped.
  */
-static inline void channel_begin(struct channel_facade *facade, struct channel_task *task,
+static inline bool channel_begin(struct channel_facade *facade, struct channel_task *task,
                                  enum channel_meanwhile meanwhile) NO_LOCK_HELD
 {
+    if (atomic_exchange(&task->begun, true))
+        return false;
     task->facade = facade;
     facade->verbs->begin(facade, task, meanwhile);
+    return true;
 }
 
-/* As the framework makes the calls. */
+/*
+ * As the framework makes the calls. A post or a task is its owner's again before the call, which
+ * may use it anew; the exchange reads what the last channel_post() that came in vain has written,
+ * so all that its thread had written before is seen.
+ */
 
 static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
 {
@@ -313,21 +331,27 @@ static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
 
 static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
 {
-    task->completed(task, task->facade);
+    struct channel_facade *facade = task->facade;
+    atomic_exchange(&task->begun, false);
+    task->completed(task, facade);
 }
 
 static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
 {
+    atomic_exchange(&task->begun, false);
     task->dropped(task);
 }
 
 static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
 {
-    post->run(post, post->facade);
+    struct channel_facade *facade = post->facade;
+    atomic_exchange(&post->waits, false);
+    post->run(post, facade);
 }
 
 static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
 {
+    atomic_exchange(&post->waits, false);
     post->dropped(post);
 }
 

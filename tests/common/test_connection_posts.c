@@ -190,3 +190,52 @@ Test(connection_posts, of_stopping_do_not_run_any_more)
     cr_assert_str_eq(poster.calls, "45A");
     close_poster(&poster);
 }
+
+/* ---- Posted twice --------------------------------------------------------------------------- */
+
+Test(connection_posts, that_wait_already_are_not_queued_again)
+{
+    struct poster poster;
+    open_poster(&poster);
+    struct channel_facade *facade = &poster.connection.facade;
+    post_notes(&poster, facade, 2);
+    post_notes(&poster, facade, POSTS); /* the third one is new */
+    cr_assert_not(channel_post(facade, &poster.notes[0].post));
+    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster.calls, "abc");
+    cr_assert(channel_post(facade, &poster.notes[0].post), "it does not wait any more");
+    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster.calls, "abca");
+    close_poster(&poster);
+}
+
+/* Neither to the same connection nor to another one, while it waits. */
+Test(connection_posts, that_wait_at_one_connection_are_not_queued_at_another)
+{
+    struct poster poster;
+    struct poster other;
+    open_poster(&poster);
+    open_poster(&other);
+    struct channel_post *post = &poster.notes[0].post;
+    cr_assert(channel_post(&poster.connection.facade, post));
+    cr_assert_not(channel_post(&other.connection.facade, post));
+    cr_assert_eq(run(&other, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster.calls, "a");
+    close_poster(&other);
+    close_poster(&poster);
+}
+
+/* Each drop makes it the caller's again. */
+Test(connection_posts, that_are_dropped_can_be_posted_again)
+{
+    struct poster poster;
+    open_poster(&poster);
+    poster.fails = true;
+    give(&poster, "1\n");
+    cr_assert_eq(run(&poster, HANDLE_MESSAGES), CONNECTION_OVER);
+    cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
+    cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
+    cr_assert_str_eq(poster.calls, ".45AAA");
+    close_poster(&poster);
+}

@@ -416,7 +416,7 @@ static void pass_everything_outwards(int elements)
     struct shared_message *shared = (struct shared_message *)(void *)&channel;
     struct shared_file *file = (struct shared_file *)(void *)&application;
     struct endpoint peer = {0};
-    struct channel_post post;
+    struct channel_post post = {0};
 
     channel.input = input;
     cr_assert_eq(channel_input(facade), input);

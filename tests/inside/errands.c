@@ -70,7 +70,10 @@ void errand_begin(struct recorder *recorder, struct channel_facade *facade,
     while (atomic_exchange(&next->begun, true)) {
         next++;
     }
-    channel_begin(facade, &next->task, meanwhile);
+    if (!channel_begin(facade, &next->task, meanwhile) ||
+        channel_begin(facade, &next->task, meanwhile)) { /* it is under way */
+        atomic_fetch_add(&recorder->out_of_order, 1);
+    }
 }
 
 void errand_expect_at(const char *where, struct errand *errand, int runs, int completions,

@@ -91,6 +91,32 @@ void notes_post_from_threads(struct note *notes, int count, struct recorder *rec
     }
 }
 
+static void *post_again(void *argument)
+{
+    struct poster *poster = argument;
+    int queued = 0;
+    for (int i = 0; i < poster->count; i++) {
+        queued += channel_post(recorder_facade(poster->notes->recorder), &poster->notes->post);
+    }
+    poster->count = queued;
+    return NULL;
+}
+
+int note_post_from_threads(struct note *note, int count)
+{
+    struct poster posters[NOTES_THREADS];
+    int queued = 0;
+    for (int i = 0; i < NOTES_THREADS; i++) {
+        posters[i] = (struct poster){.notes = note, .count = count};
+        cr_assert_eq(pthread_create(&posters[i].thread, NULL, post_again, &posters[i]), 0);
+    }
+    for (int i = 0; i < NOTES_THREADS; i++) {
+        pthread_join(posters[i].thread, NULL);
+        queued += posters[i].count;
+    }
+    return queued;
+}
+
 /* After the connection's end, so that `turns` is nobody's any more. */
 void notes_expect_all_ran_at(const char *where, struct note *notes, int count)
 {

@@ -29,6 +29,9 @@ void note_expect_at(const char *where, struct note *note, int runs, int drops);
 /** Posts `count` notes from each of four threads, and waits until these have ended. */
 void notes_post_from_threads(struct note *notes, int count, struct recorder *recorder);
 
+/** Posts one note from each of four threads `count` times; how often it was queued. */
+int note_post_from_threads(struct note *note, int count);
+
 /** Asserts that each of them ran once, and those of one thread in their order. */
 #define notes_expect_all_ran(notes, count) notes_expect_all_ran_at(HERE, notes, count)
 void notes_expect_all_ran_at(const char *where, struct note *notes, int count);

@@ -113,4 +113,16 @@ static void many_threads_post(const char *options)
     notes_expect_all_ran(notes, EACH);
 }
 
+/* Four threads post one note over and over: it runs once at least, and never beside itself. */
+static void many_threads_post_the_same(const char *options)
+{
+    enum { EACH = 2000 };
+    int client = begin(options);
+    int queued = note_post_from_threads(&note, EACH);
+    client_echo(client, "is anybody there\n");
+    end(client);
+    cr_assert_gt(queued, 0);
+    note_expect(&note, queued, 0);
+}
+
 #endif
