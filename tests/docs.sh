@@ -7,6 +7,8 @@
 # - What a block fenced as `console` shows is what happens. Its lines that begin with `$ ` are
 #   commands (`> ` continues one), the others are the output that follows. `...` stands for
 #   anything, also for several lines.
+# - What a block starts is there after `make` alone, or the page has built it before: blocks run in a copy
+#   of the tree that has nothing else in build/, but for those that make more than a step's program.
 # - A block that builds servers with APP= has a copy of the tree for itself, because other blocks run
 #   the servers without that.
 # - A block that looks into a process with strace, gdb, perf or ss is skipped where that tool is missing, or
@@ -40,8 +42,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-DEADLINE=30     # seconds for a command's output
-BLOCK_BUDGET=90 # seconds for a block
+DEADLINE=${DEADLINE:-30} # seconds for a command's output
+BLOCK_BUDGET=90          # seconds for a block
 
 tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd -- curl 'command -v curl' curl || exit 1
 
@@ -55,6 +57,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
+whole=
+[ $# -gt 0 ] || whole=1
 [ $# -gt 0 ] || set -- README.md common/README.md stage[1-5]-*/README.md stage[1-5]-*/steps/*/README.md \
     docs/*.md docs/remarks/*.md
 documents=()
@@ -189,18 +193,36 @@ builds_application() { # FOLDER
     grep -q 'make.* APP=' "$1"/*.command
 }
 
+makes_more() { # FOLDER: than the program of a step
+    sed -E 's/make (run STEP=|build\/steps\/)//' "$1"/*.command | grep -qw make
+}
+
 # Runs one block. timeout makes a process group of all that the block starts.
 run_block() { # FOLDER
     [ ! -e "$1/lacks" ] || return
-    cd "$top" || exit
-    ! builds_application "$1" || cd "$work/with_app" || exit
-    timeout "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
+    if builds_application "$1"; then
+        cd "$work/with_app" || exit
+    elif makes_more "$1"; then
+        cd "$top" || exit
+    else
+        cd "$work/fresh" || exit
+    fi
+    timeout -k 2 "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
     local group=$!
-    trap 'kill -- "-$group" 2>/dev/null; exit 1' TERM
+    trap 'end_group "$group"; exit 1' TERM
     wait "$group" 2>/dev/null
-    while kill -- "-$group" 2>/dev/null; do # what it left running
+    end_group "$group"
+}
+
+# Ends what a block left running, within a second or two. What is stopped does not die of a SIGTERM before
+# it goes on, and what ignores one not at all.
+end_group() { # GROUP
+    local tries
+    for ((tries = 0; tries < 100; tries++)); do
+        if [ "$tries" -lt 50 ]; then kill -- "-$1"; else kill -KILL -- "-$1"; fi || return 0
+        kill -CONT -- "-$1"
         sleep 0.02
-    done
+    done 2>/dev/null
 }
 
 # Whether the block showed what happened, and nothing else did.
@@ -241,13 +263,19 @@ run_some() { # HOW_MANY
     wait
 }
 
-# Builds the steps that blocks run by `make run`, so that these make nothing and can run side by side.
-build_steps() {
-    local programs
-    programs=$(grep -ohE 'make run STEP=[0-9.]+' "$work"/blocks/*/*.command | sort -u |
-        sed 's/.*=\(.*\)/build\/steps\/\1\/step\1/')
-    # shellcheck disable=SC2086 # a list of programs
-    [ -z "$programs" ] || (cd "$top" && make $programs >/dev/null)
+# Builds the programs that blocks make of steps, and those that hang, so that blocks need not build them one
+# after the other; and lays out a tree in which there are only these, and what `make` alone builds.
+make_fresh() {
+    local made
+    grep -ohE 'make run STEP=[0-9.]+|make build/steps/[0-9.]+' "$work"/blocks/*/*.command |
+        sed 's/.*[=/]\(.*\)/build\/steps\/\1/' | sort -u >"$work/made"
+    # shellcheck disable=SC2046 # a list of programs
+    [ ! -s "$work/made" ] || (cd "$top" && make $(sed 's/.*\/\(.*\)/&\/step\1/' "$work/made") >/dev/null)
+    ! grep -q 'make hang' "$work"/blocks/*/*.command || (cd "$top" && make hang && echo build/hang >>"$work/made") >/dev/null
+    copy_tree "$work/fresh"
+    while read -r made; do
+        mkdir -p "$work/fresh/${made%/*}" && cp -a "$top/$made" "$work/fresh/${made%/*}"
+    done <"$work/made"
 }
 
 # Runs all blocks. In each tree one make at a time: two would build the same things.
@@ -257,12 +285,12 @@ run_blocks() { # DOCUMENT...
     [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
     find_lacking "$work/blocks"
-    build_steps
+    make_fresh
     touch "$work/make_app" "$work/with_make" "$work/others"
     while read -r n; do
         if builds_application "$work/blocks/$n"; then
             echo "$n" >>"$work/make_app"
-        elif sed 's/make run STEP=//' "$work/blocks/$n"/*.command | grep -qw make; then
+        elif makes_more "$work/blocks/$n"; then
             echo "$n" >>"$work/with_make"
         else
             echo "$n" >>"$work/others"
@@ -351,6 +379,38 @@ check_jobs() { # DOCUMENT
     done < <(awk '/^```/ { if (open) print FILENAME ":" open; open = 0; inside = $0 == "```console" }
                   inside && /^[$>] .*&( done;)?( \\)?$/ { open = FNR }
                   inside && /^[$>] .*; wait/ { open = 0 }' "$1")
+}
+
+# A page builds what it starts, because it may be the first one that somebody types.
+check_builds() { # DOCUMENT
+    local where
+    while IFS= read -r where; do
+        fail "${where%% *}" "uses ${where#* }, which no command before it on this page has built"
+    done < <(awk '
+        /^```/ { inside = $0 == "```console" }
+        !inside || !/^[$>] / { next }
+        /make hang/ { built["hang"] = 1 }
+        {
+            for (line = $0; match(line, /make (run STEP=|build\/steps\/)[0-9.]+/); line = substr(line, RSTART + RLENGTH)) {
+                name = substr(line, RSTART, RLENGTH)
+                sub(/.*[=\/]/, "", name)
+                built["steps/" name] = 1
+            }
+            for (line = $0; match(line, /build\/(steps\/[0-9.]+|hang)/); line = substr(line, RSTART + RLENGTH)) {
+                name = substr(line, RSTART + 6, RLENGTH - 6)
+                if (!(name in built) && !seen[name]++) print FILENAME ":" FNR " build/" name
+            }
+        }' "$1")
+}
+
+# Some versions of netcat say that `nc -z` has connected, and others do not.
+# shellcheck disable=SC2016 # no command is meant
+check_netcat() { # DOCUMENT
+    local where
+    while IFS= read -r where; do
+        fail "$where" '`nc -z` prints a line on some systems: add 2>/dev/null'
+    done < <(awk '/^```/ { inside = $0 == "```console" }
+                  inside && /^[$>] .*nc -[a-z]*z/ && !/nc -[a-z]*z[^|;&]* 2>\/dev\/null/ { print FILENAME ":" FNR }' "$1")
 }
 
 # ---- links and names ----------------------------------------------------------------------------
@@ -573,13 +633,17 @@ for document in "${documents[@]}"; do
     check_test_names "$document"
     check_make_commands "$document"
     check_jobs "$document"
+    check_builds "$document"
+    check_netcat "$document"
     check_example "$document"
     case $document in */sources.md) check_rows "$document" ;; esac
     case $document in stage*) check_files_named "$document" ;; esac
     case $document in */further.md | */glossary.md | */java.md) ;; *) check_names "$document" ;; esac
 done
-[ ! -d docs/remarks ] || check_changes
-[ ! -e tests/words.sh ] || check_length
+if [ -n "$whole" ]; then
+    check_changes
+    check_length
+fi
 wait "$blocks"
 judge_blocks
 check_repeated

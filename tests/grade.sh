@@ -122,7 +122,7 @@ course=/tmp/course
 if ! in_cage 10 test -w "$place" -a -r tests/steps.sh 2>/dev/null; then
     contained=() course=$PWD
     if [ -z "$user" ]; then
-        fail 'submissions cannot be contained: user namespaces are not permitted here (try `unshare -Ur true`), and you are not root'
+        fail 'submissions cannot be contained: user namespaces are not permitted here (try unshare -Ur true), and you are not root'
     elif ! in_cage 10 test -r "$PWD/tests/grade.sh"; then
         fail "submissions cannot be contained: namespaces are not permitted here, and another user than root cannot read $PWD"
     fi

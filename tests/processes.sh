@@ -10,9 +10,11 @@
 
 # Whether a process of the user with that number is there.
 runs_as_user() { # UID
-    # shellcheck disable=SC2046 # a list of files
-    [ -n "$(grep -sL '^State:[[:space:]]*[ZX]' /dev/null $(grep -slE "^Uid:[[:space:]]+$1[[:space:]]" \
-        /proc/[0-9]*/status) | grep -v '^/dev/null$')" ]
+    # shellcheck disable=SC2013 # no name in /proc has a blank in it
+    for its_status in $(grep -slE "^Uid:[[:space:]]+$1[[:space:]]" /proc/[0-9]*/status); do
+        ! grep -sq '^State:[[:space:]]*[^[:space:]ZX]' "$its_status" || return 0
+    done
+    return 1
 }
 
 # Whether a process is there that has one of these in its command line, words with one blank between them.

@@ -120,7 +120,8 @@ run_faults = $(if $(need_faults),$(foreach n,$(filter $(NUMBERS),$1),\
 
 run_cases = 'cases=tests/cases.sh'
 
-run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh')
+run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh' \
+    'docs tool=BUILD=$(BUILD) tests/docs_test.sh')
 
 run_makefile = 'makefile=tests/makefile.sh'
 
