@@ -6,8 +6,8 @@
 #include <string.h>
 
 struct throttle_element {
-    struct handler_element element; /* first */
-    const struct throttle_choice *choice;
+    struct handler_element element;       /* first */
+    const struct throttle_choice *choice; /* NULL: the peer is no client */
 };
 
 /* Before the application's `starting`, so that not a byte leaves faster. */
@@ -17,7 +17,7 @@ static void slow_down(struct input_handler *handler, struct channel_facade *faca
         container_of(handler, struct throttle_element, element.handler)->choice;
     struct endpoint peer;
     channel_peer(facade, &peer);
-    if (choice->gatekeeper->is_suspicious(choice->gatekeeper, &peer))
+    if (choice != NULL && choice->gatekeeper->is_suspicious(choice->gatekeeper, &peer))
         channel_set_write_rate(facade, choice->bytes_per_second);
     handler_element_verbs.starting(handler, facade);
 }
@@ -35,12 +35,12 @@ static void init(struct throttle_element *element, const struct throttle_choice 
     element->choice = choice;
 }
 
+/* For a connection that the application opens: nobody is suspicious whom we have asked ourselves.
+ */
 static void begin(struct handler_element *element, const struct handler_element *model,
                   struct input_handler *inner)
 {
-    const struct throttle_choice *choice =
-        container_of(model, const struct throttle_element, element)->choice;
-    init(container_of(element, struct throttle_element, element), choice, model->all_verbs, inner);
+    init(container_of(element, struct throttle_element, element), NULL, model->all_verbs, inner);
 }
 
 static struct input_handler *create(struct input_handler_factory *self, void *memory) NO_LOCK_HELD

@@ -19,7 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Milliseconds; 0 is no limit. One set serves all connections. */
+/** Milliseconds; 0 is no limit. One set serves all clients, another one those whom we connect to.
+ */
 struct deadline_limits {
     int64_t idle;     /* --idle-timeout: nothing received and nothing sent */
     int64_t request;  /* --request-timeout: from the first byte of a message to its last */

@@ -296,8 +296,9 @@ bool connection_is_urgent(struct connection *connection)
 
 bool connection_must_run(const struct connection *connection)
 {
-    return connection->life < LIFE_STARTED || connection->phase != CONNECTION_OPEN ||
-           connection->late != DEADLINE_NONE || connection_has_calls(connection) ||
+    return connection->outgoing || connection->life < LIFE_STARTED ||
+           connection->phase != CONNECTION_OPEN || connection->late != DEADLINE_NONE ||
+           connection_has_calls(connection) ||
            connection_is_asked(connection, ASK_CLOSE | ASK_STOP | ASK_END);
 }
 

@@ -209,7 +209,11 @@ void connection_handle_found(struct connection *connection, enum connection_mess
  */
 bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
 
-/** Whether the next run must not be dropped, because it does more than handle messages. */
+/**
+ * Whether the next run must not be dropped, nor its message refused: because it does more than
+ * handle messages, or because they are no client's requests but come by a connection that we have
+ * asked for.
+ */
 bool connection_must_run(const struct connection *connection);
 
 /* ---- Between runs -------------------------------------------------------------------------- */

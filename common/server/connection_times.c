@@ -5,9 +5,15 @@
 #include "common/base/trace.h"
 #include "common/server/connection_parts.h"
 
+/*
+ * How long a client may be silent, and how long it may stay, holds for no connection that we have
+ * asked for: that is up to the application that needs it. But its peer has to go on with what it
+ * has begun, as a client has to.
+ */
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
-    return &connection_home(connection)->server->settings.deadlines;
+    const struct server *server = connection_home(connection)->server;
+    return connection->outgoing ? &server->outgoing : &server->settings.deadlines;
 }
 
 /* Asks the system how much of what was sent the peer has acknowledged by now. */

@@ -89,6 +89,8 @@ static void init_parts(struct server *server)
     server->memory_limit = server->proxy_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
     server->helpers = NULL;
+    server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
+                                                .progress = settings->deadlines.progress};
     init_home(server);
     buffer_factory_init(&server->buffers, POOLED_SEGMENTS);
     segment_cache_open(&server->cache, &server->buffers, SEGMENT_CACHE_LIMIT);

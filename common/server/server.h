@@ -34,6 +34,7 @@ struct connection_home {
 struct server {
     const char *name;
     struct server_settings settings;
+    struct deadline_limits outgoing; /* of connections that we have asked for; server_open() */
     struct listener listener;
     struct signals signals;
     struct log log;

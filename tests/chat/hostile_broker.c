@@ -292,6 +292,121 @@ Test(chat_hostile_broker, one_that_confirms_nothing)
     close_scene(&scene);
 }
 
+/* ---- Options that are meant for clients ---- */
+
+/** The link to the broker is there, and carries lines in both directions. */
+static void expect_link(const struct scene *scene, int user, int number)
+{
+    char text[100];
+    snprintf(text, sizeof text, "chat1 beta 9 60000 %d 0 L eve line %d", number, number);
+    send_message(scene->subscriber, text);
+    snprintf(text, sizeof text, "[eve] line %d", number);
+    chat_await_line(user, text);
+    cr_assert_eq(server_counter(&scene->server, "connects"), 2, "it was cut in between");
+}
+
+/** Reads until the server has closed the connection. */
+static void await_end(int fd)
+{
+    static struct chat_line line;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (chat_try_line(fd, &line, end) == CLIENT_GOT) {
+    }
+    cr_assert_lt(test_now(), end, "it was not disconnected");
+}
+
+/** A user who says nothing, until he is disconnected. */
+static void stay_until_the_end(const struct scene *scene)
+{
+    char nick[CHAT_NICK_SIZE];
+    int user = chat_join(&scene->server, nick);
+    await_end(user);
+    client_close(user);
+}
+
+/** Whether somebody who comes now reads a line from elsewhere, and not his own end. */
+static bool is_heard_by_somebody_new(const struct scene *scene, int number)
+{
+    static struct chat_line line;
+    char nick[CHAT_NICK_SIZE];
+    char text[100];
+    int user = chat_join(&scene->server, nick);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    snprintf(text, sizeof text, "chat1 beta 9 60000 %d 0 L eve line %d", number, number);
+    send_message(scene->subscriber, text);
+    snprintf(text, sizeof text, "[eve] line %d", number);
+    enum client_outcome outcome;
+    do {
+        outcome = chat_try_line(user, &line, end);
+        cr_assert_neq(outcome, CLIENT_LATE, "`%s` did not come", text);
+    } while (outcome == CLIENT_GOT && strcmp(line.text, text) != 0);
+    client_close(user);
+    return outcome == CLIENT_GOT;
+}
+
+/**
+ * Clients are disconnected when they are silent, or have been there for long. Redis is no client:
+ * it would be "out of reach" each time.
+ */
+Test(chat_hostile_broker, deadlines_of_clients_do_not_end_the_link)
+{
+    static const char *const options[] = {"--idle-timeout 0.5", "--lifetime 0.5"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char all[80];
+        snprintf(all, sizeof all, "--broker-lease 600 %s", options[i]);
+        struct scene scene = open_scene(all);
+        shake_hands(&scene);
+        stay_until_the_end(&scene);
+        stay_until_the_end(&scene);
+        int number = 1;
+        while (!is_heard_by_somebody_new(&scene, number)) {
+            number++; /* he was disconnected, too, on a machine that is slow just now */
+        }
+        cr_assert_eq(server_counter(&scene.server, "connects"), 2, "the link was cut in between");
+        close_scene(&scene);
+    }
+}
+
+/** What clients say may be dropped, as the policy wants it. Redis' answers and messages may not. */
+Test(chat_hostile_broker, policies_that_drop_lines_drop_nothing_of_the_link)
+{
+    static const char *const policies[] = {"discard", "discard-oldest", "abort"};
+    enum { LINES = 10 };
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        char all[200];
+        snprintf(all, sizeof all,
+                 "--broker-lease 600 --block-ms 50 --workers 1 --max-workers 1 --queue bounded:1 "
+                 "--saturation %s",
+                 policies[i]);
+        struct scene scene = open_scene(all);
+        shake_hands(&scene);
+        for (int line = 1; line <= LINES; line++) {
+            client_send_text(scene.bob, "a line that occupies the worker\n");
+            client_send_text(scene.ann, "one that waits\n");
+            expect_link(&scene, scene.ann, line);
+        }
+        close_scene(&scene);
+    }
+}
+
+/** The network that redis is in may be one whose clients are throttled. */
+Test(chat_hostile_broker, the_link_is_not_throttled)
+{
+    if (!server_has_option("--throttle")) {
+        cr_skip_test("this stage throttles nobody");
+    }
+    struct scene scene = {.broker = backend_open(100)};
+    scene.server = server_start("--app chat --broker 127.0.0.1:%d --broker-name alpha --stats "
+                                "--broker-lease 600 --suspicious 127.0.0.1 --throttle 1",
+                                scene.broker.port);
+    scene.ann = client_connect_with(&scene.server, (struct client_buffers){.source = 2});
+    chat_await_line(scene.ann, "* welcome, you are user1~alpha; /help tells more");
+    scene.bob = client_connect_with(&scene.server, (struct client_buffers){.source = 3});
+    shake_hands(&scene);
+    expect_link(&scene, scene.ann, 1);
+    close_scene(&scene);
+}
+
 /** It takes the connection, and that is all. */
 Test(chat_hostile_broker, one_that_never_answers)
 {

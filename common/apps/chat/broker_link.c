@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The beginning of both handlers. */
+/* The beginning of both handlers. What they hear is never refused (connection_must_run()). */
 struct broker_end {
     struct input_handler handler; /* first */
     struct broker *broker;
@@ -310,13 +310,6 @@ static bool subscriber_hears(struct input_handler *self, struct message message,
     return true;
 }
 
-/* Whatever the workers do, what others say is passed on. */
-static void subscriber_hears_refused(struct input_handler *self, struct message message,
-                                     struct channel_facade *facade) NO_LOCK_HELD
-{
-    subscriber_hears(self, message, facade);
-}
-
 static void subscriber_stopping(struct input_handler *self,
                                 struct channel_facade *facade) NO_LOCK_HELD
 {
@@ -343,8 +336,6 @@ static void subscriber_stopped(struct input_handler *self,
 
 static const struct input_handler_verbs subscriber_verbs = {.next_message = next_value,
                                                             .handle_input = subscriber_hears,
-                                                            .refuse_input =
-                                                                subscriber_hears_refused,
                                                             .not_connected = end_not_connected,
                                                             .started = subscriber_started,
                                                             .stopping = subscriber_stopping,
@@ -461,12 +452,6 @@ static bool commander_hears(struct input_handler *self, struct message message,
     return true;
 }
 
-static void commander_hears_refused(struct input_handler *self, struct message message,
-                                    struct channel_facade *facade) NO_LOCK_HELD
-{
-    commander_hears(self, message, facade);
-}
-
 static void commander_end_of_input(struct input_handler *self,
                                    struct channel_facade *facade) NO_LOCK_HELD
 {
@@ -476,7 +461,6 @@ static void commander_end_of_input(struct input_handler *self,
 
 static const struct input_handler_verbs commander_verbs = {.next_message = next_value,
                                                            .handle_input = commander_hears,
-                                                           .refuse_input = commander_hears_refused,
                                                            .duplex = true,
                                                            .not_connected = end_not_connected,
                                                            .started = commander_started,
