@@ -167,9 +167,15 @@ $(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(APP_OBJECT) $(OUT)/app $(
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
+# A stage without its main(), for a server with another one (docs/own_main.md): build/libstage5.a.
+without_main = $(filter-out %/main.o,$(call objects,$(call stage,$1)))
+STAGE_LIBRARIES := $(NUMBERS:%=$(OUT)/libstage%.a)
+
+$(STAGE_LIBRARIES): $(OUT)/libstage%.a: $$(call without_main,$$*) $$(call stage,$$*) Makefile
 $(LIBRARY): $(COMMON_OBJECTS)
 $(LIBRARY_WITH_POINTS): $(call with_points,$(COMMON_OBJECTS))
 $(LIBRARY) $(LIBRARY_WITH_POINTS): common $(ROOMS) Makefile
+$(LIBRARY) $(LIBRARY_WITH_POINTS) $(STAGE_LIBRARIES):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 

@@ -1,6 +1,6 @@
 /*
  * The acceptor takes in new connections and gives each to a thread (Lea, "Classic ServerSocket
- * loop"; Roth's Acceptor). It runs in the main thread.
+ * Loop"; Roth's Acceptor). It runs in the main thread.
  */
 #ifndef ACCEPTOR_H
 #define ACCEPTOR_H

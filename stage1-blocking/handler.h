@@ -1,7 +1,7 @@
 /*
  * A handler serves one connection, from its first byte to its last, in a thread of its own.
  *
- * Lea, "Classic ServerSocket loop": read, process, write, with calls that block. The connection is
+ * Lea, "Classic ServerSocket Loop": read, process, write, with calls that block. The connection is
  * the same as in the later stages (connection.h). Its socket is a blocking one, so the thread just
  * calls recv or send, and that call waits.
  *

@@ -4,7 +4,8 @@
  *
  * Interface:
  * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
- *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
+ *   failing system call ends it; only dispatcher_stop() does (Hitchens, "Danger! Danger, Will
+ *   Robinson!").
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
  * - Application code runs in this thread in four cases only: (1) under the policy caller-runs; (2)
  *   when a run is refused because the executor is saturated, as under abort, the default: then

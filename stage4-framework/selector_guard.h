@@ -1,5 +1,5 @@
 /*
- * The selector guard (Hitchens, "Reader/Writer Lock Barrier" and "Selector Guard Implementation"):
+ * The selector guard (Hitchens, "Reader/Writer Lock Barrier" and "Selection Guard Implementation"):
  * how other threads change the selector although the dispatcher sleeps in it.
  *
  * selector_select() holds the selector's lock while it sleeps, so a thread that only asked for that

@@ -6,7 +6,8 @@
  *
  * Interface:
  * - dispatcher_dispatch() is the dispatcher's thread. It never dies: no handler, no peer and no
- *   failing system call ends it (Hitchens, "Danger"); only dispatcher_stop() does.
+ *   failing system call ends it; only dispatcher_stop() does (Hitchens, "Danger! Danger, Will
+ *   Robinson!").
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
  * - Without an executor this thread runs the handlers itself, so no message changes threads. A
  *   handler that blocks then stops all connections of this dispatcher. With an executor,

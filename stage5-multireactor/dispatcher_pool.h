@@ -1,6 +1,6 @@
 /*
  * The dispatcher pool: several dispatchers, each with a thread, a selector and connections of its
- * own (Roth, "dispatcher pool"; Lea, "Using Multiple Reactors"). The acceptor gives each new
+ * own (Roth, "Acceptor"; Lea, "Multiple Reactor Threads"). The acceptor gives each new
  * connection to the next dispatcher, where it stays to its end.
  *
  * Interface:

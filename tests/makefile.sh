@@ -271,6 +271,10 @@ run make
 check 'a source that is gone is gone from the library' \
     '[ $status -eq 0 ] && says "AR .*libcommon.a" && ! ar t build/libcommon.a | grep -q alone'
 
+run make build/libstage2.a
+check 'a stage is there as an archive, without its main' \
+    '[ $status -eq 0 ] && ar t build/libstage2.a | grep -qx handler.o && ! ar t build/libstage2.a | grep -q main'
+
 run make CFLAGS=-O0 V=1
 check 'V=1 shows whole lines' 'says "-Wall .*-c -o build/obj/common/base/sum.o common/base/sum.c"'
 check 'other flags rebuild everything' '[ "$(count " -c -o ")" -eq 5 ]'

@@ -123,6 +123,9 @@ run_cases = 'cases=tests/cases.sh'
 run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh' \
     'docs tool=BUILD=$(BUILD) tests/docs_test.sh')
 
+# Without a JDK the programs are skipped, and counted.
+run_sources = $(if $(wildcard docs/sources/README.md),'sources=tests/sources.sh')
+
 run_makefile = 'makefile=tests/makefile.sh'
 
 # Without spin, and where it cannot be installed, this suite is skipped.
@@ -161,7 +164,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_docs) $(run_makefile))
+    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
 .PHONY: test
@@ -359,6 +362,11 @@ test-traced: $(foreach n,$(TRACED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/te
 .PHONY: test-docs
 test-docs: all test-build $(STEP_PROGRAMS) $$(HANGING)
 	@tests/run.sh $(run_docs)
+
+### test-sources: each slide has its row, each citation a source, each erratum its proof; runs the programs if there is a JDK
+.PHONY: test-sources
+test-sources:
+	@tests/run.sh $(run_sources)
 
 ### test-model: check the model of stage 4 with spin; installs spin if it is missing
 .PHONY: test-model

@@ -1,6 +1,6 @@
 /*
- * A chain element that gives suspicious clients a write rate when they come (Roth, "if
- * (gatekeeper.isSuspiciousAddress) setWriteTransferRate(5)"; his DelayedWriteHandler). A gatekeeper
+ * A chain element that gives suspicious clients a write rate when they come (Roth,
+ * "Application-Level EventHandler": gatekeeper, write rate, DelayedWriteHandler). A gatekeeper
  * decides which clients are suspicious. The one that the options make checks the client's network;
  * an application may have another.
  *

@@ -1,6 +1,6 @@
 /*
  * Readiness selection with the words and the temper of java.nio (Hitchens, "Let's Quickly Review";
- * Lea, "API walk-through: Selector, SelectionKey").
+ * Lea, "Selector", "SelectionKey").
  *
  * A selector watches file descriptors. Each is registered with a key, which says what its owner is
  * interested in, and, after selector_select(), what it is ready for. Where the readiness comes from

@@ -1,6 +1,6 @@
 /*
- * The system's own readiness selection, behind one set of verbs (java.nio's SelectorProvider; Lea's
- * "use explicit SPI provider").
+ * The system's own readiness selection, behind one set of verbs (java.nio's SelectorProvider; Lea,
+ * "Reactor 1: Setup").
  *
  * selector.c keeps the keys, the lock and the coalescing of wakeups; a provider only talks to the
  * kernel. All verbs but wakeup are called with the selector's lock held.

@@ -359,7 +359,7 @@ static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
 
 /**
  * How fast output leaves at most; 0: as fast as the peer takes it. What is held back counts
- * against the limits like any other output, and a close waits for it (Roth, "write transfer rate").
+ * against the limits like any other output, and a close waits for it (Roth's write transfer rate).
  * Any thread. It costs some memory, once for a connection, and a timer while output is held back.
  * False: the stage does not offer it (only stage 5 does), the connection has ended, or there is no
  * memory, which ends it.

@@ -1,5 +1,5 @@
 /*
- * A pool of worker threads that run tasks (Lea, "Using thread pools"; java.util.concurrent's
+ * A pool of worker threads that run tasks (Lea, "Using PooledExecutor"; java.util.concurrent's
  * ThreadPoolExecutor, whose rules it follows).
  *
  * A task that is submitted goes, in this order, to

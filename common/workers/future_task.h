@@ -1,6 +1,6 @@
 /*
  * A call whose result can be had later (java.util.concurrent's FutureTask; Lea, "Coordinating
- * Tasks: Futures").
+ * Tasks").
  *
  *   PENDING --run--> RUNNING --call returns--> DONE
  *   PENDING --cancel, or dropped by its executor--> CANCELLED

@@ -1,5 +1,5 @@
 /*
- * Where tasks wait for a worker: the kinds of task queue that Lea's "Using thread pools" lists.
+ * Where tasks wait for a worker: the kinds of task queue that Lea's "Using PooledExecutor" lists.
  *
  *   direct      holds nothing: a task is taken only if a worker waits for one (a hand-off)
  *   bounded:N   holds N tasks, first in, first out

@@ -72,6 +72,26 @@ Test(stage1_pool, cannot_yet_serve_more_clients_than_threads)
     server_stop(&server);
 }
 
+/* Erratum 30: a thread whose client has left serves the next one, and does not go round for the old
+ * one. */
+Test(stage1_pool, erratum_30_as_many_as_there_are_threads_have_left)
+{
+    enum { POOL = 10 };
+    struct server_process server = server_start("--threads %d", POOL);
+    for (int i = 0; i < POOL; i++) {
+        int client = client_connect(&server);
+        client_echo(client, "hi\n");
+        if (i % 2 == 0)
+            client_reset(client);
+        else
+            client_close(client);
+    }
+    int eleventh = client_connect(&server);
+    client_echo(eleventh, "hi\n");
+    client_close(eleventh);
+    server_stop(&server);
+}
+
 /* With all threads in a slow message the next client waits for one of them, message after message.
  */
 Test(stage1_pool, slow_messages_keep_the_pool_busy)

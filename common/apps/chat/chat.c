@@ -1,5 +1,5 @@
 /*
- * Chat: what one user says, all others hear (Hitchens' Nada chat, made real).
+ * Chat: what one user says, all others hear (Hitchens' chat server, made real).
  *
  *   nada                    everybody else reads: [nick] nada
  *   /nick NAME  /who  /quit  /help

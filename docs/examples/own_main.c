@@ -1,0 +1,65 @@
+/* Answers each line with itself: a handler, and a main of its own for stage 5's dispatchers. */
+#include "common/events/selector_provider.h"
+#include "stage5-multireactor/acceptor.h"
+
+#include <stdlib.h>
+
+static struct server server;
+
+static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
+                                        struct message *line)
+{
+    (void)self;
+    return line_framing_next(channel_input(facade), server.settings.max_line, line);
+}
+
+static bool handle_input(struct input_handler *self, struct message line,
+                         struct channel_facade *facade)
+{
+    (void)self;
+    return channel_enqueue(facade, piece_copy(line)) != OUTPUT_BROKEN;
+}
+
+static struct input_handler *create(struct input_handler_factory *self, void *memory)
+{
+    static const struct input_handler_verbs verbs = {.next_message = next_message,
+                                                     .handle_input = handle_input};
+    static struct input_handler handler = {.verbs = &verbs}; /* one for all: it keeps nothing */
+    (void)self;
+    (void)memory;
+    return &handler;
+}
+
+int main(int argc, char **argv)
+{
+    struct input_handler_factory factory = {.create = create};
+    struct options options;
+    struct admission admission;
+    struct dispatcher_pool pool;
+    struct acceptor acceptor;
+
+    thread_holds_no_lock_yet();
+    options_init(&options, "own_main", "Answers each line with itself.");
+    server_options(&options, &server.settings, "7110");
+    int status = options_parse(&options, argc, argv);
+    if (status != OPTIONS_SERVE)
+        return status; /* --help was asked for, or an option is wrong */
+    if (server_open(&server, "own_main") != 0)
+        return EXIT_FAILURE;
+    admission_init(&admission, &server);
+    status = EXIT_FAILURE;
+    const struct selector_provider *epoll = selector_providers[0];
+    if (dispatcher_pool_open(&pool, 2, &server, NULL, &admission, epoll, true) == 0) {
+        if (dispatcher_pool_start(&pool) == 0) {
+            acceptor_init(&acceptor, &pool, &admission, &factory);
+            server_announce(&server, "lines");
+            acceptor_run(&acceptor); /* until SIGTERM */
+            dispatcher_pool_stop(&pool);
+            status = EXIT_SUCCESS;
+        }
+        dispatcher_pool_close(&pool);
+    }
+    admission_destroy(&admission);
+    server_close(&server);
+    return status;
+}
