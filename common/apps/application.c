@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The verbs of the application, with defaults for those that it lacks, and its only handler. */
+/* The verbs of the application, with a default for the one that it may lack, and its only handler.
+ */
 struct stateless {
     struct input_handler_factory factory;
     struct input_handler handler;
@@ -29,31 +30,12 @@ struct message application_process(struct server *server, struct channel_facade 
     return service_process(&server->service, message);
 }
 
-static enum framing_result next_line(struct input_handler *self, struct channel_facade *facade,
-                                     struct message *line)
-{
-    size_t max_line = application_server(self)->settings.max_line;
-    enum framing_result result = line_framing_next(channel_input(facade), max_line, line);
-    if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
-    return result;
-}
-
 static void say_busy(struct input_handler *self, struct message message,
                      struct channel_facade *facade)
 {
     (void)self;
     (void)message;
     channel_enqueue(facade, piece_copy(server_busy_text));
-}
-
-static bool discard(struct input_handler *self, struct message message,
-                    struct channel_facade *facade)
-{
-    (void)self;
-    (void)message;
-    (void)facade;
-    return true;
 }
 
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
@@ -70,10 +52,6 @@ static struct input_handler_factory *stateless_open(struct server *server,
         return NULL;
     *stateless = (struct stateless){.factory.create = create, .verbs = *verbs, .server = server};
     stateless->handler.verbs = &stateless->verbs;
-    if (verbs->next_message == NULL)
-        stateless->verbs.next_message = next_line;
-    if (verbs->handle_input == NULL)
-        stateless->verbs.handle_input = discard;
     if (verbs->refuse_input == NULL)
         stateless->verbs.refuse_input = say_busy;
     return &stateless->factory;
@@ -88,6 +66,11 @@ struct input_handler_factory *application_open(const struct application *applica
                                                struct server *server)
 {
     unsigned descriptors = application->descriptors;
+    if (application->verbs == NULL && application->open == NULL) {
+        fprintf(stderr, "%s: cannot open %s: expected verbs or open in its struct, got neither\n",
+                server->name, application->name);
+        return NULL;
+    }
     errno = 0;
     server->settings.connection_descriptors = descriptors > 0 ? descriptors : 1;
     struct input_handler_factory *factory = application->verbs != NULL
@@ -96,6 +79,12 @@ struct input_handler_factory *application_open(const struct application *applica
     if (factory == NULL && errno != 0)
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name,
                 strerror(errno));
+    if (factory != NULL && factory->create == NULL) {
+        fprintf(stderr, "%s: cannot open %s: expected create in its factory, got none\n",
+                server->name, application->name);
+        application_close(application, factory);
+        return NULL;
+    }
     return factory;
 }
 

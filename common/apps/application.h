@@ -48,10 +48,9 @@ struct application {
 
     /**
      * For an application that remembers nothing from one message to the next: one handler with
-     * these verbs serves all connections, and there is neither open nor close. Here every verb may
-     * be NULL. Without next_message a message is a line of at most --max-line bytes; without
-     * handle_input it is dropped; without refuse_input the client reads that the server is busy.
-     * NULL: the application has an open.
+     * these verbs serves all connections, and there is neither open nor close. Each verb may be
+     * NULL: then it is what input_handler.h says, and without refuse_input the client reads that
+     * the server is busy. NULL: the application has an open.
      */
     const struct input_handler_verbs *verbs;
 

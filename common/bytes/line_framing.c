@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
+enum { LINE_END_MAX = 2 }; /* CR and LF */
+
 /* The bytes in front of the line end at index, which is an LF or, before it, a CR. */
 static size_t text_length(const struct input_queue *input, size_t index)
 {
@@ -31,7 +33,12 @@ enum framing_result line_framing_next(struct input_queue *input, size_t max_line
 /* Text, CR and LF; one byte less could leave a line that is neither whole nor too long. */
 uint32_t line_framing_input_limit(size_t max_line)
 {
-    return (uint32_t)(max_line + 2);
+    return (uint32_t)(max_line + LINE_END_MAX);
+}
+
+size_t line_framing_max_line(const struct input_queue *input)
+{
+    return input->limit - LINE_END_MAX;
 }
 
 bool line_framing_begins_with(const struct input_queue *input, const char *word)

@@ -33,4 +33,7 @@ bool line_framing_begins_with(const struct input_queue *input, const char *word)
 /** The limit an input queue needs so that every line that is allowed fits. */
 uint32_t line_framing_input_limit(size_t max_line);
 
+/** The longest line for which a queue has that limit. */
+size_t line_framing_max_line(const struct input_queue *input);
+
 #endif

@@ -65,7 +65,7 @@ struct input_handler_verbs {
      * enqueued its error, and the framework reads no more from the client. FRAMING_NO_MEMORY: the
      * connection ends. It is not called while a task holds messages (CHANNEL_WAITS); nor while
      * output is choked, but for a `duplex` handler, or input is suspended, but when the server
-     * stops.
+     * stops. NULL: a message is a line of at most --max-line bytes (input_handler_next_line()).
      */
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message);
@@ -80,7 +80,10 @@ struct input_handler_verbs {
      */
     bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
 
-    /** Does what the message asks for. False ends this connection at once, and no other. */
+    /**
+     * Does what the message asks for. False ends this connection at once, and no other. NULL: it is
+     * dropped.
+     */
     bool (*handle_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);
 
@@ -221,6 +224,12 @@ struct input_handler_factory {
 
 /* ---- The calls, as the framework makes them ------------------------------------------------- */
 
+/**
+ * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
+ * it is longer, the client is told so.
+ */
+enum framing_result input_handler_next_line(struct channel_facade *facade, struct message *line);
+
 static inline struct input_handler *input_handler_create(
     struct input_handler_factory *factory, void *memory) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
@@ -231,14 +240,17 @@ static inline enum framing_result input_handler_next_message(
     struct input_handler *handler, struct channel_facade *facade,
     struct message *message) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->next_message(handler, facade, message);
+    return handler->verbs->next_message != NULL
+               ? handler->verbs->next_message(handler, facade, message)
+               : input_handler_next_line(facade, message);
 }
 
 static inline bool input_handler_handle_input(struct input_handler *handler, struct message message,
                                               struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->handle_input(handler, message, facade);
+    return handler->verbs->handle_input == NULL ||
+           handler->verbs->handle_input(handler, message, facade);
 }
 
 /** Whether it answers with one piece at most. */

@@ -1,7 +1,6 @@
 /* Answers each line with its bytes, and with those of all lines of the same client. */
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
-#include "common/server/server.h"
 
 #include <stdio.h>
 
@@ -9,18 +8,6 @@ struct client {
     struct input_handler handler;
     size_t total;
 };
-
-static size_t max_line; /* set once, before there is a client */
-
-static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
-                                        struct message *message)
-{
-    (void)self;
-    enum framing_result result = line_framing_next(channel_input(facade), max_line, message);
-    if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
-    return result;
-}
 
 static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
@@ -34,10 +21,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs verbs = {
-    .next_message = next_message,
-    .handle_input = handle_input,
-};
+static const struct input_handler_verbs verbs = {.handle_input = handle_input};
 
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
@@ -54,7 +38,7 @@ static struct input_handler_factory factory = {
 
 static struct input_handler_factory *total_open(struct server *server)
 {
-    max_line = server->settings.max_line;
+    (void)server;
     return &factory;
 }
 
