@@ -220,8 +220,8 @@ static inline void channel_finish(struct channel_facade *facade)
  * connection, behind the same elements as this one. The handler is made before this returns. Its
  * life begins like any other, with `starting`, when the connection has come about; if it does not,
  * the handler hears `not_connected` and nothing else. The server's --connect-timeout bounds the
- * wait. It is no client: --idle-timeout and --lifetime do not hold for it, no policy of saturation
- * drops or refuses its messages, and --throttle does not slow it down.
+ * wait. It is no client: --idle-timeout and --lifetime do not hold for it before it is closed, no
+ * policy of saturation drops or refuses its messages, and --throttle does not slow it down.
  * 0, or an errno: no descriptor, no memory, no way to that address; then there is no handler.
  *
  * The handler's own calls only, before `stopped`, and only where the stage offers it

@@ -8,12 +8,14 @@
 /*
  * How long a client may be silent, and how long it may stay, holds for no connection that we have
  * asked for: that is up to the application that needs it. But its peer has to go on with what it
- * has begun, as a client has to.
+ * has begun, as a client has to. And once the application has closed it, nobody needs it any more,
+ * so a peer that does not read the rest keeps it no longer than a client could.
  */
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
     const struct server *server = connection_home(connection)->server;
-    return connection->outgoing ? &server->outgoing : &server->settings.deadlines;
+    bool is_needed = connection->outgoing && connection->phase != CONNECTION_DRAINING;
+    return is_needed ? &server->outgoing : &server->settings.deadlines;
 }
 
 /* Asks the system how much of what was sent the peer has acknowledged by now. */

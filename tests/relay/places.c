@@ -33,7 +33,7 @@ static struct scene open_scene(const char *options)
     cr_assert_eq(setsockopt(scene.backend.listening, SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
                  0);
     scene.relay = server_start("--app relay --to 127.0.0.1:%d --max-connections %d --send-buffer "
-                               "4096 --idle-timeout 0 --stats %s",
+                               "4096 --stats %s",
                                scene.backend.port, PLACES, options);
     return scene;
 }
@@ -120,19 +120,19 @@ static void has_its_place_until_its_server_is_gone(void leave(int client), const
 
 Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server)
 {
-    has_its_place_until_its_server_is_gone(client_reset, "");
+    has_its_place_until_its_server_is_gone(client_reset, "--idle-timeout 0");
 }
 
 /** The worker that has the last reference gives the place back. */
 Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server_with_workers)
 {
-    has_its_place_until_its_server_is_gone(client_reset, "--workers 3");
+    has_its_place_until_its_server_is_gone(client_reset, "--idle-timeout 0 --workers 3");
 }
 
 /** Who has to wait for a place is served as soon as a server's connection is gone. */
 Test(relay_places, one_that_waits_for_a_place_gets_it)
 {
-    struct scene scene = open_scene("--overload wait");
+    struct scene scene = open_scene("--idle-timeout 0 --overload wait");
     fill_places(&scene, client_reset);
     int client = client_connect(&scene.relay);
     client_send_text(client, "waited for\n");
@@ -143,6 +143,25 @@ Test(relay_places, one_that_waits_for_a_place_gets_it)
     client_close(client);
     client_close(server);
     for (int i = 1; i < PLACES; i++) {
+        client_close(scene.servers[i]);
+    }
+    close_scene(&scene);
+}
+
+/** A server that never reads the rest of an upload keeps the place no longer than a client could.
+ */
+Test(relay_places, of_a_server_that_hangs_is_free_after_the_idle_timeout)
+{
+    struct scene scene = open_scene("--idle-timeout 0.5");
+    fill_places(&scene, client_reset);
+    server_await_counter(&scene.relay, "closed", 2 * PLACES);
+    int client = await_place(&scene);
+    int server = backend_accept(&scene.backend);
+    client_send_text(client, "there is room again\n");
+    client_expect_text(server, "there is room again\n");
+    client_close(client);
+    client_close(server);
+    for (int i = 0; i < PLACES; i++) {
         client_close(scene.servers[i]);
     }
     close_scene(&scene);
