@@ -3,7 +3,7 @@
 #
 #   usage: tests/sources.sh
 #
-# - docs/sources/README.md has a row for each document: the list of its titles, and the part of
+# - docs/documents.md has a row for each document: the list of its titles, and the part of
 #   docs/sources.md that goes through it. Each title of the list has a row there, in the list's order, and
 #   no row has another title.
 # - What a page cites as a slide or a section is one: the names in quotes in its "sources" row, and in the
@@ -52,12 +52,12 @@ cells() { # ANCHOR
                            last = cell }' "$ROWS"
 }
 
-# The rows of the README: a link to the part of the page, and a link to the list.
+# The rows of the table of documents: a link to the part of the page, and a link to the list.
 check_titles() {
     local anchor list documents=0
     while IFS=$'\t' read -r anchor list; do
         documents=$((documents + 1))
-        titles "docs/sources/$list" >"$work/titles" || fail "docs/sources/README.md names $list, which is not there"
+        titles "docs/sources/$list" >"$work/titles" || fail "docs/documents.md names $list, which is not there"
         cells "$anchor" >"$work/cells"
         if [ -s "$work/titles" ] && diff "$work/titles" "$work/cells" >"$work/differences"; then
             passed=$((passed + $(wc -l <"$work/titles")))
@@ -65,9 +65,9 @@ check_titles() {
             fail "$ROWS#$anchor has not the titles of docs/sources/$list (<), in their order"
             sed 's/^/    /' "$work/differences"
         fi
-    done < <(sed -nE 's/^\| .*\]\(\.\.\/sources\.md#([^)]*)\).*\]\(([^)]*\.txt)\).*\|[^|]*[^| ][^|]*\|[^|]*[^| ][^|]*\|$/\1\t\2/p' \
-        docs/sources/README.md)
-    if [ "$documents" -eq 5 ]; then pass; else fail "docs/sources/README.md: $documents whole rows, expected 5"; fi
+    done < <(sed -nE 's/^\| .*\]\(sources\.md#([^)]*)\).*\]\(sources\/([^)]*\.txt)\).*\|[^|]*[^| ][^|]*\|[^|]*[^| ][^|]*\|$/\1\t\2/p' \
+        docs/documents.md)
+    if [ "$documents" -eq 5 ]; then pass; else fail "docs/documents.md: $documents whole rows, expected 5"; fi
 }
 
 # ---- citations ----------------------------------------------------------------------------------

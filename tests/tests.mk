@@ -124,7 +124,7 @@ run_docs = $(if $(wildcard README.md),'documents=BUILD=$(BUILD) tests/docs.sh' \
     'docs tool=BUILD=$(BUILD) tests/docs_test.sh')
 
 # Without a JDK the programs are skipped, and counted.
-run_sources = $(if $(wildcard docs/sources/README.md),'sources=tests/sources.sh')
+run_sources = $(if $(wildcard docs/documents.md),'sources=tests/sources.sh')
 
 run_makefile = 'makefile=tests/makefile.sh'
 
