@@ -38,5 +38,6 @@ void acceptor_run(struct acceptor *acceptor)
         admission_accept(&acceptor->threads->admission, &server->listener, 0, acceptor_serve,
                          acceptor);
     }
-    listener_close(&server->listener);
+    admission_accept_last(&acceptor->threads->admission, &server->listener, 0, acceptor_serve,
+                          acceptor);
 }

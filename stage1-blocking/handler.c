@@ -4,6 +4,8 @@
 #include "common/base/trace.h"
 #include "handler_threads.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/time.h>
 
@@ -36,27 +38,46 @@ int handler_release(struct handler *handler)
     return fd;
 }
 
-/* Lets the next blocking call of that direction last until the next deadline, and no longer. */
-static void set_timeout(struct handler *handler, int direction, int64_t now)
+/*
+ * Sleeps until the socket is ready for what is wanted, the next deadline comes, or the server
+ * begins to stop. A recv would wait for the first of these only. True: the socket is ready.
+ */
+static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
 {
     struct connection *connection = &handler->connection;
-    int64_t next = connection_deadline(connection, now);
-    handler->deadline = next;
-    if (next == INT64_MAX && !handler->has_timeouts)
-        return;
-    int64_t left = next == INT64_MAX ? 0 : next > now ? next - now : 1; /* 0: none at all */
-    struct timeval timeout = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-    setsockopt(connection->output.fd, SOL_SOCKET, direction, &timeout, sizeof(timeout));
-    handler->has_timeouts = true;
+    bool stops = connection_is_asked(connection, ASK_STOP); /* it knows already */
+    handler->deadline = connection_deadline(connection, now);
+    int64_t left = handler->deadline > now ? handler->deadline - now : 0;
+    struct pollfd fds[] = {
+        {.fd = wants != SELECT_NOTHING ? connection->output.fd : -1,
+         .events = wants == SELECT_READ ? POLLIN : 0}, /* a reset comes unasked */
+        {.fd = stops ? -1 : handler->threads->stop, .events = POLLIN},
+    };
+    poll(fds, 2, left < INT_MAX ? (int)left : -1);
+    return fds[0].revents != 0;
 }
 
 static void receive(struct handler *handler, int64_t now)
 {
     struct connection *connection = &handler->connection;
-    set_timeout(handler, SO_RCVTIMEO, now);
     trace_event(TRACE_BLOCKED_READ, connection->output.fd, 0);
-    connection_receive(connection);
+    if (sleep_until(handler, SELECT_READ, now))
+        connection_receive(connection);
     trace_event(TRACE_BLOCKED_READ_DONE, connection->output.fd, 0);
+}
+
+/* Lets the next send last until the next deadline, and no longer. */
+static void set_timeout(struct handler *handler, int64_t now)
+{
+    struct connection *connection = &handler->connection;
+    int64_t next = connection_deadline(connection, now);
+    handler->deadline = next;
+    if (next == INT64_MAX && !handler->has_timeout)
+        return;
+    int64_t left = next == INT64_MAX ? 0 : next > now ? next - now : 1; /* 0: none at all */
+    struct timeval timeout = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+    setsockopt(connection->output.fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    handler->has_timeout = true;
 }
 
 /* Only what could not leave at once can make it wait. */
@@ -64,18 +85,11 @@ static void send_all(struct handler *handler) NO_LOCK_HELD
 {
     struct connection *connection = &handler->connection;
     if (connection_will_block(connection))
-        set_timeout(handler, SO_SNDTIMEO, clock_ms());
+        set_timeout(handler, clock_ms());
     connection_send(connection);
 }
 
-/* Input is suspended and nothing is left to send: waits for a deadline, or the server's end. */
-static void rest(struct handler *handler, int64_t now)
-{
-    handler->deadline = connection_deadline(&handler->connection, now);
-    handler_threads_rest(handler->threads, handler);
-}
-
-/* Read, process, write. There is no selector: recv itself waits for bytes, and send for room. */
+/* Read, process, write. There is no selector: the thread waits for its client's bytes, and room. */
 void handler_run(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
@@ -85,8 +99,8 @@ void handler_run(struct handler *handler)
     while (wants != CONNECTION_OVER) {
         if (wants == SELECT_READ) /* SELECT_READ alone: no output is left */
             receive(handler, now);
-        else if (wants == SELECT_NOTHING)
-            rest(handler, now);
+        else if (wants == SELECT_LOSS || wants == SELECT_NOTHING) /* input is suspended */
+            sleep_until(handler, wants, now);
         connection_handle(connection, HANDLE_MESSAGES);
         send_all(handler);
         now = clock_ms();

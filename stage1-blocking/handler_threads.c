@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,12 +118,15 @@ int handler_threads_open(struct handler_threads *threads, struct server *server,
     mutex_init(&threads->lock);
     condition_init(&threads->work);
     condition_init(&threads->gone);
-    condition_init(&threads->stop);
-    int error = pool_size > 0 ? start_pool(threads, pool_size) : 0;
+    threads->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = threads->stop < 0 ? errno : 0;
+    if (error != 0)
+        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open an eventfd: %s", strerror(error));
+    else if (pool_size > 0 && (error = start_pool(threads, pool_size)) != 0)
+        log_write(&server->log, LOG_LEVEL_ERROR, "cannot start thread %zu of %zu: %s",
+                  threads->pool_size + 1, pool_size, strerror(error));
     if (error == 0)
         return 0;
-    log_write(&server->log, LOG_LEVEL_ERROR, "cannot start thread %zu of %zu: %s",
-              threads->pool_size + 1, pool_size, strerror(error));
     handler_threads_close(threads);
     return -1;
 }
@@ -137,19 +141,6 @@ static void add_waiting(struct handler_threads *threads, struct handler *handler
         threads->last_waiting->next_waiting = handler;
     threads->last_waiting = handler;
     condition_signal(&threads->work);
-    mutex_unlock(&threads->lock);
-}
-
-void handler_threads_rest(struct handler_threads *threads, const struct handler *handler)
-{
-    bool in_time = true;
-    mutex_lock(&threads->lock);
-    while (in_time && !connection_is_asked(&handler->connection, ASK_STOP)) {
-        if (handler->deadline == INT64_MAX)
-            condition_wait(&threads->stop, &threads->lock);
-        else
-            in_time = condition_wait_until(&threads->stop, &threads->lock, handler->deadline);
-    }
     mutex_unlock(&threads->lock);
 }
 
@@ -170,26 +161,33 @@ bool handler_threads_serve(struct handler_threads *threads, int fd)
     return true;
 }
 
-/* Ends every read or write that blocks, and makes later ones end at once. */
-static void shut_all(struct handler_threads *threads, int how) REQUIRES(&threads->lock)
+/* Asks all handlers, and wakes those that sleep until something happens to their clients. */
+static void stop_all(struct handler_threads *threads) REQUIRES(&threads->lock)
 {
-    for (const struct handler *handler = threads->all; handler != NULL; handler = handler->next)
-        shutdown(handler->connection.output.fd, how);
+    for (struct handler *handler = threads->all; handler != NULL; handler = handler->next)
+        connection_ask(&handler->connection, ASK_STOP, 0);
+    eventfd_write(threads->stop, 1);
+}
+
+/* Ends every send and every sleep, and makes later ones end at once. */
+static void shut_all(struct handler_threads *threads) REQUIRES(&threads->lock)
+{
+    for (struct handler *handler = threads->all; handler != NULL; handler = handler->next) {
+        connection_ask(&handler->connection, ASK_END, 0);
+        shutdown(handler->connection.output.fd, SHUT_RDWR);
+    }
 }
 
 static void wait_until_gone(struct handler_threads *threads)
 {
     int64_t deadline = clock_ms() + threads->server->settings.drain_timeout;
     mutex_lock(&threads->lock);
-    for (struct handler *handler = threads->all; handler != NULL; handler = handler->next)
-        connection_ask(&handler->connection, ASK_STOP, 0);
-    condition_broadcast(&threads->stop);
-    shut_all(threads, SHUT_RD);
+    stop_all(threads);
     bool in_time = true;
     while (threads->count > 0 && in_time)
         in_time = condition_wait_until(&threads->gone, &threads->lock, deadline);
 
-    shut_all(threads, SHUT_RDWR);
+    shut_all(threads);
     service_cut_short(&threads->server->service);
     while (threads->count > 0)
         condition_wait(&threads->gone, &threads->lock);
@@ -207,7 +205,8 @@ void handler_threads_close(struct handler_threads *threads)
     for (size_t i = 0; i < threads->pool_size; i++)
         pthread_join(threads->pool[i], NULL);
     free(threads->pool);
-    condition_destroy(&threads->stop);
+    if (threads->stop >= 0)
+        close(threads->stop);
     condition_destroy(&threads->gone);
     condition_destroy(&threads->work);
     mutex_destroy(&threads->lock);

@@ -25,9 +25,9 @@ struct handler_threads {
     pthread_t *pool;
     struct mutex lock;
     bool stopping GUARDED_BY(&lock);
-    struct condition work;                     /* a handler waits, or all is over */
-    struct condition gone;                     /* the last handler has gone */
-    struct condition stop;                     /* all handlers have been asked to stop */
+    struct condition work; /* a handler waits, or all is over */
+    struct condition gone; /* the last handler has gone */
+    int stop; /* an eventfd(2): can be read when all handlers have been asked to stop */
     struct handler *all GUARDED_BY(&lock);     /* doubly linked */
     struct handler *waiting GUARDED_BY(&lock); /* for a thread of the pool; oldest first */
     struct handler *last_waiting GUARDED_BY(&lock);
@@ -41,12 +41,9 @@ int handler_threads_open(struct handler_threads *threads, struct server *server,
 /** Finds a thread for a connection. False if there is none to be had; fd stays the caller's. */
 bool handler_threads_serve(struct handler_threads *threads, int fd) NO_LOCK_HELD;
 
-/** Waits until the handler's deadline, or until it is asked to stop. Its own thread. */
-void handler_threads_rest(struct handler_threads *threads, const struct handler *handler);
-
 /**
  * Ends all handlers: no more is read than has arrived already, replies have until the drain timeout
- * to leave, then sockets are shut under whoever still writes. Returns when all threads are gone.
+ * to leave, then sockets are shut under whoever still waits. Returns when all threads are gone.
  */
 void handler_threads_close(struct handler_threads *threads);
 

@@ -23,6 +23,9 @@ int acceptor_open(struct acceptor *acceptor, struct reactor *reactor, struct lis
 /** Stops listening. May be called twice, and for one that was never opened. */
 void acceptor_close(struct acceptor *acceptor);
 
+/** The server stops: serves those who have connected already, and stops listening. */
+void acceptor_stop(struct acceptor *acceptor) NO_LOCK_HELD;
+
 /** Decides anew whether to listen: a place may be free, or the back-off over. */
 void acceptor_update(struct acceptor *acceptor);
 

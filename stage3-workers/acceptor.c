@@ -29,6 +29,13 @@ static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
     return handler_create(acceptor->reactor, fd);
 }
 
+void acceptor_stop(struct acceptor *acceptor)
+{
+    selector_cancel(&acceptor->key);
+    admission_accept_last(&acceptor->reactor->admission, acceptor->listener, SOCK_NONBLOCK,
+                          acceptor_serve, acceptor);
+}
+
 /* A client wants to connect. */
 static void acceptor_run(struct selection_key *key)
 {

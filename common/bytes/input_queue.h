@@ -122,6 +122,12 @@ static inline size_t input_queue_length(const struct input_queue *queue)
     return queue->last != NULL ? queue->last->sum.length : 0;
 }
 
+/** Whether it holds as much as it may. */
+static inline bool input_queue_is_full(const struct input_queue *queue)
+{
+    return input_queue_length(queue) >= queue->limit;
+}
+
 static inline bool input_queue_is_empty(const struct input_queue *queue)
 {
     return queue->last == NULL || queue->last->sum.length == 0;

@@ -31,6 +31,13 @@ void deadlines_received(struct deadlines *deadlines, int64_t now)
     deadlines->active = stamp(now);
 }
 
+void deadlines_restart_input(struct deadlines *deadlines, int64_t now)
+{
+    deadlines->active = stamp(now);
+    if (deadlines->request != 0)
+        deadlines->request = stamp(now);
+}
+
 void deadlines_message(struct deadlines *deadlines)
 {
     deadlines->request = 0;

@@ -58,6 +58,9 @@ void deadlines_start(struct deadlines *deadlines, int64_t now);
 /** Some bytes were received. */
 void deadlines_received(struct deadlines *deadlines, int64_t now);
 
+/** Nothing was read for a while, for reasons of our own: the time to send something begins anew. */
+void deadlines_restart_input(struct deadlines *deadlines, int64_t now);
+
 /** A whole message was taken out. What follows it is another one, whose time has not begun yet. */
 void deadlines_message(struct deadlines *deadlines);
 

@@ -91,11 +91,14 @@ void selector_cancel(struct selection_key *key)
     mutex_unlock(&selector->lock);
 }
 
-/* Whether the kernel would not report all that the interest asks for. */
+/* Whether the kernel would not report all that the interest asks for. Loss it reports with all. */
 static bool has_to_grow(const struct selection_key *key, unsigned interest)
 {
-    bool ends = (key->watched & SELECT_ONCE) != 0 && (interest & SELECT_ONCE) == 0;
-    return (interest & ~(unsigned)key->watched) != 0 || (ends && interest != SELECT_NOTHING);
+    unsigned watched = key->watched;
+    if ((watched & (SELECT_READ | SELECT_WRITE)) != 0)
+        watched |= SELECT_LOSS;
+    bool ends = (watched & SELECT_ONCE) != 0 && (interest & SELECT_ONCE) == 0;
+    return (interest & ~watched) != 0 || (ends && interest != SELECT_NOTHING);
 }
 
 int selector_interest(struct selection_key *key, unsigned interest)

@@ -22,7 +22,8 @@
  *   given to a worker earlier in the same round is not run again by its own event.
  * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
- *   that the next read or write finds out.
+ *   that the next read or write finds out. An owner that wants neither to read nor to write asks
+ *   for SELECT_LOSS, or else it would never hear of an error.
  * - A change of interest costs a system call only where the kernel's view has to grow. Interest
  *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
  *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no
@@ -43,6 +44,7 @@ enum selection {
     SELECT_READ = 1,  /* a read will not block: data, a new connection, end of stream or an error */
     SELECT_WRITE = 2, /* a write will not block: room in the send buffer, or an error */
     SELECT_ONCE = 4,  /* with others: the interest ends when the key is selected */
+    SELECT_LOSS = 8,  /* neither, but the descriptor is in error or hung up: it may be lost */
 };
 
 struct selector;

@@ -58,7 +58,8 @@ static int epoll_watch(void *state, struct selection_key *key, unsigned watch)
     if (watch & SELECT_ONCE)
         event.events |= EPOLLONESHOT;
 
-    /* An event mask of 0 would still report errors, forever: out of sight is out of the set. */
+    /* An event mask of 0 still reports errors, forever: that is SELECT_LOSS. For SELECT_NOTHING the
+     * descriptor leaves the set. */
     int operation = EPOLL_CTL_MOD;
     if (watch == SELECT_NOTHING)
         operation = EPOLL_CTL_DEL;
@@ -70,7 +71,7 @@ static int epoll_watch(void *state, struct selection_key *key, unsigned watch)
 static unsigned ready_of(uint32_t events)
 {
     if (events & (EPOLLERR | EPOLLHUP))
-        return SELECT_READ | SELECT_WRITE;
+        return SELECT_READ | SELECT_WRITE | SELECT_LOSS;
     return (events & EPOLLIN ? (unsigned)SELECT_READ : 0) |
            (events & EPOLLOUT ? (unsigned)SELECT_WRITE : 0);
 }

@@ -106,7 +106,7 @@ static int poll_watch(void *state, struct selection_key *key, unsigned watch)
 static unsigned ready_of(short events)
 {
     if (events & (POLLERR | POLLHUP | POLLNVAL))
-        return SELECT_READ | SELECT_WRITE;
+        return SELECT_READ | SELECT_WRITE | SELECT_LOSS;
     return (events & POLLIN ? (unsigned)SELECT_READ : 0) |
            (events & POLLOUT ? (unsigned)SELECT_WRITE : 0);
 }

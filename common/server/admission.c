@@ -3,8 +3,11 @@
 #include "common/base/clock.h"
 #include "common/base/signals.h"
 
+#include <sys/socket.h>
+
 enum {
-    ACCEPTS_PER_ROUND = 16, /* then signals and the other events get their turn */
+    ACCEPTS_PER_ROUND = 16,          /* then signals and the other events get their turn */
+    ACCEPTS_AT_STOP = SOMAXCONN + 1, /* the most that a listener's queue can hold */
 };
 
 void admission_init(struct admission *admission, struct server *server)
@@ -87,12 +90,11 @@ static void admit(struct admission *admission, int fd, admission_server *serve, 
     admission_leave(admission);
 }
 
-void admission_accept(struct admission *admission, struct listener *listener, int flags,
-                      admission_server *serve, void *context)
+static void accept_some(struct admission *admission, struct listener *listener, int flags,
+                        admission_server *serve, void *context, int most)
 {
     struct server *server = admission->server;
-    for (int i = 0; i < ACCEPTS_PER_ROUND && listener->fd >= 0 && admission_is_open(admission);
-         i++) {
+    for (int i = 0; i < most && listener->fd >= 0 && admission_is_open(admission); i++) {
         int fd;
         switch (listener_accept(listener, flags, &server->log, &fd)) {
         case ACCEPT_CONNECTION: admit(admission, fd, serve, context); break;
@@ -101,6 +103,19 @@ void admission_accept(struct admission *admission, struct listener *listener, in
         case ACCEPT_NOTHING: return;
         }
     }
+}
+
+void admission_accept(struct admission *admission, struct listener *listener, int flags,
+                      admission_server *serve, void *context)
+{
+    accept_some(admission, listener, flags, serve, context, ACCEPTS_PER_ROUND);
+}
+
+void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
+                           admission_server *serve, void *context)
+{
+    accept_some(admission, listener, flags, serve, context, ACCEPTS_AT_STOP);
+    listener_close(listener);
 }
 
 void admission_take(struct admission *admission, struct listener *listener, int fd,

@@ -61,6 +61,13 @@ void admission_back_off(struct admission *admission);
 void admission_accept(struct admission *admission, struct listener *listener, int flags,
                       admission_server *serve, void *context);
 
+/**
+ * The server stops: accepts all that have connected already, as admission_accept() does, and closes
+ * the listener. At most as many as its queue can hold, because others may go on coming.
+ */
+void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
+                           admission_server *serve, void *context);
+
 /** Gives a connection of that peer, which was accepted in another way, to serve, or turns it away.
  */
 void admission_take(struct admission *admission, struct listener *listener, int fd,

@@ -178,9 +178,12 @@ static inline void channel_set_handler(struct channel_facade *facade, struct inp
 
 /**
  * Suspends input: from the end of this call of the handler on, nothing is read from the peer and no
- * message is handed over, until channel_resume(). Output still leaves, timers fire, and a lost
- * connection ends. When the server stops, what has arrived is handed over all the same. Any thread;
- * a change while the handler runs takes effect when that call returns. After the end: nothing.
+ * message is handed over, until channel_resume(). Output still leaves, and timers fire. The peer is
+ * not blamed for it: neither the idle nor the request timeout runs unless output waits for the
+ * peer. A connection that the peer has reset, or the system has given up, ends at once, and what
+ * had arrived is dropped; the peer's end of stream is not looked at before channel_resume(). When
+ * the server stops, what has arrived is handed over all the same. Any thread; a change while the
+ * handler runs takes effect when that call returns. After the end: nothing.
  */
 static inline void channel_suspend(struct channel_facade *facade)
 {

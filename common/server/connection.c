@@ -131,13 +131,32 @@ void connection_fail(struct connection *connection, enum end_reason reason)
     connection->broken = true;
 }
 
+void connection_log_close(const struct connection *connection, const char *why)
+{
+    struct endpoint peer;
+    char place[ENDPOINT_TEXT_SIZE];
+    connection_peer(connection, &peer);
+    endpoint_format(&peer, place);
+    log_write(&connection_server(connection)->log, LOG_LEVEL_INFO, "closed %s: %s", place, why);
+}
+
 void connection_out_of_memory(struct connection *connection)
 {
-    server_no_memory(connection_server(connection), connection_home(connection)->counters);
+    struct endpoint peer;
+    connection_peer(connection, &peer);
+    server_no_memory(connection_server(connection), connection_home(connection)->counters, &peer);
     connection_fail(connection, END_RESOURCES);
 }
 
 /* ---- A run --------------------------------------------------------------------------------- */
+
+void connection_look_for_loss(struct connection *connection)
+{
+    bool over;
+    if (socket_is_lost(connection->output.fd, &over))
+        connection_fail(connection, END_PEER_LOST);
+    connection->hung_up |= over;
+}
 
 /* A deadline has passed: the handler says so, and gets no further message. */
 static void say_late(struct connection *connection) NO_LOCK_HELD
@@ -165,7 +184,7 @@ static void end_input(struct connection *connection) NO_LOCK_HELD
     if (connection->begun != NULL && connection->late == DEADLINE_NONE)
         return;
     if (!connection_is_asked(connection, ASK_CLOSE) &&
-        (!connection->end_of_stream || connection->more_to_handle))
+        (!connection->input_over || connection->more_to_handle))
         return;
     if (stays_half_open(connection)) {
         connection_live_to(connection, LIFE_END_OF_INPUT);
@@ -190,7 +209,8 @@ static void look_whether_it_comes(struct connection *connection, unsigned asked)
         connection_finish_connecting(connection, asked);
     } else if ((asked & ASK_STOP) != 0) {
         connection_read_header(connection);
-        connection->broken |= connection->phase == CONNECTION_ARRIVING;
+        connection->in_grace = connection_is_new(connection);
+        connection->broken |= connection->phase == CONNECTION_ARRIVING && !connection->in_grace;
     }
 }
 
@@ -199,6 +219,8 @@ void connection_handle_found(struct connection *connection, enum connection_mess
 {
     unsigned asked = atomic_load(&connection->asked);
     trace_event(TRACE_RUN, connection->output.fd, 0);
+    if (connection->rests)
+        connection_look_for_loss(connection);
     if (connection_is_coming(connection))
         look_whether_it_comes(connection, asked);
     if ((asked & ASK_STOP) != 0 && outlives_stop(connection)) {
@@ -228,21 +250,30 @@ void connection_handle(struct connection *connection, enum connection_messages h
     connection_handle_found(connection, how, &none);
 }
 
+/* Whether a server that stops closes without lingering: the peer has all, and sends nothing. */
+static bool need_not_linger(struct connection *connection, int64_t now)
+{
+    return connection_is_asked(connection, ASK_STOP) && connection_is_quiet(connection, now);
+}
+
 /*
  * All is sent. The peer may be sending still, and the system would answer its next bytes after a
- * close with a reset, which can overtake what we sent last. So the connection lingers: it drops
- * what comes until the peer has closed, too, or for at most SERVER_LINGER_MS.
+ * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
+ * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
+ * system has got all.
  */
 static void finish(struct connection *connection)
 {
+    int64_t now = clock_ms();
     bool more = socket_discard(connection->output.fd);
-    if (connection->end_of_stream || !more) {
+    if (connection->end_of_stream || !more || need_not_linger(connection, now)) {
         connection->phase = CONNECTION_ENDED;
         return;
     }
     connection->phase = CONNECTION_LINGERING;
     shutdown(connection->output.fd, SHUT_WR);
-    deadlines_received(&connection->deadlines, clock_ms());
+    deadlines_received(&connection->deadlines, now);
+    connection_output_waits(connection, now, true);
 }
 
 /* All output has left, and there will be none any more. */
@@ -308,8 +339,17 @@ bool connection_must_run(const struct connection *connection)
  */
 static bool ends_a_half(const struct connection *connection, enum output_result output)
 {
-    return connection->life == LIFE_END_OF_INPUT ||
+    return (connection->life == LIFE_END_OF_INPUT && connection->begun == NULL) ||
            (output == OUTPUT_FLOWING && !connection->output_ended);
+}
+
+/* Whether a run would read, or handle, some of what had arrived when the server was to stop. */
+static bool goes_on_stopping(const struct connection *connection, enum output_result output,
+                             unsigned asked)
+{
+    return connection_is_stopping(connection, asked) && !connection->in_grace &&
+           !connection_waits_for_task(connection) &&
+           (connection_is_free(connection, output) || !input_queue_is_full(&connection->input));
 }
 
 /* Whether there is something to do that no event will ask for. */
@@ -318,7 +358,8 @@ static bool wants_run(const struct connection *connection, enum output_result ou
 {
     if (connection_is_coming(connection))
         return connection->broken || connection->late != DEADLINE_NONE ||
-               (asked & (ASK_CLOSE | ASK_STOP | ASK_END)) != 0;
+               (asked & (ASK_CLOSE | ASK_END)) != 0 ||
+               ((asked & ASK_STOP) != 0 && !connection->in_grace);
     if (connection->life < LIFE_STARTED || (asked & ASK_END) != 0)
         return true;
     if (connection->phase == CONNECTION_LINGERING)
@@ -327,13 +368,13 @@ static bool wants_run(const struct connection *connection, enum output_result ou
         return true;
     if (connection->phase != CONNECTION_OPEN)
         return false;
-    bool waits = connection_waits_for_task(connection);
-    bool goes_on = connection->more_to_handle && connection_is_free(connection, output) &&
-                   (asked & (ASK_READ | ASK_STOP)) != 0 && !waits;
-    bool stops = connection_is_stopping(connection, asked) && !waits;
-    bool closes = (asked & ASK_CLOSE) != 0 && connection->begun == NULL;
-    return goes_on || stops || closes || connection->late != DEADLINE_NONE ||
-           connection_has_calls(connection) ||
+    bool closes = (asked & ASK_CLOSE) != 0;
+    bool goes_on = !closes && connection->more_to_handle &&
+                   connection_is_free(connection, output) && (asked & (ASK_READ | ASK_STOP)) != 0 &&
+                   !connection_waits_for_task(connection);
+    return goes_on || (closes && connection->begun == NULL) ||
+           (!closes && goes_on_stopping(connection, output, asked)) ||
+           connection->late != DEADLINE_NONE || connection_has_calls(connection) ||
            ((asked & ASK_FINISH) != 0 && ends_a_half(connection, output));
 }
 
@@ -343,9 +384,9 @@ static bool wants_read(const struct connection *connection, enum output_result o
 {
     if (connection->phase == CONNECTION_LINGERING || connection->phase == CONNECTION_ARRIVING)
         return true;
-    return connection->phase == CONNECTION_OPEN && !connection->end_of_stream &&
+    return connection->phase == CONNECTION_OPEN && !connection->input_over &&
            !connection->more_to_handle && connection_is_free(connection, output) &&
-           (asked & ASK_READ) != 0;
+           (asked & ASK_CLOSE) == 0 && ((asked & ASK_READ) != 0 || connection->in_grace);
 }
 
 unsigned connection_wants(struct connection *connection)
@@ -359,9 +400,14 @@ unsigned connection_wants(struct connection *connection)
     unsigned asked = atomic_load(&connection->asked);
     if (wants_run(connection, output, asked))
         return CONNECTION_RUN;
+    bool reads = wants_read(connection, output, asked);
     bool writes = connection->phase == CONNECTION_CONNECTING ||
                   (output != OUTPUT_FLOWING && !connection->held_back &&
                    connection->phase != CONNECTION_LINGERING);
-    return (wants_read(connection, output, asked) ? SELECT_READ : SELECT_NOTHING) |
-           (writes ? SELECT_WRITE : SELECT_NOTHING);
+    if (connection->rests && reads)
+        connection_end_rest(connection);
+    connection->rests = !reads && !writes;
+    if (connection->rests)
+        return connection->hung_up ? SELECT_NOTHING : SELECT_LOSS;
+    return (reads ? SELECT_READ : SELECT_NOTHING) | (writes ? SELECT_WRITE : SELECT_NOTHING);
 }

@@ -38,10 +38,13 @@
 #include "common/server/proxy_protocol.h"
 #include "common/server/server.h"
 
-/** What a connection wants: SELECT_READ, SELECT_WRITE, both, SELECT_NOTHING, or one of these. */
+/**
+ * What a connection wants: SELECT_READ, SELECT_WRITE, both, SELECT_LOSS, SELECT_NOTHING, or one of
+ * these.
+ */
 enum {
-    CONNECTION_RUN = 8,   /* to be run without waiting for an event: there is more to do */
-    CONNECTION_OVER = 16, /* nothing any more: the handler has heard `stopped` */
+    CONNECTION_RUN = 16,  /* to be run without waiting for an event: there is more to do */
+    CONNECTION_OVER = 32, /* nothing any more: the handler has heard `stopped` */
 };
 
 /** What other parts of the program ask of a connection. Bits. */
@@ -104,8 +107,13 @@ struct connection {
      * The runner's; there may be a hundred thousand connections, so these are small. A compiler may
      * read several of them at once, so they are four bytes that no other thread writes.
      */
-    uint8_t reads_left;        /* how often it still reads once the server stops */
-    bool blocks;               /* connection_send() waits for the peer: stage 1 */
+    uint8_t reads_left;  /* how often it still reads once the server stops */
+    bool blocks : 1;     /* connection_send() waits for the peer: stage 1 */
+    bool input_over : 1; /* no more is read: the peer has ended, or the server stops */
+    bool has_spoken : 1; /* a message of the peer's was handled */
+    bool in_grace : 1;   /* the server stops, and the peer may still say its first message */
+    bool rests : 1;      /* it waits for neither reading nor writing: see connection_wants() */
+    bool hung_up : 1;    /* both have ended the stream: it cannot be lost any more */
     _Alignas(4) uint8_t phase; /* enum connection_phase */
     uint8_t life;              /* enum connection_life: the last call that was made */
     uint8_t late;              /* enum deadline: one has passed, and the handler may say so */
@@ -218,7 +226,11 @@ bool connection_must_run(const struct connection *connection);
 
 /* ---- Between runs -------------------------------------------------------------------------- */
 
-/** What it wants now: SELECT_READ, SELECT_WRITE, CONNECTION_RUN, CONNECTION_OVER. */
+/**
+ * What it wants now. SELECT_LOSS: neither to read nor to write, because its handler has suspended
+ * input or waits for a task, but to be run if the peer has reset the connection. Then it ends at
+ * once; if the peer has only ended its stream, that is not looked at before input goes on.
+ */
 unsigned connection_wants(struct connection *connection);
 
 /** Its home: the settings of its output are a part of that. */

@@ -18,7 +18,10 @@ struct arrival {
 
 void connection_peer(const struct connection *connection, struct endpoint *endpoint)
 {
-    endpoint_of_short(endpoint, &connection->peer);
+    const struct short_endpoint *peer = &connection->peer;
+    if (connection->phase == CONNECTION_ARRIVING)
+        peer = &connection->arrival->proxy;
+    endpoint_of_short(endpoint, peer);
 }
 
 void connection_expect_header(struct connection *connection)
@@ -82,22 +85,17 @@ size_t connection_give_header(struct connection *connection, const unsigned char
     return taken;
 }
 
-/*
- * One read for the fixed part, which says how long the rest is, and one for the rest. Only the
- * first one waits if the socket is a blocking one, because its timeout was set for one call.
- */
+/* One read for the fixed part, which says how long the rest is, and one for the rest. */
 void connection_read_header(struct connection *connection)
 {
     unsigned char bytes[PROXY_HEADER_MAX];
-    int flags = 0;
     while (connection->phase == CONNECTION_ARRIVING && !connection->broken) {
         ssize_t received = recv(connection->output.fd, bytes,
-                                proxy_header_lacks(&connection->arrival->header), flags);
+                                proxy_header_lacks(&connection->arrival->header), MSG_DONTWAIT);
         if (received < 0) {
             connection->broken = errno != EAGAIN && errno != EINTR;
             return;
         }
         connection_give_header(connection, bytes, (size_t)received);
-        flags = MSG_DONTWAIT;
     }
 }

@@ -16,10 +16,11 @@ enum {
 /* Bytes have come, or none: the end of the stream. */
 static void count_received(struct connection *connection, size_t received)
 {
-    connection->end_of_stream = received == 0;
     connection->has_received = true;
-    if (received == 0)
+    if (received == 0) {
+        connection->end_of_stream = connection->input_over = true;
         connection_end_because(connection, END_PEER_CLOSED);
+    }
     connection_count(connection, COUNTER_BYTES_IN, received);
 }
 
@@ -35,21 +36,24 @@ static void read_once(struct connection *connection)
         connection_fail(connection, END_PEER_LOST);
 }
 
-/* The server is stopping: reads what has arrived already, and nothing that comes later. */
+/*
+ * The server is stopping: reads what has arrived already, and nothing that comes later, unless the
+ * client has only just come. A blocking socket is not read before something is there.
+ */
 void connection_read_the_rest(struct connection *connection)
 {
-    const struct input_queue *input = &connection->input;
-    while (connection->reads_left > 0 && !connection->broken && !connection->end_of_stream) {
-        size_t before = input_queue_length(input);
-        if (before >= input->limit)
-            return; /* goes on when there is room: ASK_STOP wants a run until end_of_stream */
+    while (connection->reads_left > 0 && !connection->broken && !connection->input_over &&
+           socket_is_readable(connection->output.fd)) {
+        if (input_queue_is_full(&connection->input))
+            return; /* goes on when there is room: ASK_STOP wants a run until input_over */
         read_once(connection);
         connection->reads_left--;
-        if (input_queue_length(input) == before)
-            break;
     }
+    connection->in_grace = connection->reads_left > 0 && connection_is_new(connection);
+    if (connection->in_grace || connection->broken || connection->input_over)
+        return;
     connection_end_because(connection, END_SERVER);
-    connection->end_of_stream = true;
+    connection->input_over = true;
 }
 
 void connection_receive(struct connection *connection)
@@ -127,20 +131,45 @@ static bool is_answered_alone(const struct connection *connection, bool first) N
            input_handler_answers_in_one_piece(connection->handler);
 }
 
+/* What is queued still leaves, and what has been read is dropped: as channel_close(). */
+static void close_because(struct connection *connection, enum end_reason reason)
+{
+    connection_end_because(connection, reason);
+    connection_ask(connection, ASK_CLOSE, 0);
+}
+
 static void treat(struct connection *connection, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
 {
     if (is_answered_alone(connection, first))
         output_chain_lift_cork(&connection->output);
     connection_count(connection, COUNTER_MESSAGES, 1);
+    connection->has_spoken = true;
+    connection->in_grace = false;
     deadlines_message(&connection->deadlines);
     if (burst_own != NULL)
         burst_next(burst_own, connection_has_input(connection));
     struct channel_facade *facade = &connection->facade;
     if (how == HANDLE_MESSAGES && !input_handler_handle_input(connection->handler, message, facade))
-        connection_fail(connection, END_CLOSED);
+        close_because(connection, END_CLOSED);
     else if (how == REFUSE_MESSAGE)
         input_handler_refuse_input(connection->handler, message, facade);
+}
+
+/* No further message can be found, now or later. */
+static void end_too_long(struct connection *connection)
+{
+    connection_count(connection, COUNTER_TOO_LONG, 1);
+    connection_log_close(connection, end_reason_text(END_TOO_LONG));
+    close_because(connection, END_TOO_LONG);
+}
+
+/* There is no whole message. If there is no room for the rest of one either, none will ever come.
+ */
+static void look_for_room(struct connection *connection)
+{
+    if (input_queue_is_full(&connection->input))
+        end_too_long(connection);
 }
 
 /*
@@ -161,13 +190,9 @@ static bool treat_next(struct connection *connection, enum connection_messages h
         return !input_queue_retire(&connection->input) ||
                input_handler_continues_output(connection->handler) ||
                input_handler_holds_input(connection->handler);
-    case FRAMING_TOO_LONG:
-        connection_count(connection, COUNTER_TOO_LONG, 1);
-        connection_end_because(connection, END_TOO_LONG);
-        connection_ask(connection, ASK_CLOSE, 0);
-        return false;
-    case FRAMING_NO_MEMORY: connection_out_of_memory(connection); return false;
-    case FRAMING_INCOMPLETE: break;
+    case FRAMING_TOO_LONG: end_too_long(connection); break;
+    case FRAMING_NO_MEMORY: connection_out_of_memory(connection); break;
+    case FRAMING_INCOMPLETE: look_for_room(connection); break;
     }
     return false;
 }

@@ -29,11 +29,29 @@ size_t connection_give_header(struct connection *connection, const unsigned char
 /** Whether it still has to read what had arrived when the server was told to stop. */
 static inline bool connection_is_stopping(const struct connection *connection, unsigned asked)
 {
-    return (asked & ASK_STOP) != 0 && !connection->end_of_stream;
+    return (asked & ASK_STOP) != 0 && !connection->input_over;
 }
 
 /** The server is stopping: reads what has arrived already, and nothing that comes later. */
 void connection_read_the_rest(struct connection *connection);
+
+/**
+ * Whether the server stops so soon after the accept that the peer has had no time to say anything.
+ * It has until connection_grace_until().
+ */
+bool connection_is_new(const struct connection *connection);
+
+/** Until when a new connection may still say its first message; ms of clock_ms(). */
+int64_t connection_grace_until(const struct connection *connection, int64_t now);
+
+/** It has rested: whether it was lost meanwhile. Nothing is read for that. */
+void connection_look_for_loss(struct connection *connection);
+
+/** It has rested, and reads again: the peer's time to send begins now. */
+void connection_end_rest(struct connection *connection);
+
+/** Whether all that was sent has arrived, and the peer has sent nothing for a moment. */
+bool connection_is_quiet(struct connection *connection, int64_t now);
 
 /** Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
 static inline bool connection_has_input(const struct connection *connection) NO_LOCK_HELD
@@ -82,6 +100,9 @@ void connection_finish_connecting(struct connection *connection, unsigned asked)
 
 /** Until when it may take to connect; INT64_MAX: as long as the system tries. */
 int64_t connection_connect_until(const struct connection *connection, int64_t now);
+
+/** Tells the log that it is closed, whose it is, and why. */
+void connection_log_close(const struct connection *connection, const char *why);
 
 /** No memory is left for what the connection needs: it ends, and the log says so. */
 void connection_out_of_memory(struct connection *connection);

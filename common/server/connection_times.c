@@ -14,7 +14,8 @@
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
     const struct server *server = connection_home(connection)->server;
-    bool is_needed = connection->outgoing && connection->phase != CONNECTION_DRAINING;
+    bool is_needed = connection->outgoing && connection->phase != CONNECTION_DRAINING &&
+                     connection->phase != CONNECTION_LINGERING;
     return is_needed ? &server->outgoing : &server->settings.deadlines;
 }
 
@@ -53,11 +54,10 @@ static void time_out(struct connection *connection, enum deadline passed)
                                               [DEADLINE_REQUEST] = END_REQUEST,
                                               [DEADLINE_LIFETIME] = END_LIFETIME,
                                               [DEADLINE_PROGRESS] = END_PROGRESS};
-    struct server *server = connection_server(connection);
     connection_end_because(connection, reasons[passed]);
     connection_count(connection, COUNTER_TIMED_OUT, 1);
     trace_event(TRACE_TIMER, connection->output.fd, passed);
-    log_write(&server->log, LOG_LEVEL_INFO, "closed a client: %s", deadline_name(passed));
+    connection_log_close(connection, deadline_name(passed));
     if (may_say(connection, passed)) {
         connection->late = (uint8_t)passed;
         deadlines_message(&connection->deadlines); /* the time of a request is not running now */
@@ -85,6 +85,35 @@ bool connection_will_block(struct connection *connection)
     return may_block;
 }
 
+bool connection_is_new(const struct connection *connection)
+{
+    int64_t now = clock_ms();
+    return !connection->has_spoken && !connection->outgoing &&
+           now < connection_grace_until(connection, now);
+}
+
+int64_t connection_grace_until(const struct connection *connection, int64_t now)
+{
+    return deadlines_born(&connection->deadlines, now) + SERVER_GRACE_MS;
+}
+
+bool connection_is_quiet(struct connection *connection, int64_t now)
+{
+    return now >= deadlines_active(&connection->deadlines, now) + SERVER_QUIET_MS &&
+           socket_unacknowledged(connection->output.fd) == 0;
+}
+
+void connection_end_rest(struct connection *connection)
+{
+    deadlines_restart_input(&connection->deadlines, clock_ms());
+}
+
+/* Its last words have their time. At a stop a client that is quiet has heard them. */
+static int64_t linger_ms(const struct connection *connection)
+{
+    return connection_is_asked(connection, ASK_STOP) ? SERVER_QUIET_MS : SERVER_LINGER_MS;
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -100,19 +129,32 @@ static int64_t application_moment(const struct connection *connection)
 int64_t connection_deadline(const struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING)
-        return deadlines_active(&connection->deadlines, now) + SERVER_LINGER_MS;
+        return deadlines_active(&connection->deadlines, now) + linger_ms(connection);
     if (connection->phase == CONNECTION_CONNECTING)
         return connection_connect_until(connection, now);
     int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
     if (connection->timers.first != NULL)
         next = earlier(next, application_moment(connection));
+    if (connection->in_grace)
+        next = earlier(next, connection_grace_until(connection, now));
     return connection->held_back ? earlier(next, connection_output_due(connection)) : next;
 }
 
 /*
+ * Whether the peer cannot be blamed for having sent nothing: we do not read, because the handler
+ * has suspended input or a task of its is under way, and nothing waits for the peer to take it.
+ */
+static bool is_our_delay(const struct connection *connection, enum deadline passed)
+{
+    bool rests = connection->rests && !connection->input_over;
+    return (passed == DEADLINE_IDLE && (rests || connection->begun != NULL)) ||
+           (passed == DEADLINE_REQUEST && rests);
+}
+
+/*
  * A peer that reads is neither idle nor in the way, even if the system holds so much for it that we
- * have had nothing to send for a while. And if there is room to write, or a task of its is under
- * way, the delay is our own.
+ * have had nothing to send for a while. And if there is room to write, or we do not read, the delay
+ * is our own.
  */
 static enum deadline passed_deadline(struct connection *connection, int64_t now)
 {
@@ -122,8 +164,8 @@ static enum deadline passed_deadline(struct connection *connection, int64_t now)
         look_at_peer(connection, now);
         passed = deadlines_passed(deadlines, limits_of(connection), now);
     }
-    if (passed == DEADLINE_IDLE && connection->begun != NULL) {
-        deadlines_received(deadlines, now);
+    if (is_our_delay(connection, passed)) {
+        deadlines_restart_input(deadlines, now);
         passed = deadlines_passed(deadlines, limits_of(connection), now);
     }
     if (passed == DEADLINE_PROGRESS && socket_is_writable(connection->output.fd)) {
@@ -133,10 +175,28 @@ static enum deadline passed_deadline(struct connection *connection, int64_t now)
     return passed;
 }
 
+/*
+ * Whether a connection that lingers has done so for long enough. As long as the peer's system has
+ * not got all, it is the progress timeout that says so, as for other output.
+ */
+static bool has_lingered(struct connection *connection, int64_t now)
+{
+    struct deadlines *deadlines = &connection->deadlines;
+    if (now < connection_deadline(connection, now))
+        return false;
+    look_at_peer(connection, now);
+    enum deadline passed = deadlines_passed(deadlines, limits_of(connection), now);
+    if (socket_unacknowledged(connection->output.fd) == 0 || passed == DEADLINE_PROGRESS ||
+        passed == DEADLINE_LIFETIME)
+        return true;
+    deadlines_received(deadlines, now); /* looks again */
+    return false;
+}
+
 bool connection_expire(struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING) {
-        bool is_over = now >= connection_deadline(connection, now);
+        bool is_over = has_lingered(connection, now);
         if (is_over)
             connection_ask(connection, ASK_END, 0);
         return is_over; /* even if the end was asked for before: its time does not come again */
@@ -146,12 +206,14 @@ bool connection_expire(struct connection *connection, int64_t now)
         connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
         return is_late;
     }
+    bool grace_ends = connection->in_grace && now >= connection_grace_until(connection, now);
+    connection->in_grace &= !grace_ends;
     bool was_held_back = connection->held_back;
     connection_count_output(connection, output_chain_look(&connection->output), now);
     enum deadline passed = passed_deadline(connection, now);
     if (passed != DEADLINE_NONE)
         time_out(connection, passed);
     connection->timer_due = application_moment(connection) <= now;
-    return passed != DEADLINE_NONE || connection->timer_due ||
+    return passed != DEADLINE_NONE || connection->timer_due || grace_ends ||
            (was_held_back && !connection->held_back);
 }

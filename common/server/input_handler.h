@@ -62,10 +62,12 @@ struct input_handler_verbs {
     /**
      * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
      * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
-     * enqueued its error, and the framework reads no more from the client. FRAMING_NO_MEMORY: the
-     * connection ends. It is not called while a task holds messages (CHANNEL_WAITS); nor while
-     * output is choked, but for a `duplex` handler, or input is suspended, but when the server
-     * stops. NULL: a message is a line of at most --max-line bytes (input_handler_next_line()).
+     * enqueued its error, and the framework reads no more from the client. It does the same, but
+     * nothing has been said, if a full queue is INCOMPLETE: then the rest can never come.
+     * FRAMING_NO_MEMORY: the connection ends. It is not called while a task holds messages
+     * (CHANNEL_WAITS); nor while output is choked, but for a `duplex` handler, or input is
+     * suspended, but when the server stops. NULL: a message is a line of at most --max-line bytes
+     * (input_handler_next_line()).
      */
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message);
@@ -81,8 +83,9 @@ struct input_handler_verbs {
     bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
 
     /**
-     * Does what the message asks for. False ends this connection at once, and no other. NULL: it is
-     * dropped.
+     * Does what the message asks for. False ends this connection, and no other, as channel_close()
+     * does: what was enqueued before still leaves, and no further message is handed over. NULL: it
+     * is dropped.
      */
     bool (*handle_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);

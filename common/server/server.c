@@ -159,11 +159,14 @@ void server_announce(struct server *server, const char *service)
     fflush(stdout);
 }
 
-void server_no_memory(struct server *server, struct counters *counters)
+void server_no_memory(struct server *server, struct counters *counters,
+                      const struct endpoint *client)
 {
     int error = errno;
+    char place[ENDPOINT_TEXT_SIZE];
+    endpoint_format(client, place);
     counters_add(counters, COUNTER_NO_MEMORY, 1);
-    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN, "closed a client: no memory");
+    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN, "closed %s: no memory", place);
     errno = error;
 }
 

@@ -52,6 +52,13 @@ enum {
     /** How long a client that was told of its error may take to read it; ms. */
     SERVER_LINGER_MS = 2000,
 
+    /** A client that has sent nothing for so long, and has got all, need not linger at a stop; ms.
+     */
+    SERVER_QUIET_MS = 200,
+
+    /** From its accept on, a client has so long to say its first message, even at a stop; ms. */
+    SERVER_GRACE_MS = 1000,
+
     /** After the system ran out of something, accept again this much later; ms. */
     SERVER_BACK_OFF_MS = 100,
 };
@@ -74,10 +81,11 @@ int server_open(struct server *server, const char *name);
 void server_announce(struct server *server, const char *service);
 
 /**
- * A connection ends because there is no memory for what has come: counts it there, and tells of it
- * in the log, not for every client. Any thread; errno stays.
+ * A client's connection ends because there is no memory for what has come: counts it there, and
+ * tells of it in the log, not for every client. Any thread; errno stays.
  */
-void server_no_memory(struct server *server, struct counters *counters);
+void server_no_memory(struct server *server, struct counters *counters,
+                      const struct endpoint *client);
 
 /**
  * Has the tasks of handlers run by helpers, which outlive every connection. Before the first one;

@@ -315,6 +315,21 @@ bool socket_is_writable(int fd)
     return poll(&writing, 1, 0) != 0;
 }
 
+bool socket_is_readable(int fd)
+{
+    struct pollfd reading = {.fd = fd, .events = POLLIN};
+    return poll(&reading, 1, 0) != 0;
+}
+
+bool socket_is_lost(int fd, bool *over)
+{
+    struct pollfd nothing = {.fd = fd}; /* errors and the end of both directions come unasked */
+    int error = 0;
+    socklen_t size = sizeof(error);
+    *over = poll(&nothing, 1, 0) == 1;
+    return *over && (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0);
+}
+
 uint32_t socket_unacknowledged(int fd)
 {
     int bytes = 0;

@@ -129,6 +129,15 @@ void socket_turn_away(int fd, const char *text);
 /** Whether a write would be taken at this moment, or fail. */
 bool socket_is_writable(int fd);
 
+/** Whether a read would find something at this moment: bytes, the end of the stream, an error. */
+bool socket_is_readable(int fd);
+
+/**
+ * Whether the connection is lost: the peer has reset it, or the system has given it up. It reads
+ * nothing. Both directions may also have ended in order, which is no loss: then *over is true.
+ */
+bool socket_is_lost(int fd, bool *over);
+
 /**
  * How many of the bytes that the socket took the peer has not acknowledged yet; 0 where the system
  * does not say.

@@ -345,6 +345,41 @@ Test(connection, a_linger_is_over_once_even_if_its_end_was_asked_for)
     reason_close(&bench, END_CLOSED);
 }
 
+/* However long ago it has received or sent something: the linger begins when the output has left.
+ */
+Test(connection, a_linger_begins_at_the_close)
+{
+    struct bench bench;
+    reason_open(&bench);
+    struct connection *connection = &bench.connection;
+    deadlines_received(&connection->deadlines, clock_ms() - SERVER_LINGER_MS);
+    channel_close(&connection->facade);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_not(connection_expire(connection, clock_ms()));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    reason_close(&bench, END_CLOSED);
+}
+
+/* A reset would destroy it, so the progress timeout decides for how long. */
+Test(connection, a_linger_lasts_until_the_peer_has_got_all)
+{
+    struct bench bench;
+    char got[100];
+    reason_open(&bench);
+    struct connection *connection = &bench.connection;
+    bench.server.settings.deadlines.progress = 60000;
+    put(connection->output.fd, "what the peer reads late", 24);
+    channel_close(&connection->facade);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    int64_t over = connection_deadline(connection, clock_ms());
+    cr_assert_not(connection_expire(connection, over), "the peer has not got it");
+    cr_assert_gt(connection_deadline(connection, over), over);
+    cr_assert(connection_expire(connection, clock_ms() + 60000), "and does not want it");
+    take_now(reason_ends[1], got, sizeof(got));
+    cr_assert(connection_expire(connection, connection_deadline(connection, over)));
+    reason_close(&bench, END_CLOSED);
+}
+
 /* The peer sends and sends: whenever a timer looks, a worker is running the connection. */
 Test(connection, a_linger_is_over_even_if_it_never_rests)
 {
@@ -378,6 +413,192 @@ Test(connection, it_ends_because_the_server_stops)
     run(&bench);
     reason_close(&bench, END_SERVER);
 }
+
+/* ---- the server stops ---- */
+
+static void ask_to_stop(struct bench *bench)
+{
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+}
+
+Test(connection, at_a_stop_a_new_client_may_say_its_first_message)
+{
+    struct bench bench;
+    reason_open(&bench);
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(give(&bench, "the fi"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(give(&bench, "rst\n"));
+    run(&bench);
+    expect(reason_ends[1], "the first\n");
+    run(&bench);
+    cr_assert_neq(bench.connection.phase, CONNECTION_OPEN, "it says no second one");
+    reason_close(&bench, END_SERVER);
+}
+
+Test(connection, at_a_stop_a_new_client_has_a_second)
+{
+    struct bench bench;
+    reason_open(&bench);
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    int64_t until = deadlines_born(&bench.connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
+    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), until);
+    cr_assert_not(connection_expire(&bench.connection, until - 1));
+    bench.connection.deadlines.born -= SERVER_GRACE_MS;
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    run(&bench);
+    cr_assert_neq(bench.connection.phase, CONNECTION_OPEN);
+    reason_close(&bench, END_SERVER);
+}
+
+/* It has sent nothing for a while, so that nothing can come to harm. */
+Test(connection, at_a_stop_a_quiet_client_does_not_linger)
+{
+    struct bench bench;
+    reason_open(&bench);
+    cr_assert(give(&bench, "hello\n"));
+    run(&bench);
+    expect(reason_ends[1], "hello\n");
+    deadlines_received(&bench.connection.deadlines, clock_ms() - SERVER_QUIET_MS);
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    reason_close(&bench, END_SERVER);
+}
+
+Test(connection, at_a_stop_a_client_that_has_just_sent_something_lingers)
+{
+    struct bench bench;
+    reason_open(&bench);
+    cr_assert(give(&bench, "hello\n"));
+    run(&bench);
+    expect(reason_ends[1], "hello\n");
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
+    cr_assert_leq(connection_deadline(&bench.connection, clock_ms()), clock_ms() + SERVER_QUIET_MS);
+    cr_assert(connection_expire(&bench.connection, clock_ms() + SERVER_QUIET_MS));
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    reason_close(&bench, END_SERVER);
+}
+
+/* Nothing can be read and nothing handled before there is room for output: that is an event. */
+Test(connection, at_a_stop_choked_output_is_waited_for)
+{
+    struct bench bench;
+    reason_open(&bench);
+    bench.server.home.output.low_mark = 5;
+    bench.server.home.output.high_mark = 10;
+    cr_assert(give(&bench, "hello\n"));
+    run(&bench);
+    fill_up(reason_ends[0]);
+    channel_enqueue(&bench.connection.facade, piece_bytes("0123456789ab", 12));
+    while (give(&bench, "x"))
+        ;
+    run(&bench);
+    connection_ask(&bench.connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_WRITE);
+    cr_assert_eq(run(&bench), SELECT_WRITE);
+    reason_close(&bench, END_SERVER);
+}
+
+/* ---- lost while it rests ---- */
+
+Test(connection, one_that_is_reset_while_input_is_suspended_ends)
+{
+    struct bench bench;
+    int ends[2];
+    tcp_pair_open(ends);
+    bench_open(&bench, ends[0]);
+    channel_suspend(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_LOSS);
+    put(ends[1], "never handled\n", 14);
+    close_with_reset(ends[1]);
+    struct pollfd loss = {.fd = ends[0]};
+    cr_assert_eq(poll(&loss, 1, test_deadline_ms()), 1);
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    bench_close(&bench);
+    expect_end(&bench, END_PEER_LOST);
+    close(ends[0]);
+}
+
+/* Neither is lost. It is not looked at forever, either: the kernel would report it again and again.
+ */
+Test(connection, one_that_ends_while_input_is_suspended_goes_on)
+{
+    struct bench bench;
+    int ends[2];
+    tcp_pair_open(ends);
+    bench_open(&bench, ends[0]);
+    channel_suspend(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_LOSS);
+    put(ends[1], "handled\n", 8);
+    shutdown(ends[1], SHUT_WR);
+    struct pollfd loss = {.fd = ends[0]};
+    cr_assert_eq(poll(&loss, 1, 50), 0, "an end of stream is reported like a loss");
+    cr_assert_eq(run(&bench), SELECT_LOSS);
+    shutdown(ends[0], SHUT_WR);
+    cr_assert_eq(poll(&loss, 1, test_deadline_ms()), 1);
+    cr_assert_eq(run(&bench), SELECT_NOTHING);
+    channel_resume(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
+    connection_receive(&bench.connection);
+    run(&bench);
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_MESSAGES), 1);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
+/* ---- times while it rests ---- */
+
+static void expect_time_left(struct bench *bench)
+{
+    int64_t now = clock_ms();
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + 500);
+}
+
+/* The client has been told nothing, and its bytes are not even read. */
+Test(connection, suspended_input_is_not_idle)
+{
+    struct bench bench;
+    reason_open(&bench);
+    bench.server.settings.deadlines.idle = 1000;
+    channel_suspend(&bench.connection.facade);
+    cr_assert_eq(run(&bench), SELECT_LOSS);
+    bench.connection.deadlines.active -= 5000;
+    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
+    expect_time_left(&bench);
+    bench.connection.deadlines.active -= 900;
+    channel_resume(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
+    expect_time_left(&bench);
+    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
+    reason_close(&bench, END_IDLE);
+}
+
+Test(connection, a_message_has_its_time_while_input_is_not_suspended)
+{
+    struct bench bench;
+    reason_open(&bench);
+    bench.server.settings.deadlines.request = 1000;
+    cr_assert(give(&bench, "half a li"));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    channel_suspend(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_LOSS);
+    bench.connection.deadlines.request -= 5000;
+    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
+    bench.connection.deadlines.request -= 900;
+    channel_resume(&bench.connection.facade);
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
+    expect_time_left(&bench);
+    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
+    reason_close(&bench, END_REQUEST);
+}
+
+/* ---- no thread ---- */
 
 /* Nobody has served it, and nobody has asked it to end. */
 Test(connection, it_ends_because_there_is_no_thread_for_it)
@@ -701,7 +922,6 @@ static bool order_handle(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
     static struct channel_post post = {.run = order_post, .dropped = order_drop};
-    static struct channel_post late = {.run = order_post, .dropped = order_drop};
     static struct channel_timer timer = {.fired = order_fired};
     static unsigned char much[3000];
     (void)self;
@@ -711,7 +931,7 @@ static bool order_handle(struct input_handler *self, struct message message,
     case 't': channel_set_timer(facade, &timer, 0); break;
     case 'b': channel_enqueue(facade, piece_bytes(much, sizeof(much))); break;
     case 'c': goes_on = true; break;
-    case 'f': channel_post(facade, &late); return false;
+    case 'f': return false;
     }
     return true;
 }
@@ -807,6 +1027,20 @@ Test(connection, its_calls_come_in_the_order_of_the_grammar)
     int ends[2];
     live_in_order(&bench, ends);
     give(&bench, "fail\n");
+    run(&bench);
+    bench_close(&bench);
+    expect_grammar("12fdpcnhr345");
+    pair_close(ends);
+}
+
+Test(connection, what_was_posted_is_dropped_last)
+{
+    static struct channel_post post = {.run = order_post, .dropped = order_drop};
+    struct bench bench;
+    int ends[2];
+    live_in_order(&bench, ends);
+    channel_post(&bench.connection.facade, &post);
+    connection_ask(&bench.connection, ASK_END, 0);
     run(&bench);
     bench_close(&bench);
     expect_grammar("12fdpcnhr345x");

@@ -170,6 +170,20 @@ Test(connection_outgoing, it_may_take_the_connect_timeout_and_no_other)
     bench_close(&bench, "not_connected");
 }
 
+/* However long it took. */
+Test(connection_outgoing, its_idle_time_begins_when_it_has_connected)
+{
+    struct bench bench;
+    bench_open(&bench, true);
+    bench.server.settings.deadlines.idle = 1000;
+    bench.connection.deadlines.active -= 900;
+    await_writable(&bench);
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    int64_t now = clock_ms();
+    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
+    bench_close(&bench, "starting end_of_input stopped");
+}
+
 Test(connection_outgoing, a_server_that_stops_does_not_wait_for_an_answer)
 {
     struct bench bench;
@@ -195,10 +209,10 @@ Test(connection_outgoing, a_duplex_one_stays_open_for_output_after_the_end_of_it
     char got[100];
     bench_connect(&bench);
     end_peer(&bench);
-    cr_assert_eq(run(&bench, true), SELECT_NOTHING);
+    cr_assert_eq(run(&bench, true), SELECT_LOSS);
     cr_assert_str_eq(bench.noting.calls, "starting end_of_input");
     connection_enqueue(&bench.connection, piece_bytes("later\n", 6));
-    cr_assert_eq(run(&bench, false), SELECT_NOTHING);
+    cr_assert_eq(run(&bench, false), SELECT_LOSS);
     cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
     channel_finish(&bench.connection.facade);
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);

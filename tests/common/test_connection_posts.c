@@ -27,7 +27,6 @@ struct poster {
         char name;
     } notes[POSTS];
     bool posts_when_stopping;
-    bool fails;
 };
 
 static struct poster *poster_of(struct input_handler *handler)
@@ -72,7 +71,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     struct poster *poster = poster_of(self);
     post_notes(poster, facade, message.data[0] - '0');
     write_down(poster, '.');
-    return !poster->fails;
+    return true;
 }
 
 static void refuse_input(struct input_handler *self, struct message message,
@@ -170,14 +169,14 @@ Test(connection_posts, are_dropped_after_stopped)
 {
     struct poster poster;
     open_poster(&poster);
-    poster.fails = true;
-    give(&poster, "3\n0\n");
+    post_notes(&poster, &poster.connection.facade, 3);
+    connection_ask(&poster.connection, ASK_END, 0);
     cr_assert_eq(run(&poster, HANDLE_MESSAGES), CONNECTION_OVER);
-    cr_assert_str_eq(poster.calls, ".45ABC");
+    cr_assert_str_eq(poster.calls, "45ABC");
     channel_post(&poster.connection.facade, &poster.notes[0].post);
-    cr_assert_str_eq(poster.calls, ".45ABCA");
+    cr_assert_str_eq(poster.calls, "45ABCA");
     close_poster(&poster);
-    cr_assert_str_eq(poster.calls, ".45ABCA");
+    cr_assert_str_eq(poster.calls, "45ABCA");
 }
 
 Test(connection_posts, of_stopping_do_not_run_any_more)
@@ -231,11 +230,11 @@ Test(connection_posts, that_are_dropped_can_be_posted_again)
 {
     struct poster poster;
     open_poster(&poster);
-    poster.fails = true;
-    give(&poster, "1\n");
+    post_notes(&poster, &poster.connection.facade, 1);
+    connection_ask(&poster.connection, ASK_END, 0);
     cr_assert_eq(run(&poster, HANDLE_MESSAGES), CONNECTION_OVER);
     cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
     cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
-    cr_assert_str_eq(poster.calls, ".45AAA");
+    cr_assert_str_eq(poster.calls, "45AAA");
     close_poster(&poster);
 }

@@ -2,6 +2,7 @@
  * The header of the PROXY protocol: what each part may be, in whatever pieces it comes; and the
  * connection that begins with one.
  */
+#include "common/base/clock.h"
 #include "common/server/connection.h"
 #include "common/server/proxy_protocol.h"
 #include "helpers.h"
@@ -336,13 +337,50 @@ Test(proxy_protocol, a_server_that_stops_serves_those_whose_header_has_come)
     bench_close(&bench, "starting line stopped");
 }
 
-Test(proxy_protocol, a_server_that_stops_does_not_wait_for_a_header)
+Test(proxy_protocol, a_server_that_stops_waits_for_a_header_as_long_as_for_a_first_message)
 {
     struct bench bench;
     bench_open(&bench);
     connection_ask(&bench.connection, ASK_STOP, 0);
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    int64_t until = deadlines_born(&bench.connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
+    cr_assert_leq(connection_deadline(&bench.connection, clock_ms()), until);
+    bench.connection.deadlines.born -= SERVER_GRACE_MS;
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
     expect_unused(&bench, false);
+}
+
+/* A proxy that sends slowly is not idle. */
+Test(proxy_protocol, a_part_of_a_header_is_heard)
+{
+    struct bench bench;
+    struct bytes bytes = header(PROXY, TCP4, 12);
+    bench_open(&bench);
+    bench.server.settings.deadlines = (struct deadline_limits){.idle = 1000};
+    bench.connection.deadlines.active -= 900;
+    put(bench.ends[1], bytes.data, 20);
+    cr_assert_eq(run(&bench, true), SELECT_READ);
+    int64_t now = clock_ms();
+    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
+    bench_close(&bench, "unused");
+}
+
+/* The time that the header took is not taken from the client's first message. */
+Test(proxy_protocol, the_time_of_a_header_ends_with_it)
+{
+    struct bench bench;
+    struct bytes bytes = header(PROXY, TCP4, 12);
+    bench_open(&bench);
+    bench.server.settings.deadlines = (struct deadline_limits){.request = 1000};
+    bench.connection.deadlines.request -= 900;
+    memcpy(bytes.data + bytes.length, "half a li", 9);
+    cr_assert(connection_give(&bench.connection, bytes.data, bytes.length + 9));
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    int64_t now = clock_ms();
+    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
+    bench_close(&bench, "starting stopped");
 }
 
 Test(proxy_protocol, no_memory_for_a_header_ends_the_connection)

@@ -8,8 +8,10 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 TestSuite(shutdown, .timeout = 60);
@@ -121,6 +123,95 @@ Test(shutdown, case_39_lines_already_received_are_answered)
     client_expect_end(client);
     client_close(client);
     free(lines);
+    server_expect_exit(&server);
+}
+
+/* Numbered lines, without a pause and without a look at the answers; as many as the client takes.
+ */
+static void send_lines(int client, int *next, int pieces)
+{
+    for (int i = 0; i < pieces; i++) {
+        char lines[20 * 8 + 1];
+        for (int line = 0; line < 20; line++) {
+            snprintf(lines + (size_t)line * 8, 9, "%07d\n", *next + line);
+        }
+        if (send(client, lines, 20 * 8, MSG_DONTWAIT | MSG_NOSIGNAL) == 20 * 8) {
+            *next += 20;
+        }
+        test_pause_ms(2);
+    }
+}
+
+/* Takes what comes, until the end, however that comes. Returns how many bytes. */
+static long long take_all(int client)
+{
+    char bytes[4096];
+    long long all = 0;
+    size_t got;
+    while (client_try_receive(client, bytes, 1, deadline(), &got) == CLIENT_GOT) {
+        all += 1;
+    }
+    return all;
+}
+
+/*
+ * Its answers are in the server's send buffer, because its own buffer is small. If the server
+ * closed there and then, the client's next line would be answered with a reset, which destroys
+ * them.
+ */
+Test(shutdown, case_39_answers_arrive_although_the_client_still_sends)
+{
+    struct server_process server = server_start("--stats --drain-timeout 30");
+    int client = client_connect_with(&server, (struct client_buffers){.receive = 2048});
+    char errors[8192];
+    int next = 0;
+    while (server_counter(&server, "bytes_out") < 20000) {
+        send_lines(client, &next, 20);
+    }
+    server_signal(&server, SIGTERM);
+    client_await_refusal(&server);
+    send_lines(client, &next, 100);
+    long long got = take_all(client);
+    client_close(client);
+    cr_assert_eq(server_await_end(&server, deadline()), 0);
+    server_errors(&server, errors, sizeof errors);
+    long long sent = stats_value(errors, "bytes_out", NULL);
+    cr_assert_eq(got, sent, "the server sent %lld bytes of answers, and %lld arrived", sent, got);
+    server_forget(&server);
+}
+
+/* The system has connected them, and has their lines; the server has not accepted them yet. */
+Test(shutdown, case_39_clients_that_were_not_accepted_yet_are_answered)
+{
+    enum { CLIENTS = 100 };
+    struct server_process server = server_start("--drain-timeout 30");
+    int clients[CLIENTS];
+    server_signal(&server, SIGSTOP);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_send_text(clients[i], "in time\n");
+    }
+    server_signal(&server, SIGTERM);
+    server_signal(&server, SIGCONT);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_expect_text(clients[i], "in time\n");
+        client_expect_end(clients[i]);
+        client_close(clients[i]);
+    }
+    server_expect_exit(&server);
+}
+
+/* It has only just connected, so its first message is on its way. */
+Test(shutdown, case_39_a_first_message_may_come_after_the_signal)
+{
+    struct server_process server = server_start("--drain-timeout 30");
+    int client = client_connect(&server);
+    server_signal(&server, SIGTERM);
+    client_await_refusal(&server);
+    client_send_text(client, "just connected\n");
+    client_expect_text(client, "just connected\n");
+    client_expect_end(client);
+    client_close(client);
     server_expect_exit(&server);
 }
 

@@ -198,6 +198,11 @@ void framework_cut_off(struct channel_facade *facade)
     handler_adapter_ask((struct handler_adapter *)facade, ASK_END, 0);
 }
 
+void recorder_lose(struct channel_facade *facade)
+{
+    framework_cut_off(facade);
+}
+
 /* ---- the end ---- */
 
 void framework_stop(struct framework *framework)

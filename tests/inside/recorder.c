@@ -185,7 +185,9 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     if (recorder->fails_always || begins(message, "fail")) {
         return false;
     }
-    if (begins(message, "close")) {
+    if (begins(message, "lose")) {
+        recorder_lose(facade);
+    } else if (begins(message, "close")) {
         send_text(facade, "closing\n");
         channel_close(facade);
     } else if (begins(message, "suspend")) {

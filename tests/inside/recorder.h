@@ -5,6 +5,7 @@
  * It serves lines, and does what they say:
  *
  *   fail            handle_input returns false
+ *   lose            ends its connection at once, as if it were lost
  *   close           answers "closing" and closes
  *   suspend         wants to hear of no more input
  *   big N           answers with N bytes and a line end
@@ -81,6 +82,9 @@ struct one_handler {
 struct input_handler *one_handler_create(struct input_handler_factory *factory, void *memory);
 #define ONE_HANDLER(one)                                                                           \
     (&(struct one_handler){.factory.create = one_handler_create, .handler = (one)}.factory)
+
+/** Ends a connection at once: the suite's, for `lose`. */
+void recorder_lose(struct channel_facade *facade);
 
 void recorder_init(struct recorder *recorder);
 

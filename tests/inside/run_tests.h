@@ -54,12 +54,12 @@ static void erratum_07_dead_before_it_can_be_seen(void)
     int client = begin("--workers 2");
     test_point_hold(RUN_DONE);
     long runs = test_point_count(RUN_BEGINS);
-    client_send_text(client, "fail\nand more\n");
+    client_send_text(client, "lose\nand more\n");
     test_point_await_held(RUN_DONE, 1);
     client_send_text(client, "and more\n");
     framework_await_closed(&framework, 1);
     client_expect_gone(client);
-    cr_assert_eq(test_point_count(RUN_BEGINS), runs + 1, "a handler that had failed ran again");
+    cr_assert_eq(test_point_count(RUN_BEGINS), runs + 1, "a handler that was over ran again");
     test_point_release(RUN_DONE);
     framework_stop(&framework);
     recorder_expect_whole_life(&recorder);
@@ -73,7 +73,7 @@ static void erratum_07_changes_before_done_do_not_revive(void)
     int client = begin("--workers 2");
     test_point_hold(RUN_ENDED);
     long runs = test_point_count(RUN_BEGINS);
-    client_send_text(client, "fail\nand more\n");
+    client_send_text(client, "lose\nand more\n");
     test_point_await_held(RUN_ENDED, 1);
     framework_await_asleep_but(&framework, 1);
     suspend_reading();

@@ -40,8 +40,8 @@ static void acceptor_go_on(struct acceptor *acceptor) NO_LOCK_HELD
         acceptor_update(acceptor);
         return;
     }
-    acceptor_accept_waiting(acceptor);
-    listener_close(acceptor->listener);
+    admission_accept_last(&acceptor->proactor->admission, acceptor->listener, SOCK_NONBLOCK,
+                          acceptor_serve, acceptor);
     proactor_stop(acceptor->proactor);
 }
 

@@ -91,6 +91,10 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
         handler_close(handler);
         return;
     }
+    if (handler->rests && wants != SELECT_LOSS) {
+        ring_cancel(ring, &handler->turn); /* its completion is a turn */
+        handler->rests = false;
+    }
     if (wants == CONNECTION_RUN && !handler->turn.pending) /* the others go first */
         ring_request(ring, &handler->turn, IORING_OP_NOP, -1);
     if ((wants & SELECT_READ) != 0 && !handler->receive.pending)
@@ -98,6 +102,10 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
                      connection->input.limit - input_queue_length(&connection->input));
     if ((wants & SELECT_WRITE) != 0 && !handler->send.pending && !handler->turn.pending)
         ring_poll(ring, &handler->turn, fd, POLLOUT); /* a file: it is sent by sendfile(2) */
+    if (wants == SELECT_LOSS && !handler->receive.pending && !handler->turn.pending) {
+        ring_poll(ring, &handler->turn, fd, 0); /* a reset comes unasked */
+        handler->rests = true;
+    }
     timer_heap_set_by(&handler->proactor->timers, &handler->timer,
                       connection_deadline(connection, handler->proactor->now));
 }
@@ -129,7 +137,9 @@ static void handler_take(struct handler *handler, int buffer, size_t length)
     struct server *server = handler->proactor->server;
     unsigned char *bytes = buffer >= 0 ? ring_buffer(ring, buffer) : NULL;
     if (!connection_give(&handler->connection, bytes, length)) {
-        server_no_memory(server, &server->counters);
+        struct endpoint peer;
+        connection_peer(&handler->connection, &peer);
+        server_no_memory(server, &server->counters, &peer);
         handler_fail(handler, END_RESOURCES);
     }
     if (bytes != NULL)
@@ -168,7 +178,7 @@ static void handler_turn(struct operation *self, const struct completion *comple
 {
     struct handler *handler = container_of(self, struct handler, turn);
     (void)completion;
-    handler->stalled = false;
+    handler->stalled = handler->rests = false;
     handler_process(handler);
 }
 

@@ -25,6 +25,7 @@ struct handler {
     ssize_t sent;       /* what the last send has done, and the output has not heard yet */
     bool lent;          /* the kernel reads what the output begins with, or has read it */
     bool stalled;       /* nothing is sent before the next turn */
+    bool rests;         /* turn waits for the loss of the connection */
     bool closing;       /* it is freed when nothing is pending */
     struct iovec pieces[HANDLER_PIECES]; /* what a send reads; the kernel's while it is pending */
     struct msghdr message;

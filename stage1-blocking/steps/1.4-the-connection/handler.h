@@ -2,8 +2,8 @@
  * A handler serves one connection, from its first byte to its last, in a thread of its own.
  *
  * Lea, "Classic ServerSocket Loop": read, process, write, with calls that block. The connection is
- * the same as in the later stages (connection.h). Its socket is a blocking one, so the thread just
- * calls recv or send, and that call waits.
+ * the same as in the later stages (connection.h). Its socket is a blocking one: send waits for
+ * room, and before recv the thread sleeps in poll(2), because recv would look at no deadline.
  *
  * Interface:
  * - While handler_run() runs, its thread is the connection's runner; others may only ask
@@ -19,7 +19,7 @@ struct handler_threads;
 struct handler {
     struct connection connection;
     struct handler_threads *threads;
-    bool has_timeouts;                       /* the socket's calls have a time limit */
+    bool has_timeout;                        /* its sends have a time limit */
     int64_t deadline;                        /* when its last wait had to end; INT64_MAX: never */
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };

@@ -1,10 +1,7 @@
 #include "handler_threads.h"
 
-#include "common/base/clock.h"
 #include "common/base/thread.h"
 
-#include <limits.h>
-#include <poll.h>
 #include <unistd.h>
 
 static void serve_to_the_end(struct handler_threads *threads, struct handler *handler) NO_LOCK_HELD
@@ -34,17 +31,8 @@ void handler_threads_open(struct handler_threads *threads, struct server *server
 {
     threads->server = server;
     threads->factory = factory;
+    threads->stop = -1;
     admission_init(&threads->admission, server);
-}
-
-void handler_threads_rest(struct handler_threads *threads, const struct handler *handler)
-{
-    (void)threads;
-    int64_t now;
-    while ((now = clock_ms()) < handler->deadline) {
-        int64_t left = handler->deadline - now;
-        poll(NULL, 0, left < INT_MAX ? (int)left : -1);
-    }
 }
 
 bool handler_threads_serve(struct handler_threads *threads, int fd)

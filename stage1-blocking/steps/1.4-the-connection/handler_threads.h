@@ -13,6 +13,7 @@ struct handler_threads {
     struct server *server;
     struct input_handler_factory *factory;
     struct admission admission;
+    int stop; /* a descriptor that wakes all threads; -1: there is none before step 1.5 */
 };
 
 void handler_threads_open(struct handler_threads *threads, struct server *server,
@@ -20,8 +21,5 @@ void handler_threads_open(struct handler_threads *threads, struct server *server
 
 /** Finds a thread for a connection. False if there is none to be had; fd stays the caller's. */
 bool handler_threads_serve(struct handler_threads *threads, int fd) NO_LOCK_HELD;
-
-/** Waits until the handler's deadline. Its own thread. */
-void handler_threads_rest(struct handler_threads *threads, const struct handler *handler);
 
 #endif

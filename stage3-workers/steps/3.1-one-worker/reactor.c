@@ -62,9 +62,9 @@ static void reactor_dispatch(struct selection_key *key)
 }
 
 /* Stops listening, and has every handler finish what it has begun. */
-static void reactor_stop(struct reactor *reactor)
+static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
 {
-    acceptor_close(&reactor->acceptor);
+    acceptor_stop(&reactor->acceptor);
     reactor->stopping = true;
     timer_heap_set_all(&reactor->timers, reactor->now);
     timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);

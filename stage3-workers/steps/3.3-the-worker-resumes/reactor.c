@@ -67,9 +67,9 @@ static void reactor_dispatch(struct selection_key *key)
 }
 
 /* Stops listening, and has every handler finish what it has begun. */
-static void reactor_stop(struct reactor *reactor)
+static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
 {
-    acceptor_close(&reactor->acceptor);
+    acceptor_stop(&reactor->acceptor);
     mutex_lock(&reactor->guard.lock);
     reactor->stopping = true;
     mutex_unlock(&reactor->guard.lock);

@@ -54,5 +54,6 @@ void acceptor_run(struct acceptor *acceptor)
         admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
                          acceptor);
     }
-    listener_close(&server->listener);
+    admission_accept_last(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
+                          acceptor);
 }
