@@ -159,8 +159,9 @@ static void erratum_08_output_before_done_is_not_lost(void)
 }
 
 /*
- * Roth's dispatcher resets the interest before the handler runs, and an announcement in between is
- * overwritten. Here a change before the run, or in it, is what holds afterwards.
+ * Hitchens' prepareToRun replaces the adapter's copy of the interest by the key's, and a request
+ * that another thread has just put into that copy is overwritten. Here a change before the run, or
+ * in it, is what holds afterwards.
  */
 static void erratum_18_change_before_the_run_is_not_overwritten(void)
 {

@@ -231,8 +231,8 @@ BOTH_WAYS(erratum_17_lines_of_many_threads_stay_whole_and_in_order)
 
 /*
  * Between the dispatcher's dispatch and its round of status changes: the run is done, and the
- * dispatcher has not looked yet. Roth's loop resets the interest there, and an announce is
- * overwritten.
+ * dispatcher has not looked yet. Where an adapter's interest is a copy of the key's, as on
+ * Hitchens' slides, what is asked for there can be overwritten.
  */
 Test(stage5_runs, erratum_18_output_between_dispatch_and_status_round)
 {
