@@ -399,6 +399,122 @@ Test(chat_broker, the_older_lease_keeps_the_name)
     close_scene(&scene);
 }
 
+/* ---- Names, when redis was away ---- */
+
+/** Redis is gone, and everybody knows. */
+static void kill_redis(struct scene *scene, int ann, int bob)
+{
+    redis_kill(&scene->redis);
+    chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
+    chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
+}
+
+/** So many renewals of leases have come since the call. */
+static void await_renewals(const struct redis *redis, const char *nick, int count)
+{
+    char command[64];
+    char answer[REDIS_ANSWER_SIZE];
+    for (int i = 0; i < count; i++) {
+        snprintf(command, sizeof command, "DEL chat:nick:%s", nick);
+        redis_ask(redis, command, answer);
+        snprintf(command, sizeof command, "EXISTS chat:nick:%s", nick);
+        redis_await(redis, command, ":1");
+    }
+}
+
+/**
+ * A name that a user of the same server has is taken, whether or not anybody can be asked. If the
+ * server asked for it again later, redis would say that it is its own, with a younger lease.
+ */
+Test(chat_broker, a_name_of_somebody_here_is_refused_once)
+{
+    char before[REDIS_ANSWER_SIZE];
+    struct scene scene = open_scene("--broker-lease 1");
+    int ann;
+    int bob;
+    join_both(&scene, &ann, &bob);
+    int carl = chat_join_as(&scene.servers[1], "carl");
+    redis_ask(&scene.redis, "GET chat:nick:bob", before);
+    kill_redis(&scene, ann, bob);
+    client_send_text(carl, "/nick bob\n");
+    chat_await_line(carl, "ERR somebody else is called bob");
+    redis_start_again(&scene.redis);
+    chat_await_line(bob, "* the other servers are in reach again");
+    redis_await(&scene.redis, "EXISTS chat:nick:carl", ":1");
+    await_renewals(&scene.redis, "carl", 4);
+    redis_await(&scene.redis, "GET chat:nick:bob", before);
+    client_send_text(bob, "still here\n");
+    await_without(carl, "[bob] still here", "ERR");
+    client_close(ann);
+    client_close(bob);
+    client_close(carl);
+    close_scene(&scene);
+}
+
+/**
+ * Who has to give up his name goes by one with his server behind it. If somebody has that, he gets
+ * another one: the name that he has lost he must not keep.
+ */
+Test(chat_broker, who_loses_his_name_gets_another_one_in_any_case)
+{
+    struct scene scene = open_scene("--broker-lease 1");
+    int ann = chat_join_as(&scene.servers[0], "ann");
+    int carl = chat_join_as(&scene.servers[0], "carl");
+    redis_expect(&scene.redis, "SET chat:nick:x gamma.1 PX 60000", "+OK");
+    redis_signal(&scene.redis, SIGSTOP);
+    client_send_text(carl, "/nick x\n");
+    chat_await_line(carl, "* you are x~alpha");
+    redis_signal(&scene.redis, SIGCONT);
+    chat_await_line(carl, "ERR somebody else is called x");
+    chat_expect_line(carl, "* you stay x~alpha");
+    redis_expect(&scene.redis, "DEL chat:nick:x", ":1");
+    client_send_text(ann, "/nick x\n");
+    chat_await_line(ann, "* you are x");
+    redis_expect(&scene.redis, "SET chat:nick:x \"gamma.1 1\" PX 60000", "+OK");
+    chat_await_line(ann, "* somebody on another server has been x for longer");
+    chat_await_line(ann, "* you are user3~alpha");
+    client_send_text(ann, "hello\n");
+    chat_await_line(carl, "[user3~alpha] hello");
+    client_close(ann);
+    client_close(carl);
+    close_scene(&scene);
+}
+
+/**
+ * Whoever can publish can do so in the name of a server. Its next lines seem to be old ones then;
+ * but when nothing newer comes, they are heard again, and not only after the lease that was forged.
+ */
+Test(chat_broker, a_forged_message_does_not_mute_a_server)
+{
+    static struct chat_line line;
+    char owner[REDIS_ANSWER_SIZE];
+    char incarnation[64];
+    char command[200];
+    struct scene scene = open_scene("--broker-lease 1");
+    int ann;
+    int bob;
+    join_both(&scene, &ann, &bob);
+    chat_expect_heard(ann, "ann", bob);
+    redis_ask(&scene.redis, "GET chat:nick:ann", owner);
+    cr_assert_eq(sscanf(owner, "alpha.%63[0-9a-f]", incarnation), 1, "`%s`", owner);
+    snprintf(command, sizeof command, "PUBLISH chat \"chat1 alpha %s 3600000 1001 100 H \"",
+             incarnation);
+    redis_ask(&scene.redis, command, owner);
+    chat_await_line(bob, "* 1000 lines from other servers did not arrive");
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (int i = 0; strncmp(line.text, "[ann] again ", 12) != 0; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "again %d\n", i);
+        client_send_text(ann, text);
+        enum client_outcome outcome = chat_try_line(bob, &line, test_now() + 0.05);
+        cr_assert(outcome == CLIENT_GOT || test_now() < end, "nothing is heard of ann");
+        cr_assert_null(strstr(line.text, "has left"), "`%s`", line.text);
+    }
+    client_close(ann);
+    client_close(bob);
+    close_scene(&scene);
+}
+
 static void write_password(char *path, const char *password)
 {
     FILE *file = fdopen(mkstemp(path), "w");

@@ -292,6 +292,111 @@ Test(chat_hostile_broker, one_that_confirms_nothing)
     close_scene(&scene);
 }
 
+/* ---- Other servers ---- */
+
+/** The next line is that one, and no notice comes before it. */
+static void expect_next(int fd, const char *text)
+{
+    static struct chat_line line;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    cr_assert_eq(chat_try_line(fd, &line, end), CLIENT_GOT, "`%s` did not come", text);
+    cr_assert_str_eq(line.text, text);
+}
+
+#define BETA "chat1 beta 9 60000 "
+
+/** Who was there before we were is no news; who comes later is, once, and not when it is repeated.
+ */
+Test(chat_hostile_broker, only_who_comes_while_we_listen_is_announced)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    send_message(scene.subscriber, BETA "0 2 A carl dora");
+    send_message(scene.subscriber, BETA "0 3 + eve");
+    expect_next(scene.ann, "* eve is here");
+    send_message(scene.subscriber, BETA "0 3 A carl dora eve");
+    send_message(scene.subscriber, BETA "0 4 - dora");
+    expect_next(scene.ann, "* dora has left");
+    close_scene(&scene);
+}
+
+/** By a connection that the server had given up: its numbers say that it is old. */
+Test(chat_hostile_broker, a_change_that_comes_late_is_none)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    send_message(scene.subscriber, BETA "0 2 A carl");
+    send_message(scene.subscriber, BETA "0 3 + dora");
+    send_message(scene.subscriber, BETA "0 4 - dora");
+    send_message(scene.subscriber, BETA "0 3 + dora");
+    send_message(scene.subscriber, BETA "0 2 + eve");
+    send_message(scene.subscriber, BETA "1 4 L carl goodbye");
+    expect_next(scene.ann, "* dora is here");
+    expect_next(scene.ann, "* dora has left");
+    expect_next(scene.ann, "[carl] goodbye");
+    client_send_text(scene.ann, "/who\n");
+    chat_await_line(scene.ann, "* 3 here");
+    close_scene(&scene);
+}
+
+/** A server that was not heard for a while has lost its users; when it is back, they are back. */
+Test(chat_hostile_broker, who_is_back_with_his_server_is_announced)
+{
+    static const char brief[] = "chat1 beta 9 200 ";
+    char text[100];
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    snprintf(text, sizeof text, "%s0 1 A carl", brief);
+    send_message(scene.subscriber, text);
+    expect_next(scene.ann, "* carl has left");
+    send_message(scene.subscriber, BETA "0 1 H ");
+    send_message(scene.subscriber, BETA "0 1 A carl");
+    expect_next(scene.ann, "* carl is here");
+    send_message(scene.subscriber, BETA "1 1 L carl I was here all the time");
+    expect_next(scene.ann, "[carl] I was here all the time");
+    close_scene(&scene);
+}
+
+/** Whoever can publish can say so in any server's name. */
+Test(chat_hostile_broker, an_absurd_number_of_lines_mutes_nobody)
+{
+    struct scene scene = open_scene("--broker-lease 60");
+    shake_hands(&scene);
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    send_message(scene.subscriber, BETA "1 0 L eve one");
+    send_message(scene.subscriber, "chat1 beta 9 3600000 999999999999999999 0 L eve forged");
+    send_message(scene.subscriber, "chat1 beta 9 3600000 1 999999999999999999 H ");
+    send_message(scene.subscriber, BETA "2 0 L eve two");
+    expect_next(scene.ann, "[eve] one");
+    expect_next(scene.ann, "[eve] two");
+    close_scene(&scene);
+}
+
+/** Two machines that were cloned, say. One of them that only says its last words is no matter. */
+Test(chat_hostile_broker, a_server_of_the_same_name_is_reported_once)
+{
+    static const char told[] =
+        "* another server is called alpha, too: a name with ~alpha behind it may be two users'";
+    char errors[4096];
+    struct scene scene = open_scene("--broker-lease 60 --log warn");
+    shake_hands(&scene);
+    chat_await_line(scene.ann, "* user2~alpha is here");
+    send_message(scene.subscriber, "chat1 alpha 7 60000 0 1 A x~alpha");
+    send_message(scene.subscriber, "chat1 alpha 7 60000 0 2 - x~alpha");
+    expect_next(scene.ann, "* x~alpha has left");
+    send_message(scene.subscriber, "chat1 alpha 9 60000 0 0 H ");
+    send_message(scene.subscriber, "chat1 alpha 9 60000 0 0 H ");
+    send_message(scene.subscriber, "chat1 alpha 9 60000 1 0 L eve hello");
+    expect_next(scene.ann, told);
+    expect_next(scene.ann, "[eve] hello");
+    server_errors(&scene.server, errors, sizeof errors);
+    cr_assert_not_null(strstr(errors, "give each its own --broker-name"), "`%s`", errors);
+    close_scene(&scene);
+}
+
 /* ---- Options that are meant for clients ---- */
 
 /** The link to the broker is there, and carries lines in both directions. */

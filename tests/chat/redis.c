@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TRIES = 10, ANSWER_SIZE = 512 };
+enum { TRIES = 10 };
 
 static pid_t run(int port)
 {
@@ -52,7 +52,7 @@ static int try_connect(int port)
 }
 
 /** What it says to a command, whose answer is one line or a bulk string. */
-static void ask(const char *where, int fd, const char *command, char answer[ANSWER_SIZE])
+static void ask(const char *where, int fd, const char *command, char answer[REDIS_ANSWER_SIZE])
 {
     size_t length = 0;
     char text[512];
@@ -62,7 +62,7 @@ static void ask(const char *where, int fd, const char *command, char answer[ANSW
     bool is_whole = false;
     while (!is_whole) {
         size_t got;
-        cr_assert_lt(length, ANSWER_SIZE - 1);
+        cr_assert_lt(length, REDIS_ANSWER_SIZE - 1);
         cr_assert_eq(client_try_receive(fd, answer + length, 1, end, &got), CLIENT_GOT,
                      "%s: no answer to %s", where, command);
         length++;
@@ -84,7 +84,7 @@ static void ask(const char *where, int fd, const char *command, char answer[ANSW
 /** Whether it runs and answers; if it has ended, somebody else has its port. */
 static bool answers(struct redis *redis)
 {
-    char answer[ANSWER_SIZE];
+    char answer[REDIS_ANSWER_SIZE];
     double end = test_now() + test_deadline_ms() / 1000.0;
     int status;
     while (test_now() < end) {
@@ -145,10 +145,16 @@ void redis_signal(const struct redis *redis, int signal)
     kill(redis->pid, signal);
 }
 
+void redis_ask_at(const char *where, const struct redis *redis, const char *command,
+                  char answer[REDIS_ANSWER_SIZE])
+{
+    ask(where, redis->client, command, answer);
+}
+
 void redis_expect_at(const char *where, const struct redis *redis, const char *command,
                      const char *expected)
 {
-    char answer[ANSWER_SIZE];
+    char answer[REDIS_ANSWER_SIZE];
     ask(where, redis->client, command, answer);
     cr_assert_str_eq(answer, expected, "%s: `%s` is answered `%s`, not `%s`", where, command,
                      answer, expected);
@@ -157,7 +163,7 @@ void redis_expect_at(const char *where, const struct redis *redis, const char *c
 void redis_await_at(const char *where, const struct redis *redis, const char *command,
                     const char *expected)
 {
-    char answer[ANSWER_SIZE];
+    char answer[REDIS_ANSWER_SIZE];
     double end = test_now() + test_deadline_ms() / 1000.0;
     do {
         ask(where, redis->client, command, answer);

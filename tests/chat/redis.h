@@ -9,6 +9,8 @@
 
 #include <sys/types.h>
 
+enum { REDIS_ANSWER_SIZE = 512 };
+
 struct redis {
     pid_t pid;
     int port;
@@ -26,7 +28,13 @@ void redis_kill(struct redis *redis);
 
 void redis_signal(const struct redis *redis, int signal);
 
-/** Sends a command, whose words are separated by spaces, and asserts that this is the answer. */
+/** Sends a command, whose words are separated by spaces, and takes its answer: a line, or a bulk
+ * string without its length. */
+#define redis_ask(redis, command, answer) redis_ask_at(HERE, redis, command, answer)
+void redis_ask_at(const char *where, const struct redis *redis, const char *command,
+                  char answer[REDIS_ANSWER_SIZE]);
+
+/** The same, and asserts that this is the answer. */
 #define redis_expect(redis, command, answer) redis_expect_at(HERE, redis, command, answer)
 void redis_expect_at(const char *where, const struct redis *redis, const char *command,
                      const char *answer);

@@ -107,12 +107,14 @@ static bool init_state(struct broker *broker)
 }
 
 bool broker_open(struct broker *broker, const struct broker_choice *choice, struct server *server,
-                 struct group *users, struct news *news, struct clerk *clerk,
+                 struct group *users, struct nicknames *nicknames, struct news *news,
+                 struct clerk *clerk,
                  void (*answered)(struct channel_post *post, struct channel_facade *facade))
 {
     size_t cap = server->settings.output_cap / 2;
     *broker = (struct broker){.server = server,
                               .users = users,
+                              .nicknames = nicknames,
                               .news = news,
                               .clerk = clerk,
                               .incarnation = random_number(),
@@ -312,7 +314,7 @@ void broker_go_up(struct broker *broker, struct broker_outbox *outbox)
     broker_publish_list(broker);
     broker_renew(broker);
     ask_for_those_who_wait(broker, outbox);
-    broker_ask_for_wishes(broker);
+    broker_ask_for_wishes(broker, outbox);
     log_write(&broker->server->log, LOG_LEVEL_INFO, "the broker is in reach");
 }
 
@@ -361,7 +363,7 @@ static void keep_up(struct broker *broker, int64_t now, struct broker_outbox *ou
     }
     if (now >= broker->next_renewal) {
         broker_renew(broker);
-        broker_ask_for_wishes(broker);
+        broker_ask_for_wishes(broker, outbox);
     }
     if (broker->list_wanted && now - broker->list_sent >= BROKER_LIST_PAUSE)
         broker_publish_list(broker);
@@ -565,6 +567,15 @@ void broker_renamed(struct broker *broker, struct broker_user *user, const char 
     user->since = user->wanted_since;
     snprintf(user->wish, sizeof(user->wish), "%s", wish != NULL ? wish : "");
     snprintf(user->name, sizeof(user->name), "%s", name);
+    mutex_unlock(&broker->lock);
+}
+
+void broker_declined(struct broker *broker, struct broker_user *user)
+{
+    mutex_lock(&broker->lock);
+    if (user->is_wish)
+        user->wish[0] = '\0';
+    broker->next_renewal = 0; /* the other one's lease has our time now */
     mutex_unlock(&broker->lock);
 }
 

@@ -104,6 +104,7 @@ struct broker_command {
 struct broker {
     struct server *server;
     struct group *users;
+    struct nicknames *nicknames; /* of the users here; its lock is taken under this one */
     struct news *news;
     struct clerk *clerk;
     struct endpoint address;
@@ -173,7 +174,8 @@ void broker_options(struct options *options, struct broker_choice *broker);
  * context when broker_user.answer holds what became of his wish.
  */
 bool broker_open(struct broker *broker, const struct broker_choice *choice, struct server *server,
-                 struct group *users, struct news *news, struct clerk *clerk,
+                 struct group *users, struct nicknames *nicknames, struct news *news,
+                 struct clerk *clerk,
                  void (*answered)(struct channel_post *post, struct channel_facade *facade));
 
 /** Every handler has heard `stopped`. */
@@ -204,6 +206,12 @@ void broker_dealt_with(struct broker *broker, struct broker_user *user);
  */
 void broker_renamed(struct broker *broker, struct broker_user *user, const char *name,
                     const char *wish) NO_LOCK_HELD;
+
+/**
+ * A name was granted, but another user of this server is called so. The wish, if it was one, is
+ * over, and that user's lease is renewed soon.
+ */
+void broker_declined(struct broker *broker, struct broker_user *user);
 
 /** Users of other servers, as roster_copy(); *reachable: whether that is how it is now. */
 size_t broker_who(struct broker *broker, char (*rows)[ROSTER_ROW_SIZE], size_t count,

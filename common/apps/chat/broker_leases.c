@@ -138,8 +138,9 @@ void broker_dealt_with(struct broker *broker, struct broker_user *user)
     channel_release(facade);
 }
 
-/* What comes later than the user was ready to wait for is treated like a wish of his. */
-static bool wants_late_answer(struct broker_user *user)
+/* Nobody waits for an answer that is late, or for that to a wish, and he may want something else.
+ */
+static bool still_wishes(struct broker_user *user)
 {
     user->is_wish = true;
     return !user->is_posted && strcmp(user->wish, user->wanted) == 0;
@@ -150,7 +151,8 @@ void broker_claim_answered(struct broker *broker, struct broker_user *user,
 {
     bool is_overdue = user->claim == CLAIM_OVERDUE;
     user->claim = CLAIM_NONE;
-    bool is_wanted = user->is_here && (!is_overdue || wants_late_answer(user));
+    bool is_waited_for = !is_overdue && !user->is_wish;
+    bool is_wanted = user->is_here && (is_waited_for || still_wishes(user));
     if (is_wanted && user->is_wish && answer == BROKER_TAKEN)
         user->wish[0] = '\0'; /* he is told once */
     if (is_wanted && !(user->is_wish && answer == BROKER_AWAY))
@@ -160,7 +162,11 @@ void broker_claim_answered(struct broker *broker, struct broker_user *user,
     channel_release(user->facade);
 }
 
-void broker_ask_for_wishes(struct broker *broker)
+/*
+ * The broker would grant a name again that another user here has, because it is ours, and with it a
+ * lease that begins now: then a server whose lease is younger than the old one could take the name.
+ */
+void broker_ask_for_wishes(struct broker *broker, struct broker_outbox *outbox)
 {
     struct list_link *link = broker->all.next;
     bool goes_on = true;
@@ -170,7 +176,12 @@ void broker_ask_for_wishes(struct broker *broker)
             continue;
         memcpy(user->wanted, user->wish, sizeof(user->wanted));
         user->is_wish = true;
-        goes_on = broker_send_claim(broker, user);
+        if (nicknames_have(broker->nicknames, user->wish)) {
+            user->wish[0] = '\0'; /* he is told once */
+            broker_answer(user, BROKER_TAKEN, outbox);
+        } else {
+            goes_on = broker_send_claim(broker, user);
+        }
     }
 }
 
@@ -227,13 +238,15 @@ void broker_renew(struct broker *broker)
         next = renew_some(broker, next);
 }
 
+/* One who waits for another answer is told at the next renewal, if he has the name then. */
 void broker_lease_lost(struct broker *broker, struct message key, struct broker_outbox *outbox)
 {
     size_t prefix = strlen(BROKER_KEY);
     struct list_link *link = broker->all.next;
     for (; link != &broker->all; link = link->next) {
         struct broker_user *user = container_of(link, struct broker_user, link);
-        if (!user->is_leased || user->is_posted || key.length != prefix + strlen(user->name) ||
+        if (!user->is_leased || user->is_posted || user->claim != CLAIM_NONE ||
+            key.length != prefix + strlen(user->name) ||
             memcmp(key.data + prefix, user->name, key.length - prefix) != 0)
             continue;
         user->is_leased = false;

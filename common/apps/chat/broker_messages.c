@@ -27,6 +27,7 @@ enum {
     INCARNATION_SIZE = 17,
     LEASE_MIN = 100,
     LEASE_MAX = 3600 * 1000,
+    COUNT_STEP_MAX = 1 << 30, /* what a server does not say while it is not heard */
 };
 
 /* ---- Telling -------------------------------------------------------------------------------- */
@@ -200,7 +201,10 @@ static void hear_change(struct broker *broker, struct roster_server *server, str
         broker_put(outbox, '=', both);
 }
 
-/* Who came before we knew the server is not told one by one: /who tells it. */
+/*
+ * Who came before we knew the server is not told one by one: /who tells it. But who is on one that
+ * was away for a while was said to have left, so that he is here is told again.
+ */
 static void hear_list(struct broker *broker, struct roster_server *server, struct heard *heard,
                       struct broker_outbox *outbox) REQUIRES(&broker->lock)
 {
@@ -252,16 +256,23 @@ static bool is_list(char kind)
     return kind == 'F' || kind == 'M' || kind == 'E' || kind == 'A';
 }
 
+/* Nobody trusts the broker, and one absurd number would make all that follow too small. */
+static bool is_plausible(const struct roster_server *server, const struct heard *heard)
+{
+    return heard->lines < server->lines + COUNT_STEP_MAX &&
+           heard->events < server->events + COUNT_STEP_MAX;
+}
+
 /*
  * Compares what the server has counted with what has come. False: this came before, by a connection
- * that the server had given up.
+ * that the server had given up; or it is nothing that the server would say.
  */
 static bool follows(struct broker *broker, struct roster_server *server, const struct heard *heard)
     REQUIRES(&broker->lock)
 {
     uint64_t lines = server->lines + (heard->kind == 'L');
     uint64_t events = server->events + is_change(heard->kind);
-    if (heard->lines < lines || heard->events < events)
+    if (heard->lines < lines || heard->events < events || !is_plausible(server, heard))
         return false;
     broker->missed += heard->lines - lines;
     counters_add(&broker->server->counters, COUNTER_LINES_MISSED, heard->lines - lines);
@@ -272,15 +283,63 @@ static bool follows(struct broker *broker, struct roster_server *server, const s
     return true;
 }
 
+/* What came before this message nobody has missed. */
+static void count_from(struct roster_server *server, const struct heard *heard)
+{
+    server->lines = heard->lines - (heard->kind == 'L' && heard->lines > 0);
+    server->events = heard->events - (is_change(heard->kind) && heard->events > 0);
+    server->is_known = false;
+}
+
 static struct roster_server *meet(struct broker *broker, const struct heard *heard)
     REQUIRES(&broker->lock)
 {
     struct roster_server *server = roster_add(&broker->roster, heard->name, heard->incarnation);
-    if (server == NULL)
-        return NULL;
-    server->lines = heard->lines - (heard->kind == 'L' && heard->lines > 0);
-    server->events = heard->events - (is_change(heard->kind) && heard->events > 0);
+    if (server != NULL)
+        count_from(server, heard);
+    else
+        log_limited(&broker->server->log, &broker->log_limit, LOG_LEVEL_WARN,
+                    "cannot listen to %s: %d other servers are known already", heard->name,
+                    ROSTER_SERVERS_MAX);
     return server;
+}
+
+/*
+ * A message does not follow what we have counted, so it is ignored. But if nothing else has come
+ * for a while, the server goes on, and our count is wrong: somebody has published in its name, and
+ * its users would never be heard again.
+ */
+static bool begins_anew(struct broker *broker, struct roster_server *server,
+                        const struct heard *heard) REQUIRES(&broker->lock)
+{
+    int64_t now = clock_ms();
+    if (server->behind_since == 0)
+        server->behind_since = now;
+    if (!server->is_gone && now - server->behind_since < broker_patience(broker)) {
+        server->ignored += heard->kind == 'L';
+        return false;
+    }
+    broker->missed += server->ignored;
+    counters_add(&broker->server->counters, COUNTER_LINES_MISSED, server->ignored);
+    count_from(server, heard);
+    return follows(broker, server, heard);
+}
+
+/* Its beat says that it goes on. One that stops is only the one that this server replaces. */
+static void look_for_namesake(struct broker *broker, struct roster_server *server,
+                              const struct heard *heard, struct broker_outbox *outbox)
+    REQUIRES(&broker->lock)
+{
+    char text[160];
+    if (heard->kind != 'H' || server->is_namesake || strcmp(server->name, broker->name) != 0)
+        return;
+    server->is_namesake = true;
+    snprintf(text, sizeof(text),
+             "* another server is called %s, too: a name with ~%s behind it may be two users'",
+             broker->name, broker->name);
+    broker_put(outbox, '*', text);
+    log_write(&broker->server->log, LOG_LEVEL_WARN,
+              "another server is called %s, too: give each its own --broker-name", broker->name);
 }
 
 static void hear_other(struct broker *broker, struct heard *heard, struct broker_outbox *outbox)
@@ -289,10 +348,14 @@ static void hear_other(struct broker *broker, struct heard *heard, struct broker
     struct roster_server *server = roster_find(&broker->roster, heard->incarnation);
     if (server == NULL)
         server = meet(broker, heard);
-    if (server == NULL || !follows(broker, server, heard))
+    if (server == NULL || (!follows(broker, server, heard) && !begins_anew(broker, server, heard)))
         return;
+    server->is_gone = false;
+    server->behind_since = 0;
+    server->ignored = 0;
     server->heard = clock_ms();
     server->lease = (int64_t)heard->lease;
+    look_for_namesake(broker, server, heard, outbox);
     if (heard->kind == 'L')
         hear_line(broker, heard->rest, outbox);
     else if (is_change(heard->kind))
@@ -334,7 +397,7 @@ void broker_expire(struct broker *broker, int64_t listening_since, struct broker
         struct roster_server *server = next;
         int64_t heard = server->heard > listening_since ? server->heard : listening_since;
         next = server->next;
-        if (now - heard > server->lease)
-            roster_remove(&broker->roster, server, put_left, outbox);
+        if (!server->is_gone && now - heard > server->lease)
+            roster_silence(&broker->roster, server, put_left, outbox);
     }
 }

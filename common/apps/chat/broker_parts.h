@@ -118,7 +118,8 @@ bool broker_send_claim(struct broker *broker, struct broker_user *user) REQUIRES
 void broker_release_lease(struct broker *broker, const char *name, uint64_t since)
     REQUIRES(&broker->lock);
 void broker_renew(struct broker *broker) REQUIRES(&broker->lock);
-void broker_ask_for_wishes(struct broker *broker) REQUIRES(&broker->lock);
+void broker_ask_for_wishes(struct broker *broker, struct broker_outbox *outbox)
+    REQUIRES(&broker->lock);
 
 /** The broker's answer to a claim, or BROKER_AWAY: there is none. Gives the reference back. */
 void broker_claim_answered(struct broker *broker, struct broker_user *user,

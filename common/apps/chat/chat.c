@@ -97,47 +97,86 @@ static bool rename_here(struct chat_user *user, const char *nick) NO_LOCK_HELD
     return true;
 }
 
-/* The name is somebody else's, or may be, on another server: so his has ours behind it. */
-static void rename_apart(struct chat_user *user, const char *nick, const char *wish) NO_LOCK_HELD
+/* A name that is made up is nobody else's, on whichever server. */
+static void make_up_nick(struct chat_user *user)
+{
+    struct chat *chat = user->chat;
+    char behind[SERVER_NAME_SIZE + 1] = "";
+    if (chat->has_broker)
+        snprintf(behind, sizeof(behind), "~%s", chat->broker.name);
+    nicknames_make_up(&chat->nicknames, &user->nick, behind);
+}
+
+/*
+ * The name is somebody else's, or may be, on another server: so his has ours behind it. False:
+ * another user here is called so.
+ */
+static bool rename_apart(struct chat_user *user, const char *nick, const char *wish) NO_LOCK_HELD
 {
     struct broker *broker = &user->chat->broker;
     char name[NICKNAME_TEXT_SIZE];
     snprintf(name, sizeof(name), "%.*s~%s", NICKNAME_SIZE - 1, nick, broker->name);
-    if (!rename_here(user, name)) {
-        tell_taken(user, name);
-        return;
-    }
+    if (!rename_here(user, name))
+        return false;
     broker_renamed(broker, &user->away, name, wish);
     tell(user, "* you are %s\n", name);
+    return true;
+}
+
+static void rename_meanwhile(struct chat_user *user, const char *nick) NO_LOCK_HELD
+{
+    if (!rename_apart(user, nick, nick))
+        tell(user, "ERR somebody else is called %s~%s\n", nick, user->chat->broker.name);
+}
+
+/* What he is called has to be nobody else's, so if need be he gets a name that is made up. */
+static void give_up_name(struct chat_user *user) NO_LOCK_HELD
+{
+    char before[NICKNAME_TEXT_SIZE];
+    snprintf(before, sizeof(before), "%s", user->nick.text);
+    if (!nickname_is_possible(before))
+        return; /* he has given it up himself in the meantime */
+    tell(user, "* somebody on another server has been %s for longer\n", before);
+    if (rename_apart(user, before, ""))
+        return;
+    make_up_nick(user);
+    news_renamed(&user->chat->news, before, user->nick.text, &user->seat.member);
+    broker_renamed(&user->chat->broker, &user->away, user->nick.text, "");
+    tell(user, "* you are %s\n", user->nick.text);
+}
+
+static void tell_refused(struct chat_user *user, const char *wanted)
+{
+    tell_taken(user, wanted);
+    if (user->away.is_wish)
+        tell(user, "* you stay %s\n", user->nick.text);
+}
+
+/* Another user here may have been granted the same name before: for the broker both are ours. */
+static void take_granted(struct chat_user *user, const char *wanted) NO_LOCK_HELD
+{
+    struct broker *broker = &user->chat->broker;
+    if (rename_here(user, wanted)) {
+        broker_renamed(broker, &user->away, wanted, NULL);
+        tell(user, "* you are %s\n", wanted);
+    } else {
+        broker_declined(broker, &user->away);
+        tell_refused(user, wanted);
+    }
 }
 
 /* What the broker says of the nickname that the user wants, or had. */
 static void hear_answer(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
 {
     struct chat_user *user = container_of(post, struct chat_user, away.post);
-    struct broker *broker = &user->chat->broker;
     const char *wanted = user->away.wanted;
     switch (user->away.answer) {
-    case BROKER_GRANTED:
-        if (rename_here(user, wanted)) {
-            broker_renamed(broker, &user->away, wanted, NULL);
-            tell(user, "* you are %s\n", wanted);
-        } else {
-            tell_taken(user, wanted);
-        }
-        break;
-    case BROKER_TAKEN:
-        tell_taken(user, wanted);
-        if (user->away.is_wish)
-            tell(user, "* you stay %s\n", user->nick.text);
-        break;
-    case BROKER_AWAY: rename_apart(user, wanted, wanted); break;
-    case BROKER_LOST:
-        tell(user, "* somebody on another server has been %s for longer\n", user->nick.text);
-        rename_apart(user, user->nick.text, "");
-        break;
+    case BROKER_GRANTED: take_granted(user, wanted); break;
+    case BROKER_TAKEN: tell_refused(user, wanted); break;
+    case BROKER_AWAY: rename_meanwhile(user, wanted); break;
+    case BROKER_LOST: give_up_name(user); break;
     }
-    broker_dealt_with(broker, &user->away);
+    broker_dealt_with(&user->chat->broker, &user->away);
     channel_resume(facade);
 }
 
@@ -146,10 +185,12 @@ static void ask_for_nick(struct chat_user *user, const char *nick) NO_LOCK_HELD
 {
     if (strcmp(user->nick.text, nick) == 0)
         tell(user, "* you are %s\n", nick);
+    else if (nicknames_have(&user->chat->nicknames, nick))
+        tell_taken(user, nick);
     else if (broker_claim(&user->chat->broker, &user->away, nick))
         channel_suspend(user->facade);
     else
-        rename_apart(user, nick, nick);
+        rename_meanwhile(user, nick);
 }
 
 static void change_nick(struct chat_user *user, const char *nick) NO_LOCK_HELD
@@ -392,16 +433,6 @@ static void idle(struct input_handler *self, struct channel_facade *facade)
          seconds(user->chat->server->settings.deadlines.idle));
 }
 
-/* A name that is made up is nobody else's, on whichever server. */
-static void make_up_nick(struct chat_user *user)
-{
-    struct chat *chat = user->chat;
-    char behind[SERVER_NAME_SIZE + 1] = "";
-    if (chat->has_broker)
-        snprintf(behind, sizeof(behind), "~%s", chat->broker.name);
-    nicknames_make_up(&chat->nicknames, &user->nick, behind);
-}
-
 static void join_others(struct chat_user *user) NO_LOCK_HELD
 {
     struct broker *broker = &user->chat->broker;
@@ -493,7 +524,7 @@ static bool find_broker(struct chat *chat)
     if (broker_choice.address == NULL)
         return true;
     chat->has_broker = broker_open(&chat->broker, &broker_choice, chat->server, &chat->users,
-                                   &chat->news, &chat->clerk, hear_answer);
+                                   &chat->nicknames, &chat->news, &chat->clerk, hear_answer);
     return chat->has_broker;
 }
 

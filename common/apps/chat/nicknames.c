@@ -66,13 +66,30 @@ static void remove_own(struct nicknames *all, const struct nickname *own) REQUIR
     all->count--;
 }
 
+/* NULL: nobody is called so. */
+static const struct nickname *find(struct nicknames *all, const char *text) REQUIRES(&all->lock)
+{
+    const struct nickname *one = *list_for(all, text);
+    while (one != NULL && strcmp(one->text, text) != 0)
+        one = one->next;
+    return one;
+}
+
+bool nicknames_have(struct nicknames *all, const char *text)
+{
+    mutex_lock(&all->lock);
+    bool have = find(all, text) != NULL;
+    mutex_unlock(&all->lock);
+    return have;
+}
+
 /* Under the lock; as nicknames_take(). */
 static bool take(struct nicknames *all, struct nickname *own, const char *text) REQUIRES(&all->lock)
 {
     struct nickname **list = list_for(all, text);
-    for (const struct nickname *other = *list; other != NULL; other = other->next)
-        if (strcmp(other->text, text) == 0)
-            return other == own;
+    const struct nickname *other = find(all, text);
+    if (other != NULL)
+        return other == own;
     if (own->text[0] != '\0')
         remove_own(all, own);
     snprintf(own->text, sizeof(own->text), "%s", text);

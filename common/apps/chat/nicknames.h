@@ -51,6 +51,9 @@ bool nickname_is_whole(const char *text);
 /** FNV-1a. */
 uint32_t nickname_hash(const char *text);
 
+/** Whether a user has that nickname at this moment. */
+bool nicknames_have(struct nicknames *all, const char *text);
+
 /** Takes a nickname, in place of the one before, if there is one. False if another user has it. */
 bool nicknames_take(struct nicknames *all, struct nickname *own, const char *text);
 

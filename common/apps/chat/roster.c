@@ -33,10 +33,22 @@ struct roster_server *roster_find(struct roster *roster, uint64_t incarnation)
     return server;
 }
 
+/* The one that has been gone for longest makes room for another. False: none is. */
+static bool make_room(struct roster *roster)
+{
+    struct roster_server *oldest = NULL;
+    for (struct roster_server *one = roster->servers; one != NULL; one = one->next)
+        if (one->is_gone && (oldest == NULL || one->heard < oldest->heard))
+            oldest = one;
+    if (oldest != NULL)
+        roster_remove(roster, oldest, forget, NULL);
+    return oldest != NULL;
+}
+
 struct roster_server *roster_add(struct roster *roster, const char *name, uint64_t incarnation)
 {
-    struct roster_server *server =
-        roster->server_count < ROSTER_SERVERS_MAX ? calloc(1, sizeof(*server)) : NULL;
+    bool has_room = roster->server_count < ROSTER_SERVERS_MAX || make_room(roster);
+    struct roster_server *server = has_room ? calloc(1, sizeof(*server)) : NULL;
     if (server == NULL)
         return NULL;
     snprintf(server->name, sizeof(server->name), "%s", name);
@@ -48,12 +60,21 @@ struct roster_server *roster_add(struct roster *roster, const char *name, uint64
     return server;
 }
 
+void roster_silence(struct roster *roster, struct roster_server *server, roster_function *left,
+                    void *self)
+{
+    server->round++;
+    roster_sweep(roster, server, left, self);
+    server->is_gone = true;
+    server->is_known = false;
+    server->asked = 0;
+}
+
 void roster_remove(struct roster *roster, struct roster_server *server, roster_function *left,
                    void *self)
 {
     struct roster_server **place = &roster->servers;
-    server->round++;
-    roster_sweep(roster, server, left, self);
+    roster_silence(roster, server, left, self);
     while (*place != server)
         place = &(*place)->next;
     *place = server->next;

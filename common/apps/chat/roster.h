@@ -29,13 +29,17 @@ struct roster_server {
     struct roster_server *next;
     char name[SERVER_NAME_SIZE];
     uint64_t incarnation;
-    int64_t lease;          /* how long it may be silent; ms */
-    int64_t heard;          /* when it last was not; ms of clock_ms() */
-    uint64_t lines;         /* how many it had sent, when it said so last */
-    uint64_t events;        /* the same of arrivals, departures and changes of names */
-    int64_t asked;          /* when it was last asked who is there; 0: not yet */
-    bool is_known;          /* we know all its users */
-    bool was_known;         /* we have known all of them once */
+    int64_t lease;        /* how long it may be silent; ms */
+    int64_t heard;        /* when it last was not; ms of clock_ms() */
+    uint64_t lines;       /* how many it had sent, when it said so last */
+    uint64_t events;      /* the same of arrivals, departures and changes of names */
+    int64_t asked;        /* when it was last asked who is there; 0: not yet */
+    bool is_known;        /* we know all its users */
+    bool was_known;       /* we have known all of them once */
+    bool is_gone;         /* it was silent for too long: its users have left, as far as we know */
+    bool is_namesake;     /* users were told that it has our name */
+    int64_t behind_since; /* what it says came before something else; 0: it does not; clock_ms() */
+    uint64_t ignored;     /* lines since then */
     struct list_link users; /* all that are on it, so that its end costs no more than they do */
     unsigned round;         /* of the list that it sends */
 };
@@ -65,8 +69,12 @@ void roster_destroy(struct roster *roster);
 /** NULL: it is not there. */
 struct roster_server *roster_find(struct roster *roster, uint64_t incarnation);
 
-/** NULL: there is no room, or no memory. */
+/** In the place of one that is gone, if need be. NULL: there is no room, or no memory. */
 struct roster_server *roster_add(struct roster *roster, const char *name, uint64_t incarnation);
+
+/** Nothing is heard of it any more: all its users go, and it is remembered while there is room. */
+void roster_silence(struct roster *roster, struct roster_server *server, roster_function *left,
+                    void *self);
 
 /** It goes, and all its users do. */
 void roster_remove(struct roster *roster, struct roster_server *server, roster_function *left,

@@ -1,0 +1,204 @@
+/*
+ * What the broker's client remembers, without connections: for what depends on the moment at which
+ * an answer comes.
+ */
+#include "common/apps/chat/broker_parts.h"
+
+#include "common/base/clock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(chat_broker_state, .timeout = 120);
+
+enum { LEASE = 10000 /* ms */ };
+
+static struct server server = {.name = "test", .settings.output_cap = 1 << 20};
+static struct group group;
+static struct nicknames nicknames;
+static struct clerk clerk;
+static struct news news;
+static struct broker broker;
+static struct channel_facade commands;
+static struct channel_facade facade; /* of the user */
+static struct broker_user user;
+static char sent[4096]; /* to the broker, since the last look */
+
+static enum output_result enqueue(struct channel_facade *self, struct piece piece)
+{
+    cr_assert_eq(self, &commands);
+    cr_assert_lt(strlen(sent) + piece.copy.length, sizeof sent);
+    strncat(sent, (const char *)piece.copy.data, piece.copy.length);
+    return OUTPUT_FLOWING;
+}
+
+static void count_reference(struct channel_facade *self)
+{
+    (void)self;
+}
+
+static const struct channel_facade_verbs verbs = {
+    .enqueue = enqueue, .retain = count_reference, .release = count_reference};
+
+static void nobody_hears(struct channel_post *post, struct channel_facade *self)
+{
+    (void)post;
+    (void)self;
+}
+
+/** A server that reaches its broker, and Ann on it, who is called `name`. */
+static void begin(const char *name)
+{
+    static const struct broker_choice choice = {
+        .address = "127.0.0.1:1", .name = "alpha", .lease = LEASE};
+    group_init(&group);
+    nicknames_init(&nicknames);
+    clerk_init(&clerk, &group);
+    news_init(&news, &group, &clerk);
+    server.log.level = LOG_LEVEL_ERROR;
+    cr_assert(
+        broker_open(&broker, &choice, &server, &group, &nicknames, &news, &clerk, nobody_hears));
+    commands.verbs = facade.verbs = &verbs;
+    broker_came(&broker, &user, &facade, name);
+    mutex_lock(&broker.lock);
+    broker.commands = &commands;
+    broker.state = BROKER_UP;
+    broker.is_attempted = true;
+    broker.attempt = 1;
+    broker.up_since = clock_ms();
+    mutex_unlock(&broker.lock);
+}
+
+static void end(void)
+{
+    broker_close(&broker);
+    news_destroy(&news);
+    clerk_destroy(&clerk);
+    nicknames_destroy(&nicknames);
+    group_destroy(&group);
+}
+
+/** Asks for what users wish; who is answered without the broker, or NULL. */
+static struct broker_user *ask_for_wishes(void)
+{
+    struct broker_outbox outbox = {0};
+    sent[0] = '\0';
+    mutex_lock(&broker.lock);
+    broker_ask_for_wishes(&broker, &outbox);
+    mutex_unlock(&broker.lock);
+    return outbox.answered;
+}
+
+/* A post that waits would be posted once more when the second answer comes. */
+Test(chat_broker_state, a_wish_is_not_asked_for_while_an_answer_is_on_its_way)
+{
+    begin("ann~alpha");
+    strcpy(user.wish, "ann");
+    user.is_posted = true;
+    cr_assert_null(ask_for_wishes());
+    cr_assert_str_empty(sent);
+    user.is_posted = false;
+    user.claim = CLAIM_ASKED;
+    cr_assert_null(ask_for_wishes());
+    cr_assert_str_empty(sent);
+    user.claim = CLAIM_NONE;
+    cr_assert_null(ask_for_wishes());
+    cr_assert_not_null(strstr(sent, "chat:nick:ann"), "`%s`", sent);
+    end();
+}
+
+/* The broker would grant it, because it is this server's, and count the lease from now on. */
+Test(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused)
+{
+    struct nickname bob = {0};
+    begin("bob~alpha");
+    cr_assert(nicknames_take(&nicknames, &bob, "bob"));
+    strcpy(user.wish, "bob");
+    cr_assert_eq(ask_for_wishes(), &user);
+    cr_assert_eq(user.answer, BROKER_TAKEN);
+    cr_assert_str_empty(user.wish);
+    cr_assert_str_empty(sent);
+    end();
+}
+
+/** Ann waits for a claim, and her lease of another name is lost. Whether she is told. */
+static bool is_told_of_lost_lease(void)
+{
+    static const char key[] = "chat:nick:ann";
+    struct broker_outbox outbox = {0};
+    mutex_lock(&broker.lock);
+    broker_lease_lost(&broker, (struct message){(const unsigned char *)key, sizeof key - 1},
+                      &outbox);
+    mutex_unlock(&broker.lock);
+    return outbox.answered == &user;
+}
+
+/* Both would be posted with the same post, and the second would come before the first was read. */
+Test(chat_broker_state, a_lost_lease_is_told_when_no_other_answer_is_to_come)
+{
+    begin("ann");
+    user.is_leased = true;
+    user.claim = CLAIM_ASKED;
+    cr_assert_not(is_told_of_lost_lease());
+    cr_assert(user.is_leased, "the next renewal tells it again");
+    user.claim = CLAIM_NONE;
+    user.is_posted = true;
+    cr_assert_not(is_told_of_lost_lease());
+    user.is_posted = false;
+    cr_assert(is_told_of_lost_lease());
+    cr_assert_eq(user.answer, BROKER_LOST);
+    cr_assert_not(user.is_leased);
+    end();
+}
+
+/* Carl wished to be x, and has said meanwhile that he would rather be y. */
+Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
+{
+    struct broker_outbox outbox = {0};
+    begin("y~alpha");
+    strcpy(user.wanted, "x");
+    strcpy(user.wish, "y");
+    user.is_wish = true;
+    user.claim = CLAIM_ASKED;
+    sent[0] = '\0';
+    mutex_lock(&broker.lock);
+    broker_claim_answered(&broker, &user, BROKER_GRANTED, &outbox);
+    mutex_unlock(&broker.lock);
+    cr_assert_null(outbox.answered);
+    cr_assert_not_null(strstr(sent, "chat:nick:x"), "`%s`", sent);
+    cr_assert_not_null(strstr(sent, "DEL"), "`%s`", sent);
+    cr_assert_str_eq(user.wish, "y");
+    end();
+}
+
+/** The pause until the next attempt, when the link ends that was up for so long. */
+static int64_t pause_after(int64_t up_for)
+{
+    struct broker_outbox outbox = {0};
+    int64_t now = clock_ms();
+    mutex_lock(&broker.lock);
+    broker.is_attempted = true;
+    broker.state = BROKER_UP;
+    broker.up_since = now - up_for;
+    broker.commands = NULL;
+    broker_lose(&broker, broker.attempt, "a test", &outbox);
+    int64_t pause = broker.next_attempt - now;
+    mutex_unlock(&broker.lock);
+    resp_free(&outbox.items);
+    return pause;
+}
+
+/*
+ * A broker that takes connections and ends them again is not asked ten times a second by each
+ * server: only a link that has lasted for a lease makes the pause short again.
+ */
+Test(chat_broker_state, a_broker_that_flaps_is_asked_less_and_less_often)
+{
+    begin("ann");
+    for (int64_t longest = BROKER_PAUSE_MIN; longest < BROKER_PAUSE_MAX; longest *= 2) {
+        cr_assert_geq(pause_after(LEASE / 10), longest / 2);
+    }
+    cr_assert_geq(pause_after(LEASE / 10), BROKER_PAUSE_MAX / 2);
+    cr_assert_lt(pause_after(LEASE + 1000), BROKER_PAUSE_MAX / 2);
+    end();
+}
