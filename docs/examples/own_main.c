@@ -4,15 +4,6 @@
 
 #include <stdlib.h>
 
-static struct server server;
-
-static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
-                                        struct message *line)
-{
-    (void)self;
-    return line_framing_next(channel_input(facade), server.settings.max_line, line);
-}
-
 static bool handle_input(struct input_handler *self, struct message line,
                          struct channel_facade *facade)
 {
@@ -22,8 +13,7 @@ static bool handle_input(struct input_handler *self, struct message line,
 
 static struct input_handler *create(struct input_handler_factory *self, void *memory)
 {
-    static const struct input_handler_verbs verbs = {.next_message = next_message,
-                                                     .handle_input = handle_input};
+    static const struct input_handler_verbs verbs = {.handle_input = handle_input};
     static struct input_handler handler = {.verbs = &verbs}; /* one for all: it keeps nothing */
     (void)self;
     (void)memory;
@@ -34,6 +24,7 @@ int main(int argc, char **argv)
 {
     struct input_handler_factory factory = {.create = create};
     struct options options;
+    struct server server;
     struct admission admission;
     struct dispatcher_pool pool;
     struct acceptor acceptor;
