@@ -42,6 +42,20 @@ Test(http_choice, a_date_is_written_as_the_standard_has_it)
     cr_assert_str_eq(text, "Thu, 01 Jan 1970 00:00:00 GMT");
 }
 
+/* A year of two digits is one of 1970 to 2069. */
+Test(http_choice, two_digits_of_a_year)
+{
+    time_t moment;
+    cr_assert(read_date("Thursday, 01-Jan-70 00:00:00 GMT", &moment));
+    cr_assert_eq(moment, 0);
+    cr_assert(read_date("Friday, 31-Dec-99 23:59:59 GMT", &moment));
+    cr_assert_eq(moment, 946684799);
+    cr_assert(read_date("Saturday, 01-Jan-00 00:00:00 GMT", &moment));
+    cr_assert_eq(moment, 946684800);
+    cr_assert(read_date("Tuesday, 31-Dec-69 23:59:59 GMT", &moment));
+    cr_assert_eq(moment, 3155759999);
+}
+
 /* The C library knows the calendar too. */
 Test(http_choice, every_day_is_written_and_read_as_the_library_does)
 {

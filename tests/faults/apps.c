@@ -104,6 +104,42 @@ Test(fault_apps, case_35_each_protocol_tells_that_no_worker_is_there)
                   "HTTP/1.1 503 ");
 }
 
+/*
+ * A server that lacks something now says so, and that the client may come again; one whose disk is
+ * broken does not promise anything.
+ */
+Test(fault_apps, case_40_a_file_that_cannot_be_opened_now)
+{
+    static const struct {
+        const char *plan;
+        const char *status;
+    } cases[] = {
+        {"openat:1=EMFILE", "HTTP/1.1 503 "},
+        {"openat:1=ENFILE", "HTTP/1.1 503 "},
+        {"openat:1=ENOMEM", "HTTP/1.1 503 "},
+        {"openat:1=EIO", "HTTP/1.1 500 "},
+    };
+    if (!has_applications()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        faults_plan(cases[i].plan, false);
+        struct server_process server = server_start("--app http --root . --stats");
+        int client = client_connect(&server);
+        faults_switch(&server);
+        client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_expect_text(client, cases[i].status);
+        client_close(client);
+        client = client_connect(&server);
+        client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_expect_text(client, "HTTP/1.1 200 ");
+        client_close(client);
+        faults_switch(&server);
+        fault_end(&server, true, 0, &report);
+        cr_assert_eq(report.injected, 1, "%s", cases[i].plan);
+    }
+}
+
 /* The password is checked all the same, by the thread that would have had a helper check it. */
 Test(fault_apps, case_35_no_thread_for_a_helper)
 {
