@@ -2,7 +2,10 @@
 #include "common/events/selector_provider.h"
 #include "stage5-multireactor/acceptor.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool handle_input(struct input_handler *self, struct message line,
                          struct channel_facade *facade)
@@ -38,19 +41,23 @@ int main(int argc, char **argv)
     if (server_open(&server, "own_main") != 0)
         return EXIT_FAILURE;
     admission_init(&admission, &server);
-    status = EXIT_FAILURE;
     const struct selector_provider *epoll = selector_providers[0];
-    if (dispatcher_pool_open(&pool, 2, &server, NULL, &admission, epoll, true) == 0) {
-        if (dispatcher_pool_start(&pool) == 0) {
+    int error = 0;
+    if (dispatcher_pool_open(&pool, 2, &server, NULL, &admission, epoll, true) != 0) {
+        error = errno;
+    } else {
+        error = dispatcher_pool_start(&pool);
+        if (error == 0) {
             acceptor_init(&acceptor, &pool, &admission, &factory);
             server_announce(&server, "lines");
             acceptor_run(&acceptor); /* until SIGTERM */
             dispatcher_pool_stop(&pool);
-            status = EXIT_SUCCESS;
         }
         dispatcher_pool_close(&pool);
     }
+    if (error != 0)
+        fprintf(stderr, "own_main: cannot open the dispatchers: %s\n", strerror(error));
     admission_destroy(&admission);
     server_close(&server);
-    return status;
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
