@@ -6,10 +6,10 @@
  * interested in, and, after selector_select(), what it is ready for. Where the readiness comes from
  * is the provider's business: epoll(7), poll(2) (selector_provider.h).
  *
- * selector_select() holds the selector's lock while it sleeps, as in Java (Hitchens calls such
- * selectors cranky). So register, cancel and interest from another thread wait for that lock until
- * the sleep ends. Only selector_wakeup() may be called by any thread at any time. Therefore stages
- * 3 to 5 need a guard.
+ * selector_select() holds the selector's lock while it sleeps, as in Java up to JDK 10 (Hitchens
+ * calls such selectors cranky). So register, cancel and interest from another thread wait for that
+ * lock until the sleep ends. Only selector_wakeup() may be called by any thread at any time.
+ * Therefore stages 3 to 5 need a guard.
  *
  * Interface:
  * - One thread selects, and it alone looks at the selected keys and at what they are ready for.
