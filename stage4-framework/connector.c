@@ -5,13 +5,14 @@
 #include <errno.h>
 
 /* Nothing here waits. The dispatcher waits, until the socket can be written. */
-int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to,
+int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to, int64_t timeout,
                       struct input_handler_factory *factory)
 {
     int fd = socket_connect(to, (int)dispatcher->server->settings.send_buffer);
     if (fd < 0)
         return errno;
-    struct handler_adapter *adapter = handler_adapter_create_outgoing(dispatcher, fd, to, factory);
+    struct handler_adapter *adapter =
+        handler_adapter_create_outgoing(dispatcher, fd, to, timeout, factory);
     if (adapter == NULL) {
         socket_abandon(fd);
         return ENOMEM;

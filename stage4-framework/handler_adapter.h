@@ -70,10 +70,10 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 
 /**
  * An adapter as handler_adapter_create() makes it, for an outgoing connection: fd is a socket that
- * is connecting to that address (socket_connect()).
+ * is connecting to that address (socket_connect()), for so many ms at most (0: no limit).
  */
 struct handler_adapter *handler_adapter_create_outgoing(
-    struct dispatcher *dispatcher, int fd, const struct endpoint *to,
+    struct dispatcher *dispatcher, int fd, const struct endpoint *to, int64_t timeout,
     struct input_handler_factory *factory) NO_LOCK_HELD;
 
 /** Before a run, in the dispatcher's thread. False if it runs already or is dead. */

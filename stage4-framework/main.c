@@ -91,16 +91,17 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         server_use_helpers(server, &parts.helpers);
     admission_init(&parts.admission, server);
     int status = EXIT_FAILURE;
-    if (dispatcher_open(&parts.dispatcher, server, &parts.executor, &parts.admission,
-                        choice->provider, choice->guard_works) != 0) {
-        cannot(server, "open the dispatcher", errno);
-    } else {
+    bool is_open = dispatcher_open(&parts.dispatcher, server, &parts.executor, &parts.admission,
+                                   choice->provider, choice->guard_works) == 0;
+    if (is_open)
         status = serve(server, choice, &parts);
+    else
+        cannot(server, "open the dispatcher", errno);
+    application_close(choice->application.chosen, parts.application); /* it may wake a dispatcher */
+    if (is_open)
         dispatcher_close(&parts.dispatcher);
-    }
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    application_close(choice->application.chosen, parts.application);
     admission_destroy(&parts.admission);
     return status;
 }

@@ -38,10 +38,10 @@ static void facade_finish(struct channel_facade *facade)
 }
 
 /* In the same dispatcher: two connections that belong together are often handled together. */
-static int facade_connect(struct channel_facade *facade, const struct endpoint *to,
+static int facade_connect(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
                           struct input_handler_factory *factory) NO_LOCK_HELD
 {
-    return connector_connect(adapter_of(facade)->dispatcher, to, factory);
+    return connector_connect(adapter_of(facade)->dispatcher, to, timeout, factory);
 }
 
 static void facade_close(struct channel_facade *facade)

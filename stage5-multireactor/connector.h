@@ -13,7 +13,7 @@
  * an errno if connecting could not even begin; then there is no handler. Only for a run of one of
  * this dispatcher's adapters, so that the dispatcher has not ended.
  */
-int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to,
+int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to, int64_t timeout,
                       struct input_handler_factory *factory) NO_LOCK_HELD;
 
 #endif

@@ -46,14 +46,14 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 }
 
 struct handler_adapter *handler_adapter_create_outgoing(struct dispatcher *dispatcher, int fd,
-                                                        const struct endpoint *to,
+                                                        const struct endpoint *to, int64_t timeout,
                                                         struct input_handler_factory *factory)
 {
     struct input_handler *handler;
     struct handler_adapter *adapter = make_adapter(dispatcher, fd, factory, &handler);
     if (adapter == NULL)
         return NULL;
-    connection_open_outgoing(&adapter->connection, &dispatcher->home, fd, to, handler);
+    connection_open_outgoing(&adapter->connection, &dispatcher->home, fd, to, timeout, handler);
     connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
 }

@@ -117,17 +117,19 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         server_use_helpers(server, &parts.helpers);
     admission_init(&parts.admission, server);
     int status = EXIT_FAILURE;
-    if (dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
+    bool is_open =
+        dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
                              settings.core > 0 ? &parts.executor : NULL, &parts.admission,
-                             choice->provider, choice->guard_works) != 0) {
-        cannot(server, "open the dispatchers", errno);
-    } else {
+                             choice->provider, choice->guard_works) == 0;
+    if (is_open)
         status = serve(server, choice, &parts);
+    else
+        cannot(server, "open the dispatchers", errno);
+    application_close(choice->application.chosen, parts.application); /* it may wake a dispatcher */
+    if (is_open)
         dispatcher_pool_close(&parts.dispatchers);
-    }
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
-    application_close(choice->application.chosen, parts.application);
     admission_destroy(&parts.admission);
     return status;
 }

@@ -255,19 +255,19 @@ static struct input_handler *create_another(struct input_handler_factory *self,
     return &element->handler;
 }
 
-static int pass_connect(struct channel_facade *facade, const struct endpoint *to,
+static int pass_connect(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
                         struct input_handler_factory *factory) NO_LOCK_HELD
 {
     const struct handler_element *model = handler_element_of(facade);
     if (model->kind == NULL)
-        return channel_connect(model->outer, to, factory);
+        return channel_connect(model->outer, to, timeout, factory);
     struct another_factory another = {
         .factory = {.handler_size = handler_element_room(model->kind->size) + factory->handler_size,
                     .create = create_another},
         .inner = factory,
         .model = model,
     };
-    return channel_connect(model->outer, to, &another.factory);
+    return channel_connect(model->outer, to, timeout, &another.factory);
 }
 
 /* post->facade stays the element's, because that is the one that the application knows. */

@@ -106,7 +106,7 @@ struct channel_facade_verbs {
     void (*resume)(struct channel_facade *facade);
     void (*close)(struct channel_facade *facade);
     void (*finish)(struct channel_facade *facade);
-    int (*connect)(struct channel_facade *facade, const struct endpoint *to,
+    int (*connect)(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
                    struct input_handler_factory *factory);
     void (*post)(struct channel_facade *facade, struct channel_post *post);
     void (*set_timer)(struct channel_facade *facade, struct channel_timer *timer,
@@ -222,18 +222,20 @@ static inline void channel_finish(struct channel_facade *facade)
  * Connects to an address, without waiting, and has a handler of the factory's serve that
  * connection, behind the same elements as this one. The handler is made before this returns. Its
  * life begins like any other, with `starting`, when the connection has come about; if it does not,
- * the handler hears `not_connected` and nothing else. The server's --connect-timeout bounds the
- * wait. It is no client: --idle-timeout and --lifetime do not hold for it before it is closed, no
- * policy of saturation drops or refuses its messages, and --throttle does not slow it down.
- * 0, or an errno: no descriptor, no memory, no way to that address; then there is no handler.
+ * the handler hears `not_connected` and nothing else. After so many milliseconds it is given up; 0:
+ * when the system does. (The user's choice is settings.connect_timeout of the server.) It is no
+ * client: --idle-timeout and --lifetime do not hold for it before it is closed, no policy of
+ * saturation drops or refuses its messages, and --throttle does not slow it down. 0, or an errno:
+ * no descriptor, no memory, no way to that address; then there is no handler.
  *
  * The handler's own calls only, before `stopped`, and only where the stage offers it
  * (OFFERS_CONNECTIONS). Costs a few system calls; a connection needs a descriptor.
  */
 static inline int channel_connect(struct channel_facade *facade, const struct endpoint *to,
+                                  int64_t timeout,
                                   struct input_handler_factory *factory) NO_LOCK_HELD
 {
-    return facade->verbs->connect(facade, to, factory);
+    return facade->verbs->connect(facade, to, timeout, factory);
 }
 
 /**

@@ -44,9 +44,11 @@ void connection_open(struct connection *connection, const struct connection_home
 }
 
 void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
-                              int fd, const struct endpoint *to, struct input_handler *handler)
+                              int fd, const struct endpoint *to, int64_t timeout,
+                              struct input_handler *handler)
 {
     begin(connection, home, fd, handler);
+    connection->connect_timeout = (uint32_t)timeout;
     connection->peer = endpoint_shorten(to);
     connection->phase = CONNECTION_CONNECTING;
     connection->outgoing = true;

@@ -125,6 +125,7 @@ struct connection {
     bool more_to_handle : 1; /* messages may wait in the input queue, or an answer in the handler */
     bool held_back : 1;      /* output waits for the write rate, and not for the socket */
     bool timer_due : 1;      /* the moment of one of the application's timers has come */
+    uint32_t connect_timeout; /* ms; 0: none */
     struct deadlines deadlines;
 
     /* Not written any more once the handler knows of the connection. */
@@ -158,10 +159,12 @@ void connection_open(struct connection *connection, const struct connection_home
 
 /**
  * Begins with a socket that is connecting (socket_connect()), which the connection owns from now
- * on. It calls the handler only when the socket has connected, or has failed to.
+ * on. It calls the handler only when the socket has connected, or has failed to, which it also has
+ * after so many milliseconds; 0: when the system says so.
  */
 void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
-                              int fd, const struct endpoint *to, struct input_handler *handler);
+                              int fd, const struct endpoint *to, int64_t timeout,
+                              struct input_handler *handler);
 
 /**
  * Lets other threads send to the connection, right after connection_open(): verbs for its facade

@@ -11,7 +11,7 @@
 
 int64_t connection_connect_until(const struct connection *connection, int64_t now)
 {
-    int64_t timeout = connection_server(connection)->settings.connect_timeout;
+    int64_t timeout = connection->connect_timeout;
     return timeout != 0 ? deadlines_born(&connection->deadlines, now) + timeout : INT64_MAX;
 }
 

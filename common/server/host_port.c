@@ -81,28 +81,38 @@ bool host_port_parse(const struct option *option, const char *text)
 
 /* ---- Its addresses -------------------------------------------------------------------------- */
 
-static int find(const char *text, int flags, struct endpoint *address)
+static int find(const char *text, int flags, struct host_port_addresses *addresses)
 {
     const struct addrinfo wanted = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     struct parts parts;
+    addresses->count = 0;
     if (!take_apart(&parts, text, strlen(text)))
         return EAI_NONAME;
     int error = getaddrinfo(parts.host, parts.port, &wanted, &found);
     if (error != 0)
         return error;
-    memcpy(&address->address, found->ai_addr, found->ai_addrlen);
-    address->length = found->ai_addrlen;
+    for (const struct addrinfo *next = found;
+         next != NULL && addresses->count < HOST_PORT_ADDRESSES_MAX; next = next->ai_next) {
+        struct endpoint *address = &addresses->all[addresses->count++];
+        memset(address, 0, sizeof(*address));
+        memcpy(&address->address, next->ai_addr, next->ai_addrlen);
+        address->length = next->ai_addrlen;
+    }
     freeaddrinfo(found);
     return 0;
 }
 
 bool host_port_read(const char *text, struct endpoint *address)
 {
-    return find(text, AI_NUMERICHOST | AI_NUMERICSERV, address) == 0;
+    struct host_port_addresses found;
+    bool is_read = find(text, AI_NUMERICHOST | AI_NUMERICSERV, &found) == 0;
+    if (is_read)
+        *address = found.all[0];
+    return is_read;
 }
 
-int host_port_look_up(const char *text, struct endpoint *address)
+int host_port_look_up(const char *text, struct host_port_addresses *found)
 {
-    return find(text, 0, address);
+    return find(text, 0, found);
 }

@@ -12,6 +12,15 @@
 enum {
     /** The longest, with the closing zero. */
     HOST_PORT_SIZE = 262,
+
+    /** Of a name with more addresses the others are not used. */
+    HOST_PORT_ADDRESSES_MAX = 8,
+};
+
+/** The addresses of a name, in the order in which they are to be tried. */
+struct host_port_addresses {
+    size_t count;
+    struct endpoint all[HOST_PORT_ADDRESSES_MAX];
 };
 
 /** Whether this many characters are one. Looks nothing up. */
@@ -24,9 +33,10 @@ option_parser host_port_parse;
 bool host_port_read(const char *text, struct endpoint *address);
 
 /**
- * Looks up the first address of a text that is one, which may take its time. 0, or an error for
- * gai_strerror(3).
+ * Looks up the addresses of a text that is one: at least one of them, or an error for
+ * gai_strerror(3), and 0 otherwise. It may take minutes if no name server answers, and nothing
+ * interrupts it.
  */
-int host_port_look_up(const char *text, struct endpoint *address);
+int host_port_look_up(const char *text, struct host_port_addresses *found);
 
 #endif

@@ -37,7 +37,6 @@ static void bench_init(struct bench *bench)
     bench->noting.handler.verbs = &bench->verbs;
     bench->peer = -1;
     noting_server_init(&bench->server);
-    bench->server.settings.connect_timeout = 1000;
 }
 
 /* Begins to connect to a listener, or to where there was one. */
@@ -52,7 +51,7 @@ static void bench_open(struct bench *bench, bool listens)
     memcpy(&to.address, &address, sizeof(address));
     bench->fd = socket_connect(&to, 0);
     cr_assert_geq(bench->fd, 0, "%s", strerror(errno));
-    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to,
+    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to, 1000,
                              &bench->noting.handler);
 }
 
@@ -136,7 +135,7 @@ static void bench_open_silent(struct bench *bench)
     do
         bench->fd = socket_connect(&to, 0); /* those before it stay with the process */
     while (test_await(bench->fd, POLLOUT, test_now() + 0.1));
-    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to,
+    connection_open_outgoing(&bench->connection, &bench->server.home, bench->fd, &to, 1000,
                              &bench->noting.handler);
 }
 
@@ -153,7 +152,7 @@ Test(connection_outgoing, a_run_that_comes_for_something_else_does_not_take_it_f
     bench_close(&bench, "not_connected");
 }
 
-Test(connection_outgoing, it_may_take_the_connect_timeout_and_no_other)
+Test(connection_outgoing, it_may_take_its_own_timeout_and_no_other)
 {
     struct bench bench;
     bench_open_silent(&bench);

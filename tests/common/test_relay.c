@@ -6,9 +6,14 @@
 #include "common/base/container_of.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
+#include "names.h"
 #include "support/configure.h"
+#include "support/deadline.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <netdb.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +30,15 @@ struct channel {
     bool suspended;
     bool closed;
     bool finished;
-    int references;
+    atomic_int references;
     enum output_result results[4]; /* of the next enqueues, the last one first */
     int result_count;
-    struct channel_post *post; /* that waits */
-    struct channel_task *task; /* that was begun */
-    struct channel *opened;    /* by channel_connect() */
+    _Atomic(struct channel_post *) post; /* that waits; a lookup's comes from another thread */
+    struct channel_timer *timer;         /* that is set */
+    int64_t milliseconds;
+    struct channel *opened; /* by channel_connect() */
+    struct endpoint to;     /* where it was to connect last */
+    int64_t timeout;
 };
 
 static struct channel *of(struct channel_facade *facade)
@@ -70,19 +78,26 @@ static void post(struct channel_facade *facade, struct channel_post *made)
     of(facade)->post = made;
 }
 
-static void begin(struct channel_facade *facade, struct channel_task *task,
-                  enum channel_meanwhile meanwhile)
+static void set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                      int64_t milliseconds)
 {
-    cr_assert_null(of(facade)->task);
-    cr_assert_eq(meanwhile, CHANNEL_WAITS);
-    of(facade)->task = task;
+    of(facade)->timer = timer;
+    of(facade)->milliseconds = milliseconds;
+}
+
+static void cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    (void)timer;
+    of(facade)->timer = NULL;
 }
 
 static int connect_channel(struct channel_facade *facade, const struct endpoint *to,
-                           struct input_handler_factory *factory)
+                           int64_t timeout, struct input_handler_factory *factory)
 {
     struct channel *opened = of(facade)->opened;
-    (void)to;
+    of(facade)->to = *to;
+    of(facade)->timeout = timeout;
+    free(opened->memory);
     opened->memory = calloc(1, factory->handler_size);
     opened->handler = factory->create(factory, opened->memory);
     return 0;
@@ -105,7 +120,8 @@ static const struct channel_facade_verbs channel_verbs = {.enqueue = enqueue,
                                                           .finish = finish,
                                                           .connect = connect_channel,
                                                           .post = post,
-                                                          .begin = begin,
+                                                          .set_timer = set_timer,
+                                                          .cancel_timer = cancel_timer,
                                                           .retain = retain,
                                                           .release = release};
 
@@ -118,25 +134,37 @@ struct scene {
     struct channel backend;
 };
 
-static void client_comes(struct scene *scene)
+static void comes(struct scene *scene, struct channel *client, struct channel *backend)
 {
-    scene->client.memory = calloc(1, scene->relay->handler_size);
-    scene->client.handler = scene->relay->create(scene->relay, scene->client.memory);
-    input_handler_starting(scene->client.handler, &scene->client.facade);
-    cr_assert(scene->client.suspended, "nobody can take its bytes yet");
-    input_handler_started(scene->client.handler, &scene->client.facade);
+    client->facade.verbs = backend->facade.verbs = &channel_verbs;
+    client->opened = backend;
+    client->memory = calloc(1, scene->relay->handler_size);
+    client->handler = scene->relay->create(scene->relay, client->memory);
+    input_handler_starting(client->handler, &client->facade);
+    cr_assert(client->suspended, "nobody can take its bytes yet");
+    input_handler_started(client->handler, &client->facade);
 }
 
-static void scene_open_to(struct scene *scene, const char *targets)
+static void client_comes(struct scene *scene)
+{
+    comes(scene, &scene->client, &scene->backend);
+}
+
+static void scene_prepare(struct scene *scene, const char *targets)
 {
     memset(scene, 0, sizeof(*scene));
+    scene->server.settings.connect_timeout = 1000;
     scene->server.name = "test";
     scene->server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
     const char *const words[] = {"--to", targets, NULL};
     cr_assert(configure(&relay_application, words));
-    scene->client.facade.verbs = scene->backend.facade.verbs = &channel_verbs;
-    scene->client.opened = &scene->backend;
     scene->relay = relay_application.open(&scene->server);
+    cr_assert_not_null(scene->relay);
+}
+
+static void scene_open_to(struct scene *scene, const char *targets)
+{
+    scene_prepare(scene, targets);
     client_comes(scene);
 }
 
@@ -147,10 +175,8 @@ static void scene_open(struct scene *scene)
 
 static void run_post(struct channel *channel)
 {
-    struct channel_post *waiting = channel->post;
+    struct channel_post *waiting = atomic_exchange(&channel->post, NULL);
     cr_assert_not_null(waiting);
-    channel->post = NULL;
-    waiting->facade = &channel->facade;
     channel_post_run(waiting);
 }
 
@@ -166,9 +192,9 @@ static void scene_join(struct scene *scene)
 
 static void scene_close(struct scene *scene)
 {
+    relay_application.close(scene->relay); /* a lookup's thread may still give a reference back */
     cr_assert_eq(scene->client.references, 0);
     cr_assert_eq(scene->backend.references, 0);
-    relay_application.close(scene->relay);
     free(scene->client.memory);
     free(scene->backend.memory);
 }
@@ -237,7 +263,7 @@ Test(relay, news_for_a_client_that_has_gone_close_its_server)
     input_handler_stopped(scene.client.handler, &scene.client.facade);
     input_handler_starting(scene.backend.handler, &scene.backend.facade);
     input_handler_started(scene.backend.handler, &scene.backend.facade);
-    channel_post_drop(scene.client.post);
+    channel_post_drop(atomic_load(&scene.client.post));
     cr_assert(scene.backend.closed);
     input_handler_stopped(scene.backend.handler, &scene.backend.facade);
     scene_close(&scene);
@@ -266,68 +292,259 @@ Test(relay, an_end_of_input_ends_the_other_ones_output)
     scene_end(&scene);
 }
 
-/** What a helper does, and then the client's thread. */
-static void run_task(struct channel *channel)
+/* ---- names ---- */
+
+/** Waits for the result of a lookup, and has it heard in the client's context. */
+static void hear_lookup(struct channel *channel)
 {
-    struct channel_task *task = channel->task;
-    cr_assert_not_null(task);
-    channel->task = NULL;
-    channel_task_run(task);
-    channel_task_complete(task);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (atomic_load(&channel->post) == NULL) {
+        cr_assert_gt(test_left_ms(end), 0, "the lookup has no end");
+        sched_yield();
+    }
+    run_post(channel);
 }
 
-Test(relay, a_name_is_looked_up_by_a_helper)
+static void fire_timer(struct channel *channel)
+{
+    struct channel_timer *timer = channel->timer;
+    cr_assert_not_null(timer, "nothing bounds the wait");
+    channel->timer = NULL;
+    channel_timer_fire(timer);
+}
+
+static void expect_to(const struct channel *channel, const char *wanted)
+{
+    char text[ENDPOINT_TEXT_SIZE];
+    endpoint_format(&channel->to, text);
+    cr_assert_str_eq(text, wanted);
+}
+
+/** The server answers, and both ends end. */
+static void ends(struct channel *client)
+{
+    struct channel *backend = client->opened;
+    cr_assert_not_null(backend->handler, "no server was asked");
+    input_handler_starting(backend->handler, &backend->facade);
+    input_handler_started(backend->handler, &backend->facade);
+    run_post(client);
+    input_handler_stopped(client->handler, &client->facade);
+    input_handler_stopped(backend->handler, &backend->facade);
+}
+
+static void forget(struct channel *client)
+{
+    cr_assert_eq(client->references, 0);
+    free(client->memory);
+    if (client->opened->memory != NULL)
+        cr_assert_eq(client->opened->references, 0);
+    free(client->opened->memory);
+}
+
+Test(relay, a_name_that_is_not_found_is_a_target_that_does_not_answer)
 {
     struct scene scene;
     scene_open_to(&scene, "a..b:9,localhost:9"); /* no name is like the first one */
-    run_task(&scene.client);
+    hear_lookup(&scene.client);
     cr_assert_null(scene.backend.handler, "the next one has a name, too");
-    run_task(&scene.client);
-    cr_assert_not_null(scene.backend.handler);
-    input_handler_starting(scene.backend.handler, &scene.backend.facade);
-    input_handler_started(scene.backend.handler, &scene.backend.facade);
-    run_post(&scene.client);
-    scene_end(&scene);
+    hear_lookup(&scene.client);
+    ends(&scene.client);
+    scene_close(&scene);
 }
 
-static void client_goes_while_its_task_is_under_way(struct scene *scene)
+Test(relay, clients_that_wait_for_one_name_share_one_lookup)
 {
-    cr_assert_not_null(scene->client.task, "the name comes first: no target has a connection");
-    input_handler_stopped(scene->client.handler, &scene->client.facade);
-    channel_task_drop(scene->client.task);
-    scene->client.task = NULL;
-    cr_assert_null(scene->backend.handler);
+    enum { CLIENTS = 16 };
+    static struct channel clients[CLIENTS];
+    static struct channel backends[CLIENTS];
+    struct scene scene;
+    scene_prepare(&scene, "slow.test:9");
+    for (int i = 0; i < CLIENTS; i++) {
+        comes(&scene, &clients[i], &backends[i]);
+        names_await_asked(1);
+    }
+    names_answer(true);
+    for (int i = 0; i < CLIENTS; i++) {
+        hear_lookup(&clients[i]);
+        cr_assert_null(clients[i].timer, "it waits no longer");
+        expect_to(&clients[i], NAMES_SLOW ":9");
+        ends(&clients[i]);
+    }
+    names_await_asked(1);
+    relay_application.close(scene.relay);
+    for (int i = 0; i < CLIENTS; i++)
+        forget(&clients[i]);
 }
 
-Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_no_connection_behind)
+/* Nobody has to wait for the name of a target that he does not need. */
+Test(relay, a_name_that_hangs_holds_up_no_other_target)
+{
+    struct channel other = {0};
+    struct channel server = {0};
+    struct scene scene;
+    scene_open_to(&scene, "slow.test:9,dual.test:9");
+    names_await_asked(1);
+    comes(&scene, &other, &server);
+    hear_lookup(&other);
+    expect_to(&other, "[" NAMES_FIRST "]:9");
+    ends(&other);
+    names_answer(true);
+    hear_lookup(&scene.client);
+    ends(&scene.client);
+    relay_application.close(scene.relay);
+    forget(&scene.client);
+    forget(&other);
+}
+
+Test(relay, a_lookup_has_the_connect_timeout_and_then_the_next_target_is_tried)
 {
     struct scene scene;
-    scene_open_to(&scene, "localhost:9,127.0.0.1:9");
-    client_goes_while_its_task_is_under_way(&scene);
-    free(scene.client.memory);
-    client_comes(&scene);
-    client_goes_while_its_task_is_under_way(&scene);
+    scene_open_to(&scene, "slow.test:9,127.0.0.1:7");
+    cr_assert_eq(scene.client.milliseconds, 1000);
+    names_await_asked(1);
+    fire_timer(&scene.client);
+    expect_to(&scene.client, "127.0.0.1:7");
+    names_answer(true); /* for nobody */
+    ends(&scene.client);
     scene_close(&scene);
+    cr_assert_null(atomic_load(&scene.client.post));
+}
+
+/* The lookup is over, and its result on the way, when the time has passed. */
+Test(relay, a_lookup_that_is_over_just_in_time_counts)
+{
+    struct scene scene;
+    scene_open_to(&scene, "slow.test:9");
+    names_answer(true);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (atomic_load(&scene.client.post) == NULL)
+        cr_assert_gt(test_left_ms(end), 0);
+    fire_timer(&scene.client);
+    cr_assert_not(scene.client.closed);
+    cr_assert_null(scene.backend.handler);
+    hear_lookup(&scene.client);
+    ends(&scene.client);
+    scene_close(&scene);
+}
+
+static void goes(struct channel *client)
+{
+    input_handler_stopped(client->handler, &client->facade);
+}
+
+/* Two clients wait, for each target one, and go: the third one has the first target again. */
+Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_nothing_behind)
+{
+    struct channel other = {0};
+    struct channel server = {0};
+    struct scene scene;
+    scene_open_to(&scene, "slow.test:9,127.0.0.1:9");
+    names_await_asked(1);
+    cr_assert_eq(scene.client.references, 1);
+    goes(&scene.client);
+    cr_assert_eq(scene.client.references, 0);
+    comes(&scene, &other, &server);
+    cr_assert_null(server.handler, "the first target has no connection, so it is the next");
+    goes(&other);
+    forget(&scene.client);
+    forget(&other);
+    relay_application.close(scene.relay); /* and does not wait for the name */
+    names_await_asked(1);
+    names_answer(true);
+}
+
+/* It goes when the result has been posted: that is dropped, by whichever thread. */
+Test(relay, a_result_that_comes_too_late_is_dropped)
+{
+    struct scene scene;
+    scene_open_to(&scene, "slow.test:9");
+    names_answer(true);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (atomic_load(&scene.client.post) == NULL)
+        cr_assert_gt(test_left_ms(end), 0);
+    goes(&scene.client);
+    channel_post_drop(atomic_load(&scene.client.post));
+    relay_application.close(scene.relay);
+    forget(&scene.client);
+}
+
+static void refuses(struct channel *client, int error)
+{
+    input_handler_not_connected(client->opened->handler, error);
+    run_post(client);
+}
+
+Test(relay, all_addresses_of_a_name_are_tried_within_the_connect_timeout)
+{
+    struct scene scene;
+    scene_open_to(&scene, "dual.test:9,127.0.0.1:7");
+    hear_lookup(&scene.client);
+    expect_to(&scene.client, "[" NAMES_FIRST "]:9");
+    cr_assert(scene.client.timeout > 0 && scene.client.timeout <= 500, "half of the time");
+    refuses(&scene.client, ECONNREFUSED);
+    expect_to(&scene.client, NAMES_SECOND ":9");
+    cr_assert(scene.client.timeout > 0 && scene.client.timeout <= 1000, "all that is left");
+    refuses(&scene.client, ETIMEDOUT);
+    expect_to(&scene.client, "127.0.0.1:7");
+    refuses(&scene.client, ECONNREFUSED);
+    cr_assert(scene.client.closed);
+    goes(&scene.client);
+    scene_close(&scene);
+}
+
+Test(relay, without_a_connect_timeout_nothing_is_bounded)
+{
+    struct scene scene;
+    scene_prepare(&scene, "dual.test:9");
+    scene.server.settings.connect_timeout = 0;
+    client_comes(&scene);
+    cr_assert_null(scene.client.timer);
+    hear_lookup(&scene.client);
+    cr_assert_eq(scene.client.timeout, 0);
+    ends(&scene.client);
+    scene_close(&scene);
+}
+
+/* Half a minute later it is looked up again. */
+static void make_old(struct relay_targets *targets)
+{
+    mutex_lock(&targets->lock);
+    targets->states[0].looked_up -= RELAY_ADDRESS_FRESH_MS;
+    mutex_unlock(&targets->lock);
+}
+
+static void note_result(struct channel_post *post, struct channel_facade *facade)
+{
+    (void)post;
+    (void)facade;
 }
 
 Test(relay, one_client_looks_an_old_address_up_again_and_the_others_use_it)
 {
-    struct relay_targets targets;
-    struct endpoint found = {.length = 16};
-    struct endpoint address = {.length = 0};
-    cr_assert(relay_targets_open(&targets, "localhost:9,127.0.0.1:9", "test"));
-    cr_assert(relay_targets_address(&targets, 1, &address));
-    cr_assert_not(relay_targets_address(&targets, 0, &address));
-    cr_assert_not(relay_targets_address(&targets, 0, &address), "there is none to use");
-    cr_assert_not(relay_targets_not_found(&targets, 0, &address));
-    relay_targets_found(&targets, 0, &found);
-    cr_assert(relay_targets_address(&targets, 0, &address));
-    cr_assert_eq(address.length, found.length);
-    mutex_lock(&targets.lock);
-    targets.addresses[0].looked_up -= RELAY_ADDRESS_FRESH_MS;
-    mutex_unlock(&targets.lock);
-    cr_assert_not(relay_targets_address(&targets, 0, &address));
-    cr_assert(relay_targets_address(&targets, 0, &address));
-    cr_assert(relay_targets_not_found(&targets, 0, &address), "the old one is better than none");
-    relay_targets_close(&targets);
+    struct channel channel = {.facade.verbs = &channel_verbs};
+    struct relay_waiter waiter = {.post.run = note_result};
+    struct relay_targets *targets = relay_targets_open("slow.test:9,127.0.0.1:9", "test");
+    struct endpoint address;
+    cr_assert(relay_targets_find(targets, 1, &waiter, &channel.facade), "it is no name");
+    cr_assert_eq(relay_targets_address(targets, 1, 0, &address), 1);
+    cr_assert_eq(relay_targets_address(targets, 0, 0, &address), 0);
+    names_answer(false);
+    cr_assert_not(relay_targets_find(targets, 0, &waiter, &channel.facade));
+    hear_lookup(&channel);
+    cr_assert_eq(relay_targets_address(targets, 0, 0, &address), 0);
+    cr_assert_eq(relay_targets_error(targets, 0), EAI_AGAIN);
+    names_answer(true);
+    cr_assert_not(relay_targets_find(targets, 0, &waiter, &channel.facade));
+    hear_lookup(&channel);
+    cr_assert_eq(relay_targets_address(targets, 0, 0, &address), 1);
+    cr_assert_eq(relay_targets_error(targets, 0), 0);
+    cr_assert(relay_targets_find(targets, 0, &waiter, &channel.facade));
+    make_old(targets);
+    names_answer(false);
+    cr_assert_not(relay_targets_find(targets, 0, &waiter, &channel.facade));
+    cr_assert(relay_targets_find(targets, 0, &waiter, &channel.facade), "this one need not wait");
+    hear_lookup(&channel);
+    cr_assert_eq(relay_targets_address(targets, 0, 0, &address), 1, "old is better than none");
+    relay_targets_close(targets);
+    cr_assert_eq(channel.references, 0);
 }

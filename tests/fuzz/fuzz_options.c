@@ -269,7 +269,6 @@ static void check_server(const struct server_settings *settings)
 
 static void check_places(void)
 {
-    struct relay_targets targets;
     char text[TEXT_MOST];
     struct endpoint endpoint;
     if (typed.broker != NULL) {
@@ -281,8 +280,9 @@ static void check_places(void)
     }
     snprintf(text, sizeof text, "%s", typed.to);
     fuzz_check(is_list_of_them(text), "--to %s", typed.to);
-    fuzz_check(relay_targets_open(&targets, typed.to, "fuzz"), "--to %s", typed.to);
-    relay_targets_close(&targets);
+    struct relay_targets *targets = relay_targets_open(typed.to, "fuzz");
+    fuzz_check(targets != NULL, "--to %s", typed.to);
+    relay_targets_close(targets);
 }
 
 /* One option on its own: what is refused is none, and what is taken is one. */

@@ -84,7 +84,7 @@ static void make_name(struct broker *broker)
 
 static bool look_up(struct broker *broker, const char *address)
 {
-    int error = host_port_look_up(address, &broker->address);
+    int error = host_port_look_up(address, &broker->addresses);
     if (error != 0)
         fprintf(stderr, "%s: --broker: cannot find %s: %s\n", broker->server->name, address,
                 gai_strerror(error));

@@ -28,6 +28,7 @@
 #include "common/apps/chat/nicknames.h"
 #include "common/apps/chat/resp.h"
 #include "common/apps/chat/roster.h"
+#include "common/server/host_port.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
 
@@ -107,7 +108,7 @@ struct broker {
     struct nicknames *nicknames; /* of the users here; its lock is taken under this one */
     struct news *news;
     struct clerk *clerk;
-    struct endpoint address;
+    struct host_port_addresses addresses; /* each attempt has the next one */
     struct log_limit log_limit;
     char name[SERVER_NAME_SIZE];
     uint64_t incarnation;

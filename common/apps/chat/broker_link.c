@@ -231,6 +231,15 @@ static void subscriber_started(struct input_handler *self,
     resp_free(&text);
 }
 
+/* Both connections of an attempt go to one address; the next attempt tries the next one. */
+static int connect_to(struct broker *broker, struct channel_facade *facade, unsigned attempt,
+                      struct input_handler_factory *factory) NO_LOCK_HELD
+{
+    const struct host_port_addresses *addresses = &broker->addresses;
+    return channel_connect(facade, &addresses->all[(attempt - 1) % addresses->count],
+                           broker->server->settings.connect_timeout, factory);
+}
+
 /* Now the other connection. */
 static void go_on(struct broker_subscriber *subscriber) NO_LOCK_HELD
 {
@@ -239,7 +248,7 @@ static void go_on(struct broker_subscriber *subscriber) NO_LOCK_HELD
     if (subscriber->is_subscribed)
         return;
     subscriber->is_subscribed = true;
-    int error = channel_connect(end->facade, &broker->address, &broker->commander);
+    int error = connect_to(broker, end->facade, end->attempt, &broker->commander);
     if (error != 0)
         lose(end, strerror(error));
 }
@@ -490,7 +499,7 @@ void broker_link_init(struct broker *broker)
 void broker_connect(struct broker *broker, struct channel_facade *facade, unsigned attempt)
 {
     struct broker_outbox outbox = {0};
-    int error = channel_connect(facade, &broker->address, &broker->subscriber);
+    int error = connect_to(broker, facade, attempt, &broker->subscriber);
     if (error == 0)
         return;
     mutex_lock(&broker->lock);

@@ -12,13 +12,16 @@
  * - `stopped` closes the other channel, so either end ends both.
  *
  * The client's end asks for the server's: it connects to the target with the fewest connections,
- * and to the next one if that does not answer. Until it has, nothing is read from the client.
+ * to one address of it after the other, and to the next target if none of them answers. Until one
+ * has, nothing is read from the client. --connect-timeout is the time for a target, its name
+ * included.
  *
- * Interface: --to names the targets. A name is looked up when a client needs it, by a helper, and
- * again when its address is half a minute old.
+ * Interface: --to names the targets. A name is looked up when a client needs it, and again when its
+ * addresses are half a minute old (relay_targets.h).
  */
 #include "common/apps/application.h"
 #include "common/apps/relay/relay_targets.h"
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/options.h"
 #include "common/server/server.h"
@@ -33,7 +36,7 @@ struct relay {
     struct input_handler_factory factory;
     struct server *server;
     struct log_limit log_limit;
-    struct relay_targets targets;
+    struct relay_targets *targets;
 };
 
 struct relay_end {
@@ -51,11 +54,12 @@ struct relay_client {
     struct input_handler_factory server_factory; /* makes the server's end */
     size_t target;                               /* the one that was tried last */
     uint32_t tried;                              /* bits: targets */
+    size_t addresses;                            /* so many of that one's were tried */
+    int64_t until;                               /* when its time is over; ms of clock_ms() */
 
     /* A name that is looked up: */
-    struct channel_task lookup;
-    struct endpoint found;
-    int lookup_error; /* for gai_strerror(3) */
+    struct relay_waiter waiter;
+    struct channel_timer timer;
 
     /* From the server's end to this one: */
     struct channel_post news;
@@ -156,77 +160,118 @@ static void end_both(struct input_handler *self, struct channel_facade *facade)
 
 /* ---- The client's end: looks for a server --------------------------------------------------- */
 
-static void tell_failure(struct relay_client *client, const char *verb, const char *reason)
+/* A target that is a name has several addresses, so it is said which one. */
+static void report_refusal(const struct relay_client *client, int error)
 {
     struct relay *relay = client->relay;
-    relay_targets_give_back(&relay->targets, client->target);
-    log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN, "cannot %s %s: %s", verb,
-                relay->targets.all[client->target].name, reason);
+    const struct relay_target *target = &relay->targets->all[client->target];
+    struct endpoint address;
+    char place[ENDPOINT_TEXT_SIZE];
+    if (target->is_name && relay_targets_address(relay->targets, client->target,
+                                                 client->addresses - 1, &address) > 0) {
+        endpoint_format(&address, place);
+        log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN,
+                    "cannot connect to %s at %s: %s", target->name, place, strerror(error));
+    } else {
+        log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN,
+                    "cannot connect to %s: %s", target->name, strerror(error));
+    }
 }
 
-static void tell_refusal(struct relay_client *client, int error)
+/* How long the next address may take: each of those that are left has an equal part of the time. */
+static int64_t time_for_address(const struct relay_client *client, size_t left)
 {
-    tell_failure(client, "connect to", strerror(error));
+    if (client->relay->server->settings.connect_timeout == 0)
+        return 0;
+    int64_t time = (client->until - clock_ms()) / (int64_t)left;
+    return time > 0 ? time : 1; /* 0 would be no limit */
 }
 
-/* False: the target cannot be connected to, and the next one is to be tried. */
-static bool connect_to(struct relay_client *client, const struct endpoint *address) NO_LOCK_HELD
+/* Begins to connect to the target's next address. False: there is none, and it is given back. */
+static bool connect_to_target(struct relay_client *client) NO_LOCK_HELD
 {
-    int error = channel_connect(client->channel, address, &client->server_factory);
-    if (error != 0)
-        tell_refusal(client, error);
-    return error == 0;
+    struct relay_targets *targets = client->relay->targets;
+    struct endpoint address;
+    size_t left;
+    while ((left = relay_targets_address(targets, client->target, client->addresses, &address)) >
+           0) {
+        client->addresses++;
+        int error = channel_connect(client->channel, &address, time_for_address(client, left),
+                                    &client->server_factory);
+        if (error == 0)
+            return true;
+        report_refusal(client, error);
+    }
+    relay_targets_give_back(targets, client->target);
+    return false;
 }
 
-/* In a helper's thread. The target does not change while its name is looked up. */
-static void look_up(struct channel_task *task)
+/*
+ * Waits for the target's name, but not for ever. If old addresses are known, it waits for half the
+ * time, so that one of them can be tried in the other half.
+ */
+static void wait_for_name(struct relay_client *client)
 {
-    struct relay_client *client = container_of(task, struct relay_client, lookup);
-    const char *name = client->relay->targets.all[client->target].name;
-    client->lookup_error = host_port_look_up(name, &client->found);
+    struct endpoint address;
+    int64_t timeout = client->relay->server->settings.connect_timeout;
+    bool has_old = relay_targets_address(client->relay->targets, client->target, 0, &address) > 0;
+    if (timeout > 0)
+        channel_set_timer(client->channel, &client->timer, has_old ? timeout / 2 : timeout);
 }
 
 /* Begins to connect to the next target, or to look its name up, until one lets it begin. */
 static void connect_next(struct relay_client *client) NO_LOCK_HELD
 {
-    struct relay_targets *targets = &client->relay->targets;
-    struct endpoint address;
+    struct relay *relay = client->relay;
     do {
-        client->target = relay_targets_choose(targets, client->tried);
+        client->target = relay_targets_choose(relay->targets, client->tried);
         if (client->target == RELAY_NO_TARGET) {
             channel_close(client->channel);
             return;
         }
         client->tried |= UINT32_C(1) << client->target;
-        if (!relay_targets_address(targets, client->target, &address)) {
-            channel_begin(client->channel, &client->lookup, CHANNEL_WAITS);
+        client->addresses = 0;
+        client->until = clock_ms() + relay->server->settings.connect_timeout;
+        if (!relay_targets_find(relay->targets, client->target, &client->waiter, client->channel)) {
+            wait_for_name(client);
             return;
         }
-    } while (!connect_to(client, &address));
+    } while (!connect_to_target(client));
 }
 
-/* An old address is better than none: the name's server may be out of order, and the target not. */
-static void hear_lookup(struct channel_task *task, struct channel_facade *facade) NO_LOCK_HELD
+/* The name's addresses are known, old ones perhaps, or it has none; why, says the reason then. */
+static void go_on(struct relay_client *client, const char *reason) NO_LOCK_HELD
 {
-    struct relay_client *client = container_of(task, struct relay_client, lookup);
-    struct relay_targets *targets = &client->relay->targets;
-    bool is_known = true;
-    (void)facade;
-    if (client->lookup_error == 0)
-        relay_targets_found(targets, client->target, &client->found);
-    else
-        is_known = relay_targets_not_found(targets, client->target, &client->found);
-    if (!is_known)
-        tell_failure(client, "find", gai_strerror(client->lookup_error));
-    if (!is_known || !connect_to(client, &client->found))
+    struct relay *relay = client->relay;
+    struct endpoint address;
+    if (relay_targets_address(relay->targets, client->target, 0, &address) == 0)
+        log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN, "cannot find %s: %s",
+                    relay->targets->all[client->target].name, reason);
+    if (!connect_to_target(client))
         connect_next(client);
 }
 
-/* The client has gone meanwhile. */
-static void drop_lookup(struct channel_task *task)
+static void hear_lookup(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
 {
-    struct relay_client *client = container_of(task, struct relay_client, lookup);
-    relay_targets_give_back(&client->relay->targets, client->target);
+    struct relay_client *client = container_of(post, struct relay_client, waiter.post);
+    channel_cancel_timer(facade, &client->timer);
+    go_on(client, gai_strerror(relay_targets_error(client->relay->targets, client->target)));
+}
+
+/* The client has gone meanwhile. */
+static void drop_lookup(struct channel_post *post)
+{
+    struct relay_client *client = container_of(post, struct relay_client, waiter.post);
+    relay_targets_give_back(client->relay->targets, client->target);
+}
+
+/* The lookup takes too long. If it is over just now, hear_lookup() comes. */
+static void give_up_lookup(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct relay_client *client = container_of(timer, struct relay_client, timer);
+    (void)facade;
+    if (relay_targets_stop_waiting(client->relay->targets, &client->waiter))
+        go_on(client, strerror(ETIMEDOUT));
 }
 
 /* In the client's context. The server may have sent already, and wait for this end to drain. */
@@ -234,8 +279,9 @@ static void hear_news(struct channel_post *news, struct channel_facade *facade) 
 {
     struct relay_client *client = container_of(news, struct relay_client, news);
     if (client->error != 0) {
-        tell_refusal(client, client->error);
-        connect_next(client);
+        report_refusal(client, client->error);
+        if (!connect_to_target(client))
+            connect_next(client);
     } else {
         client->end.other = client->server;
         channel_resume(facade);
@@ -248,7 +294,8 @@ static void drop_news(struct channel_post *news)
 {
     struct relay_client *client = container_of(news, struct relay_client, news);
     if (client->error != 0) {
-        tell_refusal(client, client->error);
+        report_refusal(client, client->error);
+        relay_targets_give_back(client->relay->targets, client->target);
     } else {
         channel_close(client->server);
         channel_release(client->server);
@@ -267,6 +314,14 @@ static void client_started(struct input_handler *self, struct channel_facade *fa
     connect_next(client_of(self));
 }
 
+static void client_stopped(struct input_handler *self, struct channel_facade *facade)
+{
+    struct relay_client *client = client_of(self);
+    if (relay_targets_stop_waiting(client->relay->targets, &client->waiter))
+        relay_targets_give_back(client->relay->targets, client->target);
+    end_both(self, facade);
+}
+
 static const struct input_handler_verbs client_verbs = {.next_message = next_bytes,
                                                         .handle_input = handle_bytes,
                                                         .refuse_input = pass_refused_bytes,
@@ -275,7 +330,7 @@ static const struct input_handler_verbs client_verbs = {.next_message = next_byt
                                                         .starting = client_starting,
                                                         .started = client_started,
                                                         .end_of_input = pass_end,
-                                                        .stopped = end_both};
+                                                        .stopped = client_stopped};
 
 /* ---- The server's end: tells the client's whether there is one ------------------------------ */
 
@@ -300,7 +355,7 @@ static void server_not_connected(struct input_handler *self, int error) NO_LOCK_
 static void server_stopped(struct input_handler *self, struct channel_facade *facade)
 {
     struct relay_client *client = server_of(self)->client;
-    relay_targets_give_back(&client->relay->targets, client->target);
+    relay_targets_give_back(client->relay->targets, client->target);
     end_both(self, facade);
 }
 
@@ -335,15 +390,15 @@ static struct input_handler *create(struct input_handler_factory *factory, void 
     client->server_factory = (struct input_handler_factory){
         .handler_size = sizeof(struct relay_server), .create = create_server};
     client->news = (struct channel_post){.run = hear_news, .dropped = drop_news};
-    client->lookup =
-        (struct channel_task){.run = look_up, .completed = hear_lookup, .dropped = drop_lookup};
+    client->waiter.post = (struct channel_post){.run = hear_lookup, .dropped = drop_lookup};
+    client->timer.fired = give_up_lookup;
     return &client->end.handler;
 }
 
 static void relay_close(struct input_handler_factory *factory)
 {
     struct relay *relay = container_of(factory, struct relay, factory);
-    relay_targets_close(&relay->targets);
+    relay_targets_close(relay->targets);
     free(relay);
 }
 
@@ -358,7 +413,8 @@ static struct input_handler_factory *relay_open(struct server *server)
     relay->factory = (struct input_handler_factory){.handler_size = sizeof(struct relay_client),
                                                     .create = create};
     relay->server = server;
-    if (relay_targets_open(&relay->targets, chosen_targets, server->name))
+    relay->targets = relay_targets_open(chosen_targets, server->name);
+    if (relay->targets != NULL)
         return &relay->factory;
     free(relay);
     errno = 0; /* the reason was printed */
@@ -380,7 +436,7 @@ static void relay_options(struct options *options)
 
 const struct application relay_application = {
     .name = "relay",
-    .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST | OFFERS_CONNECTIONS,
+    .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST | OFFERS_CONNECTIONS,
     .ordered_answers = true, /* a message that is dropped would be a gap in a stream */
     .descriptors = 2,
     .options = relay_options,
