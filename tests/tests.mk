@@ -30,7 +30,7 @@ LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
     $(call libraries,$*)
 
 APP_SUITES   := chat pop3 http relay
-SUITES       := $(foreach s,common conformance soak steps $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
+SUITES       := $(foreach s,common conformance contract soak steps $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
 $(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
@@ -65,6 +65,15 @@ $(OUT)/tests/faulty-server: $(OUT)/obj/tests/faulty/faulty_server.o $(LIBRARY)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(LDLIBS)
 
+# Servers with one more application, which does what its lines say: for the suite contract.
+CONTRACT_SERVERS := $(if $(filter contract,$(SUITES)),$(STAGES:%=$(OUT)/contract/%))
+
+$(CONTRACT_SERVERS): $(OUT)/contract/%: $$(call objects,$$*) \
+    $(OUT)/obj/tests/contract/server/obedient.o $(LIBRARY) % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
+
 # Servers whose calls can fail (tests/faults/shim.c): the same objects, linked in another way. The
 # names that are wrapped are those of the shim's WRAP lines.
 FAULT_SERVERS := $(if $(wildcard tests/faults/shim.c),$(STAGES:%=$(OUT)/faults/%))
@@ -92,7 +101,7 @@ run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common
 # this stage promises.
 WITH_CHAT := 4 5
 black_box = $(filter conformance soak pop3 http $(if $(filter $1,$(WITH_CHAT)),chat relay),$(SUITES))
-suites_of = $(call black_box,$1) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
+suites_of = $(call black_box,$1) $(if $(SERVER),,$(filter contract,$(SUITES))) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
 
 # Another server is graded by the tests that need nothing but the program, and not by those that show
 # a weakness of the stage or what goes wrong without its guard.
@@ -102,10 +111,10 @@ PATTERN = $(if $(SERVER),CRITERION_TEST_PATTERN="$${CRITERION_TEST_PATTERN:-$$GR
 # $(call run_stage,N): all of that, one after the other; $(call run_suites,N,SUITES): these of it.
 run_stage = $(call run_suites,$1,$(call suites_of,$1))
 run_suites = $(foreach s,$(filter $2,$(call suites_of,$1)), \
-    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1)" $(PATTERN) $(GATE) \
+    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1,$s)" $(PATTERN) $(GATE) \
     $(OUT)/tests/$s')
-server = $(or $(SERVER),$(OUT)/$(call stage,$1))
-need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1)) \
+server = $(or $(SERVER),$(OUT)/$(if $(filter contract,$2),contract/)$(call stage,$1))
+need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1) $(filter %/$(call stage,$1),$(CONTRACT_SERVERS))) \
     $(addprefix $(OUT)/tests/,$(call suites_of,$1))
 
 need_faulty := $(if $(wildcard tests/faulty/faulty_server.c),$(OUT)/tests/faulty-server \
@@ -155,7 +164,7 @@ test-tools:
 ONCE := pop3-3 http-2 chat-4 relay-5 soak-5
 once = $(patsubst %-$1,%,$(filter %-$1,$(ONCE)))
 run_test = $(run_common) \
-    $(foreach n,$(NUMBERS),$(call run_suites,$n,conformance $(call once,$n) stage$n)) \
+    $(foreach n,$(NUMBERS),$(call run_suites,$n,conformance contract $(call once,$n) stage$n)) \
     $(call run_faults,5,FAULTS=few) $(run_bare_steps)
 
 # And the rest of everything.
@@ -380,7 +389,7 @@ test-play:
 
 ### test-build: build all tests and run none
 .PHONY: test-build
-test-build: $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty) \
+test-build: $(CONTRACT_SERVERS) $(SUITES:%=$(OUT)/tests/%) $(STAGE_SUITES:%=$(OUT)/tests/%) $(need_faulty) \
     $(need_faults)
 
 ### test-makefile: test what this file promises

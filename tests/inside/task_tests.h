@@ -35,6 +35,15 @@ static void begin_held(int client, const char *lines)
     framework_await_asleep(&framework);
 }
 
+/* Nothing happens that the dispatcher would have to wake up for. */
+static void expect_rest(const char *while_what)
+{
+    long before = test_point_count(DISPATCHER_AWAKE);
+    test_pause_ms(100);
+    long rounds = test_point_count(DISPATCHER_AWAKE) - before;
+    cr_assert_leq(rounds, 4, "the dispatcher woke up %ld times while %s", rounds, while_what);
+}
+
 /* The handler's thread goes on to others; the client's own next message has to wait. */
 static void nobody_else_waits(const char *ways)
 {
@@ -130,6 +139,64 @@ static void of_a_handler_that_closes(const char *ways)
     client_expect_text(client, "closing\ndone 0\n");
     client_expect_end(client);
     end(client);
+}
+
+/* Messages behind the close are dropped when the task is back, and wait for it in peace. */
+static void of_a_handler_that_closes_with_messages_left(const char *ways)
+{
+    int client = begin(ways, "");
+    test_point_hold(HELPER_BEGINS);
+    client_send_text(client, "errand\nclose\nnot handled\n");
+    client_expect_text(client, "closing\n");
+    test_point_await_held(HELPER_BEGINS, 1);
+    client_send_text(client, "not even read\n");
+    client_await_delivered(client);
+    expect_rest("a connection that closes waits for a task");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/* A relay's end, say, that looks something up when its peer has ended: it has finished its output.
+ */
+static struct channel_task last_task;
+
+static void do_nothing(struct channel_task *task)
+{
+    (void)task;
+}
+
+static void hear_nothing(struct channel_task *task, struct channel_facade *facade)
+{
+    (void)task;
+    (void)facade;
+}
+
+static void begin_last(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    last_task =
+        (struct channel_task){.run = do_nothing, .completed = hear_nothing, .dropped = do_nothing};
+    channel_begin(facade, &last_task, CHANNEL_GOES_ON);
+    channel_finish(facade);
+}
+
+static void of_an_output_that_is_finished(const char *ways)
+{
+    static const struct input_handler_verbs verbs = {.duplex = true, .end_of_input = begin_last};
+    static struct input_handler handler = {&verbs};
+    framework_start(&framework, "%s", ways);
+    int client = framework_connect(&framework, &handler);
+    test_point_hold(HELPER_BEGINS);
+    client_half_close(client);
+    client_expect_end(client);
+    test_point_await_held(HELPER_BEGINS, 1);
+    expect_rest("a task is under way, and both directions have ended");
+    test_point_release(HELPER_BEGINS);
+    framework_await_closed(&framework, 1);
+    client_close(client);
+    framework_stop(&framework);
 }
 
 /*
@@ -238,6 +305,29 @@ static void of_a_server_that_stops(const char *ways)
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\nafter\n");
     client_expect_end(client);
+    client_close(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* Its output is choked and its input queue full: when there is room again is an event. */
+static void a_server_that_stops_waits_for_choked_output(const char *ways)
+{
+    enum { LINES = 64, LENGTH = 1000 };
+    char line[LENGTH];
+    int client = begin(ways, "--output-cap 16777216 --max-line 1000 --drain-timeout 60");
+    client_send_text(client, "big 8000000\n");
+    memset(line, 'x', LENGTH);
+    line[LENGTH - 1] = '\n';
+    for (int i = 0; i < LINES; i++) {
+        client_send(client, line, LENGTH);
+    }
+    client_await_delivered(client);
+    framework_await_asleep(&framework);
+    framework_ask_to_stop(&framework);
+    client_await_reply(client);
+    test_pause_ms(50);
+    expect_rest("a server stops and output is choked");
     client_close(client);
     framework_end(&framework);
     recorder_expect_whole_life(&recorder);

@@ -1,0 +1,172 @@
+/*
+ * How a connection ends, or does not, whatever its handler does: the same in all stages, because it
+ * stands in the contract (input_handler.h, channel_facade.h). The handler is that of
+ * server/obedient.c.
+ */
+#include "support/client.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(contract_ends, .timeout = 60);
+
+#define OBEDIENT "--app obedient "
+
+/* Waits until standard error has a text; asserts that it comes. */
+static void await_said(const struct server_process *server, const char *text)
+{
+    char errors[8192];
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    do {
+        server_errors(server, errors, sizeof errors);
+        if (strstr(errors, text) != NULL) {
+            return;
+        }
+        test_pause_ms(5);
+    } while (test_left_ms(end) > 0);
+    cr_assert_fail("expected the server to say '%s', got: %s", text, errors);
+}
+
+static void expect_bytes(int client, size_t length)
+{
+    char *bytes = malloc(length);
+    cr_assert_not_null(bytes);
+    memset(bytes, 'x', length);
+    client_expect(client, bytes, length);
+    free(bytes);
+}
+
+/* ---- false of handle_input, and channel_close() ---- */
+
+/*
+ * Most of the answer has to wait for the client, which is in no hurry. What the client has sent
+ * behind the message is dropped.
+ */
+Test(contract_ends, false_of_a_handler_delivers_what_was_enqueued)
+{
+    enum { BYTES = 900000 };
+    struct server_process server = server_start(OBEDIENT "--send-buffer 8192 --idle-timeout 0");
+    int client = client_connect_with(
+        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+    client_send_text(client, "fail 900000\nnot handled\n");
+    client_await_reply(client);
+    test_pause_ms(100);
+    expect_bytes(client, BYTES);
+    client_expect_end(client);
+    client_close(client);
+    await_said(&server, "ended: closed by the application\n");
+    server_stop(&server);
+}
+
+/* ---- suspended input ---- */
+
+static void a_reset_ends_at_once(const char *selector)
+{
+    struct server_process server =
+        server_start(OBEDIENT "--idle-timeout 0 --request-timeout 0 %s", selector);
+    int client = client_connect(&server);
+    client_send_text(client, "suspend\n");
+    client_expect_text(client, "suspended\n");
+    client_send_text(client, "not read any more\n");
+    client_await_delivered(client);
+    client_reset(client);
+    await_said(&server, "ended: the connection was lost\n");
+    server_await_counter(&server, "closed", 1);
+    server_stop(&server);
+}
+
+Test(contract_ends, a_reset_while_input_is_suspended)
+{
+    a_reset_ends_at_once("");
+}
+
+Test(contract_ends, a_reset_while_input_is_suspended_with_poll)
+{
+    if (!server_has_option("--selector")) {
+        cr_skip_test("there is no selector");
+    }
+    a_reset_ends_at_once("--selector poll");
+}
+
+static void an_end_of_stream_is_no_loss(const char *selector)
+{
+    struct server_process server = server_start(OBEDIENT "%s", selector);
+    int client = client_connect(&server);
+    client_send_text(client, "later 200\ntwo\n");
+    client_half_close(client);
+    client_expect_text(client, "later\ntwo\n");
+    client_expect_end(client);
+    client_close(client);
+    await_said(&server, "ended: the client has closed\n");
+    server_stop(&server);
+}
+
+Test(contract_ends, an_end_of_stream_while_input_is_suspended)
+{
+    an_end_of_stream_is_no_loss("");
+}
+
+Test(contract_ends, an_end_of_stream_while_input_is_suspended_with_poll)
+{
+    if (!server_has_option("--selector")) {
+        cr_skip_test("there is no selector");
+    }
+    an_end_of_stream_is_no_loss("--selector poll");
+}
+
+/* It may not send, so it cannot be blamed for sending nothing. */
+Test(contract_ends, suspended_input_is_not_idle)
+{
+    struct server_process server = server_start(OBEDIENT "--idle-timeout 1");
+    int client = client_connect(&server);
+    client_send_text(client, "later 2500\n");
+    client_expect_text(client, "later\n");
+    client_echo(client, "still there\n");
+    client_close(client);
+    server_stop(&server);
+}
+
+/* Nor for the half of a line that it has sent. */
+Test(contract_ends, a_message_has_its_time_when_input_is_not_suspended)
+{
+    struct server_process server = server_start(OBEDIENT "--request-timeout 1");
+    int client = client_connect(&server);
+    client_send_text(client, "later 2500\nhalf a ");
+    client_expect_text(client, "later\n");
+    client_send_text(client, "line\n");
+    client_expect_text(client, "half a line\n");
+    client_close(client);
+    server_stop(&server);
+}
+
+/* ---- a message that is too long for the input queue ---- */
+
+Test(contract_ends, a_message_that_does_not_fit_is_too_long)
+{
+    enum { BYTES = 100000 };
+    struct server_process server = server_start(OBEDIENT "--max-line 1000 --log info");
+    int client = client_connect(&server);
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+    char closed[100];
+    char *bytes = malloc(BYTES);
+    cr_assert_not_null(bytes);
+    memset(bytes, 'x', BYTES);
+    memcpy(bytes, "# ", 2);
+    getsockname(client, (struct sockaddr *)&own, &length);
+    snprintf(closed, sizeof closed, "closed 127.0.0.1:%u: a message was too long",
+             (unsigned)ntohs(own.sin_port));
+    client_send(client, bytes, BYTES);
+    client_expect_end(client);
+    client_close(client);
+    await_said(&server, "ended: a message was too long\n");
+    await_said(&server, closed);
+    cr_assert_eq(server_counter(&server, "too_long"), 1);
+    free(bytes);
+    server_stop(&server);
+}
