@@ -48,10 +48,10 @@ losses() { # STEP
     done
 }
 
-# Where a clone would come from; a path of this machine is of no use elsewhere.
+# Where a machine without keys can clone the course from; nothing if this clone comes from a path.
 address() {
-    git remote get-url origin 2>/dev/null | grep -E '^(https?|ssh)://|^[a-z]+@' ||
-        echo ADDRESS-OF-THE-COURSE
+    git remote get-url origin 2>/dev/null |
+        sed -nE 's|^[a-z]+@([^:/]+):|https://\1/|; s|^ssh://([a-z]+@)?([^/:]+)(:[0-9]+)?/|https://\2/|; /^https?:/p'
 }
 
 readme() { # STEP STEP_BEFORE
@@ -76,8 +76,11 @@ part of its path, and where it listens, as in \`server: echo on 127.0.0.1:40123\
 that line. Let \`make\` build it, or put it here as \`server\`.
 
 To have each push graded, make this folder a repository of your own on GitHub:
-\`.github/workflows/grade.yml\` is there.
+\`.github/workflows/grade.yml\` is there. It grades by the course as it was when you began, so your grade changes only
+when your program does.
 END
+    [ -n "$(address)" ] || printf '\n%s\n' "Before you push: nobody can clone the course from here, so
+\`.github/workflows/grade.yml\` does not know its address yet. Write that behind \`COURSE:\`."
     lost=$(losses "$1")
     [ -z "$lost" ] || printf '\n## What earlier steps could do and this one need not\n\n%s\n' "$lost"
 }
@@ -88,6 +91,8 @@ makefile() { # STEP TARGET SOURCES...: with the target that grades
     library=
     [ $# -eq 0 ] || ! grep -q '"common/' "$@" || library=1
     sanitizer=$(steps field "$number" sanitizer)
+    threads=
+    [ "$target" != test-step ] || threads=$(steps field "$number" threads)
     cat <<END
 # Lab $number, see README.md. This file is yours, too.
 
@@ -98,6 +103,8 @@ GRADE    := $target
 LIBRARY  := ${library:+build/libcommon.a}
 LIBS     := ${library:+${LIBRARIES:-}}
 SANITIZE := ${sanitizer:+-fsanitize=$sanitizer -fno-omit-frame-pointer}
+# Programs with threads are graded once more under ThreadSanitizer.
+RACES    := ${threads:+thread/server}
 END
     cat <<'END'
 CFLAGS   ?= -O2 -g
@@ -105,14 +112,27 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 SOURCES  := $(wildcard *.c)
 THERE     = @$(MAKE) --no-print-directory -C '$(COURSE)'
 
+COMPILE   = $(CC) -std=c11 -D_GNU_SOURCE $(LIBRARY:%=-I. -I'$(COURSE)') $(WARNINGS) $(CFLAGS) -pthread -o $@ $(SOURCES)
+
+# A server that was compiled is not for git; one in another language is.
+.PHONY: all ignored
+all: server ignored
+ignored:
+	@$(if $(SOURCES),grep -qsx /server .gitignore || echo /server >>.gitignore,sed -i '/^.server$$/d' .gitignore)
+
 server: $(SOURCES) $(wildcard *.h)
 	$(if $(LIBRARY),$(THERE) $(LIBRARY))
-	$(if $(SOURCES),$(CC) -std=c11 -D_GNU_SOURCE $(LIBRARY:%=-I. -I'$(COURSE)') $(WARNINGS) $(CFLAGS) \
-	    $(SANITIZE) -pthread -o $@ $(SOURCES) $(LIBRARY:%='$(COURSE)/%') $(LIBS))
+	$(if $(SOURCES),$(COMPILE) $(SANITIZE) $(LIBRARY:%='$(COURSE)/%') $(LIBS))
+
+thread/server: $(SOURCES) $(wildcard *.h)
+	$(if $(LIBRARY),$(THERE) SANITIZER=thread $(LIBRARY:build/%=build/thread/%))
+	@mkdir -p $(@D)
+	$(COMPILE) -fsanitize=thread $(LIBRARY:build/%='$(COURSE)/build/thread/%') $(LIBS)
 
 .PHONY: test hint solution
-test: server
-	$(THERE) $(GRADE) STEP=$(STEP) SERVER='$(CURDIR)/server'
+test: all $(if $(SOURCES),$(RACES))
+	@[ -x server ] || { echo 'there is no C file here, and no program called server'; exit 1; }
+	$(THERE) $(GRADE) STEP=$(STEP) SERVER='$(CURDIR)/server' $(if $(SOURCES),$(RACES:%=RACES_OF='$(CURDIR)/%'))
 hint solution:
 	$(THERE) $@ STEP=$(STEP) HINTS='$(CURDIR)/.hints'
 END
@@ -120,7 +140,7 @@ END
 
 workflow() {
     cat <<END
-# Grades each push. COURSE is the address that you cloned the course from.
+# Grades each push. COURSE is where the course can be cloned from, and COMMIT which state of it grades.
 name: grade
 
 on: [push]
@@ -133,11 +153,14 @@ jobs:
     runs-on: ubuntu-latest
     timeout-minutes: 10
     env:
-      COURSE: $(address)
+      COURSE: $(address | grep . || echo ADDRESS-OF-THE-COURSE)
+      COMMIT: $(git rev-parse HEAD 2>/dev/null || echo HEAD)
     steps:
       - uses: actions/checkout@v4
       - run: sudo apt-get -q update && sudo apt-get -q install -y gcc make pkg-config libcriterion-dev
-      - run: git clone -q --depth 1 "\$COURSE" "\$RUNNER_TEMP/course"
+      - run: |
+          case \$COURSE in *://*) ;; *) echo "write the address of the course behind COURSE: in .github/workflows/grade.yml"; exit 1 ;; esac
+          git clone -q "\$COURSE" "\$RUNNER_TEMP/course" && git -C "\$RUNNER_TEMP/course" checkout -q "\$COMMIT"
       - run: make test COURSE="\$RUNNER_TEMP/course"
 END
 }
@@ -150,7 +173,7 @@ begin() { # FOLDER STEP
     [ ! -e "$1" ] || [ -z "$(ls -A "$1" 2>/dev/null || echo file)" ] ||
         fail "$1 is there already; expected a new folder. To begin anew: rm -r $1"
     mkdir -p "$1/.github/workflows" && workflow >"$1/.github/workflows/grade.yml" &&
-        printf '/server\n/.hints\n' >"$1/.gitignore" || exit 2
+        printf '/thread/\n/.hints\n' >"$1/.gitignore" || exit 2
     [ -n "$2" ] || return 0
     name=$(steps name "$2")
     for file in $(steps sources "$2"); do
@@ -160,6 +183,8 @@ begin() { # FOLDER STEP
 }
 
 warn_of_clean() { # FOLDER
+    [ -n "$(address)" ] || echo "lab: this clone of the course comes from a path, so write its address" \
+        "into .github/workflows/grade.yml before you push"
     case $1 in
     build/*) echo 'lab: make clean would remove it; name a folder with DIR= to keep your work elsewhere' ;;
     esac

@@ -37,8 +37,8 @@ lab() { # TARGET...
     run make --no-print-directory -C "$lab" BUILD="$BUILD" "$@"
 }
 
-says() { # PATTERN
-    printf '%s\n' "$out" | grep -q -- "$1"
+says() { # PATTERN [TEXT]
+    printf '%s\n' "${2:-$out}" | grep -q -- "$1"
 }
 
 # ---- each step ----
@@ -114,7 +114,7 @@ TEST_DEADLINE_MS=2000
 export TEST_DEADLINE_MS
 lab test
 check 'the beginning fails by the verdict of the step' \
-    '[ $status -ne 0 ] && says "verdict: Bob sent" && says "Failing: 1 "'
+    '[ $status -ne 0 ] && says "verdict: Bob sent" && says "Failing: 2 "'
 unset TEST_DEADLINE_MS
 sed 's/"step2.4: /"server: /' stage2-single-reactor/steps/2.4-short-writes/server.c >"$lab/server.c"
 lab test
@@ -130,6 +130,27 @@ sed -n 's/^ *- run: \(make .*\)/\1/p' "$lab/.github/workflows/grade.yml" >"$work
 run env RUNNER_TEMP="$work/elsewhere" sh -ec "cd '$lab' && $(cat "$work/workflow") BUILD='$BUILD'"
 check 'the workflow grades' '[ $status -eq 0 ] && says "^== step 2.4" && says " 0 failed"'
 
+# ---- where the course comes from ----
+
+git_says() { # URL: a git that knows this clone to come from there
+    mkdir -p "$work/git" && printf '#!/bin/sh\ncase $1 in remote) echo %s ;; *) echo 0123abc ;; esac\n' "'$1'" >"$work/git/git"
+    chmod +x "$work/git/git"
+    rm -rf "$work/from"
+    run env PATH="$work/git:$PATH" tests/lab.sh lay-out 2.4 "$work/from"
+    said=$out
+    out=$(cat "$work/from/.github/workflows/grade.yml")
+}
+for url in git@example.org:ann/course.git ssh://git@example.org:22/ann/course.git https://example.org/ann/course.git; do
+    git_says "$url"
+    check "a course that was cloned from $url can be cloned without a key" \
+        'says "COURSE: https://example.org/ann/course.git$"'
+done
+check 'the commit that grades is fixed' 'says "COMMIT: 0123abc$" && says "checkout -q .*COMMIT"'
+git_says /home/ann/course
+check 'of a course that was cloned from a path, the lab says what is missing' \
+    'says "COURSE: ADDRESS-OF-THE-COURSE" && says "write its address" "$said" &&
+        grep -q "address yet. Write that behind" "$work/from/README.md"'
+
 # ---- an exercise ----
 
 lab=$work/exercise
@@ -143,8 +164,31 @@ check 'the solution passes' '[ $status -eq 0 ] && says " 0 failed"'
 course exercise STEP=1.4 DIR="$work/none"
 check 'a page without an exercise says so' '[ $status -eq 2 ] && says "no exercise" && [ ! -e "$work/none" ]'
 
+# ---- threads ----
+
+lab=$work/threads
+course lab STEP=1.2 DIR="$lab"
+sed 's/"step1.2: /"server: /' stage1-blocking/steps/1.2-a-thread-each/server.c >"$lab/server.c"
+lab test
+check 'a lab with threads is graded under ThreadSanitizer, too' \
+    '[ $status -eq 0 ] && says "^== step 1.2, ThreadSanitizer" && says " 0 failed"'
+patch -s -p1 -d "$lab" <tests/mistakes/1.2/shared_variable.patch
+lab test
+check 'a race fails' '[ $status -ne 0 ] && says "data race"'
+
 # ---- another language ----
 
+lab=$work/python
+course lab STEP=2.7 DIR="$lab"
+rm "$lab"/*.c
+lab test
+check 'without a program a lab says so' '[ $status -ne 0 ] && says "no program called server"'
+cp tests/steps/server.py "$lab/server"
+(cd "$lab" && git init -q && git add -A && git -c user.name=a -c user.email=a@b commit -qm all &&
+    git clone -q . "$work/pushed") >/dev/null 2>&1
+lab=$work/pushed
+lab test
+check 'a lab in Python can be pushed' '[ $status -eq 0 ] && says " 0 failed"'
 course test-step STEP=2.7 SERVER=tests/steps/server.py
 check 'a server in Python passes' '[ $status -eq 0 ] && says "Failing: 0 "'
 sed 's/^\( *\)pass$/\1if client: client.output = b""/' tests/steps/server.py >"$work/loses.py"
@@ -161,6 +205,7 @@ for target in lab hint solution exercise test-exercise; do
     course $target STEP=9.9
     check "make $target says which steps there are" '[ $status -eq 2 ] && says "9.9.*2.4 short-writes"'
 done
+lab=$work/lab
 cp "$lab/server.c" "$work/mine"
 course lab STEP=2.4 DIR="$lab"
 check 'a lab that is there stays as it is' \

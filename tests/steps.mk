@@ -84,11 +84,21 @@ run_labs = $(if $(SANITIZER),,'labs=BUILD=$(BUILD) LIBRARIES="$(call libraries,s
 run_steps = $(if $(STEP),$(call steps_suite,step $(STEP),test $(STEP)),$(run_bare_steps) $(run_other_steps) \
     $(run_step_pages) $(run_labs))
 run_grade = 'grade=OUT=$(OUT) tests/grade_test.sh'
+run_graders = $(if $(SANITIZER),,$(if $(wildcard tests/mistakes/*),'graders=OUT=$(OUT) CC="$(CC)" \
+    LIBRARIES="$(call libraries,stage5)" tests/graders.sh $(STEP)'))
+THREAD_LIBRARY := $(BUILD)/thread/libcommon.a
+need_graders = $(OUT)/tests/steps $(LIBRARY) $(if $(wildcard tests/mistakes/*),$(THREAD_LIBRARY))
+ifneq ($(SANITIZER),thread)
+$(THREAD_LIBRARY): FORCE
+	@$(MAKE) --no-print-directory SANITIZER=thread $@
+endif
 
-# Another program is graded by what one can see from outside.
-grade_step = 'step $(STEP)=OUT=$(OUT) FIXED="$(FIXED)" tests/steps.sh grade $(STEP) $(SERVER)'
+# Another program is graded by what one can see from outside; the same program with ThreadSanitizer too.
+grade_step = 'step $(STEP)=OUT=$(OUT) FIXED="$(FIXED)" tests/steps.sh grade $(STEP) $(SERVER)' \
+    $(if $(RACES_OF),'step $(STEP)$(comma) ThreadSanitizer=OUT=$(OUT) tests/steps.sh grade-races $(STEP) $(RACES_OF)')
 
 ## test-step STEP=N.M [SERVER=path]: test a step, or your own program by the tests of one
+# RACES_OF=path is that program once more, built with -fsanitize=thread.
 .PHONY: test-step
 test-step: $$(if $$(SERVER),$$(OUT)/tests/steps,$$(need_steps))
 	$(call need_step,test-step)@tests/run.sh $(if $(SERVER),$(grade_step),$(run_steps))
@@ -136,6 +146,11 @@ solution:
 .PHONY: grade
 grade: $(OUT)/tests/steps $(LIBRARY)
 	@OUT=$(OUT) tests/grade.sh '$(DIR)'
+
+### test-graders [STEP=N.M]: show that the tests of the labs catch programs that people write by mistake
+.PHONY: test-graders
+test-graders: $$(need_graders)
+	@tests/run.sh $(run_graders)
 
 ### test-grade: grade submissions that are right, wrong, silent, endless, and that fork without end
 .PHONY: test-grade

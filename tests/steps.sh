@@ -24,6 +24,8 @@
 #   test-each STEP       the same for one of several steps, without what is asked only of one
 #   exercise STEP SERVER runs the tests of the exercise on its page on another program
 #   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
+#   grade-races STEP SERVER
+#                        the same for one that was built with ThreadSanitizer
 #
 # A step is a folder stageN-*/steps/N.M-name with its sources, its page README.md, and a file `step`:
 #
@@ -42,6 +44,7 @@
 #   exercise: other answers    the solution of its exercise does not answer as the step does, so it
 #                              need not pass the tests of steps
 #   sanitizer: address         its tests need programs with that sanitizer
+#   threads: yes               its lab is graded under ThreadSanitizer, too
 #
 # A step that shares a stage's files and has no source of its own is that stage. exercise.patch is our
 # solution of the exercise on the page, if it has tests.
@@ -566,8 +569,8 @@ expect_verdict() { # STEP
 
 expect_verdicts() { # STEP SUITE PROGRAM NAME
     for test in $(tests_of "$2"); do
-        case $test in keeps_*) patience= ;; *) patience=2000 ;; esac
-        test_program "$3" "$4" "$2/$test" $patience && status=0 || status=$?
+        case $test in holds_*) continue ;; keeps_*) patience= ;; *) patience=2000 ;; esac
+        test_program "$3" "$4" "$2/$test" "$patience" && status=0 || status=$?
         case $test in
         keeps_*)
             if [ "$status" -eq 0 ]; then
@@ -714,8 +717,35 @@ report() {
 
 # Grades a program that somebody else has written.
 grade() { # STEP SERVER
+    STEP_GRADED=$(name "$1")
+    export STEP_GRADED
     # shellcheck disable=SC2046 # a list of numbers
     grade_by "$(pattern "$1" $(field "$1" keeps))" "$2"
+}
+
+# ThreadSanitizer keeps its own memory at addresses that a kernel which randomises more than 28 bits may
+# have given away.
+grade_races() { # STEP SERVER
+    bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
+    if setarch -R true 2>/dev/null; then
+        FIXED='setarch -R'
+    elif [ "$bits" -gt 28 ]; then
+        echo "skipped: step $1: ThreadSanitizer cannot run here: this kernel randomises $bits bits of each address," \
+            'and setarch -R, which would switch that off, is not permitted (in a container:' \
+            '--security-opt seccomp=unconfined; or, as root: sysctl vm.mmap_rnd_bits=28)'
+        echo '0 passed, 0 failed, 1 skipped'
+        exit 0
+    fi
+    export TSAN_OPTIONS="log_path=$work/race:${TSAN_OPTIONS:-}"
+    grade "$1" "$2"
+    status=$?
+    for report in "$work"/race.*; do
+        [ -e "$report" ] || break
+        echo "steps: FAILED: $1: ThreadSanitizer stopped the server, and the first of its reports begins:"
+        head -40 "$report"
+        return 1
+    done
+    return $status
 }
 
 exercise() { # STEP SERVER
@@ -762,5 +792,6 @@ lay-out) lay_out "$@" ;;
 diff) compare "$@" ;;
 test) test_steps "$@" ;;
 test-each) test_one "$@" ; report ;;
+grade-races) grade_races "$@" ;;
 *) fail "no such command: $command" ;;
 esac

@@ -169,7 +169,7 @@ run_test = $(run_common) \
 
 # And the rest of everything.
 run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance $(call once,$n),$(call black_box,$n)))) \
-    $(call run_faults,$(filter-out 5,$(NUMBERS)),FAULTS=few) $(run_other_steps) $(run_step_pages) $(run_labs) \
+    $(call run_faults,$(filter-out 5,$(NUMBERS)),FAULTS=few) $(run_other_steps) $(run_step_pages) $(run_labs) $(run_graders) \
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
@@ -182,7 +182,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR))
+test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/

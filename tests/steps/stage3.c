@@ -6,7 +6,11 @@
 #include "support/deadline.h"
 #include "support/probe.h"
 
-#define QUESTIONS_ARE_SLOW "--block-ms 3000 --cost-for ?"
+#include <signal.h>
+#include <string.h>
+
+#define QUESTIONS_ARE_QUICK "--block-ms 1 --cost-for ?"
+#define QUESTIONS_ARE_SLOW  "--block-ms 3000 --cost-for ?"
 
 /* ---- 3.1: one worker ---- */
 
@@ -23,6 +27,70 @@ Test(step3_1, a_slow_question_keeps_nobody_else_waiting)
     client_close(ann);
     client_close(carl);
     step_stop(&server);
+}
+
+Test(step3_1, keeps_answering_many_questions)
+{
+    step_expect_rounds(QUESTIONS_ARE_QUICK, 4, 60, "what is the answer?\n", false);
+}
+
+/* Carl's second line comes while the worker has his question. */
+Test(step3_1, keeps_the_order_of_a_clients_lines)
+{
+    static const char both[] = "what is the answer?\nhello\n";
+    char answers[sizeof(both)] = "";
+    size_t got;
+    struct server_process server = step_start_with("--block-ms 300 --cost-for ?");
+    int carl = step_client(&server);
+    step_ask(carl, "what is the answer?\n");
+    step_await_read(&server, carl);
+    step_ask(carl, "hello\n");
+    client_try_receive(carl, answers, sizeof(both) - 1, step_patience(), &got);
+    if (got < sizeof(both) - 1)
+        step_expect_alive(&server);
+    verdict(strcmp(answers, both) == 0,
+            "Carl asked, and sent another line while the worker had his question; the answers were "
+            "\"%s\"",
+            answers);
+    client_close(carl);
+    step_stop(&server);
+}
+
+/* The reactor leaves a client that the worker has alone, its clocks too. */
+Test(step3_1, keeps_a_client_whose_question_takes_longer_than_it_may_be_silent)
+{
+    char answer[64] = "";
+    size_t got;
+    struct server_process server =
+        step_start_with("--idle-timeout 0.2 --block-ms 600 --cost-for ?");
+    int carl = client_connect(&server);
+    client_send_text(carl, "what is the answer?\n");
+    client_try_receive(carl, answer, 20, step_patience(), &got);
+    step_expect_alive(&server);
+    verdict(got == 20,
+            "Carl's time to be silent was over while the worker had his question: his answer was "
+            "\"%s\"",
+            answer);
+    client_close(carl);
+    step_stop(&server);
+}
+
+Test(step3_1, keeps_answering_what_has_begun_when_it_is_told_to_stop)
+{
+    char answer[64] = "";
+    size_t got;
+    struct server_process server = step_start_with("--block-ms 600 --cost-for ?");
+    int carl = step_client(&server);
+    step_ask(carl, "what is the answer?\n");
+    test_pause_ms(200);
+    server_signal(&server, SIGTERM);
+    client_try_receive(carl, answer, 20, step_patience(), &got);
+    verdict(
+        got == 20,
+        "the server was told to stop while the worker had Carl's question: his answer was \"%s\"",
+        answer);
+    client_close(carl);
+    step_stop_told(&server);
 }
 
 /* ---- 3.2: a pool ---- */
@@ -44,6 +112,31 @@ Test(step3_2, two_slow_questions_keep_nobody_else_waiting)
     client_close(carla);
     client_close(carl);
     step_stop(&server);
+}
+
+Test(step3_2, four_questions_are_answered_at_the_same_time)
+{
+    enum { CARLS = 4, EACH_MS = 1000 };
+    int carls[CARLS];
+    struct server_process server = step_start_with("--block-ms 1000 --cost-for ?");
+    for (int i = 0; i < CARLS; i++)
+        carls[i] = step_client(&server);
+    double begin = test_now();
+    for (int i = 0; i < CARLS; i++)
+        step_ask(carls[i], "what is the answer?\n");
+    for (int i = 0; i < CARLS; i++)
+        client_expect_text(carls[i], "what is the answer?\n");
+    double took = 1000 * (test_now() - begin);
+    verdict(took < 2 * EACH_MS, "%d questions of %d ms took %.0f ms: some waited for others", CARLS,
+            EACH_MS, took);
+    for (int i = 0; i < CARLS; i++)
+        client_close(carls[i]);
+    step_stop(&server);
+}
+
+Test(step3_2, keeps_answering_many_questions)
+{
+    step_expect_rounds(QUESTIONS_ARE_QUICK, 12, 40, "what is the answer?\n", false);
 }
 
 /* ---- 3.3: the worker resumes ---- */
@@ -79,6 +172,29 @@ Test(step3_4, the_next_line_does_not_wait_for_another_client)
     verdict(got == sizeof(answer), "Carl's second line was not answered within %d ms",
             step_patience_ms());
     client_close(carl);
+    step_stop(&server);
+}
+
+/* On one processor the reactor runs as soon as it is woken, and the worker only when it sleeps
+ * again. */
+Test(step3_4, holds_on_one_processor)
+{
+    step_expect_rounds("", 1, 2000, "hello\n", true);
+}
+
+Test(step3_4, holds_for_many_clients)
+{
+    step_expect_rounds("", 12, 200, "hello\n", false);
+}
+
+Test(step3_4, keeps_sleeping_with_nothing_to_do)
+{
+    struct server_process server = step_start_with("");
+    int ann = step_client(&server);
+    double busy = probe_busy_during(server.pid, 300);
+    verdict(busy < 0.1, "nobody sends anything, and the server keeps %.0f %% of a processor busy",
+            100 * busy);
+    client_close(ann);
     step_stop(&server);
 }
 

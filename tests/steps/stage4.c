@@ -71,6 +71,16 @@ Test(step4_2, ten_answers_cost_few_wakeups)
     step_stop(&server);
 }
 
+Test(step4_2, keeps_answering_many_clients)
+{
+    step_expect_rounds("", 12, 200, "hello\n", false);
+}
+
+Test(step4_2, keeps_answering_on_one_processor)
+{
+    step_expect_rounds("", 3, 500, "hello\n", true);
+}
+
 /* ---- 4.4: stage 4 ---- */
 
 /* Whether the client gets this text in time. */

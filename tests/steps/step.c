@@ -6,6 +6,9 @@
 #include "support/deadline.h"
 #include "support/probe.h"
 
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,10 +54,21 @@ struct server_process step_start_with(const char *options)
     return server_start("%s", options);
 }
 
+static const char *step_name(void)
+{
+    const char *graded = getenv("STEP_GRADED");
+    return graded != NULL ? graded : server_name();
+}
+
+bool step_is_known(void)
+{
+    return strncmp(step_name(), "st", 2) == 0;
+}
+
 bool step_is_bare(void)
 {
     int stage = 0, step = 0;
-    sscanf(server_name(), "step%d.%d", &stage, &step);
+    sscanf(step_name(), "step%d.%d", &stage, &step);
     return (stage == 1 && step <= 3) || (stage == 2 && step <= 7) || (stage == 5 && step == 4);
 }
 
@@ -79,6 +93,11 @@ void step_stop(struct server_process *server)
 {
     step_expect_alive(server);
     server_signal(server, SIGTERM);
+    step_stop_told(server);
+}
+
+void step_stop_told(struct server_process *server)
+{
     int status = server_await_end(server, test_now() + test_deadline_ms() / 1000.0);
     cr_assert_neq(status, -1, "the server did not end on SIGTERM");
     if (status != SIGTERM && status != 0)
@@ -124,6 +143,53 @@ void step_expect_one_thread(void)
     step_stop(&server);
 }
 
+void step_pin(const struct server_process *server)
+{
+    char path[64];
+    cpu_set_t allowed, one;
+    CPU_ZERO(&one);
+    cr_assert_eq(sched_getaffinity(server->pid, sizeof(allowed), &allowed), 0);
+    for (size_t i = 0; CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &allowed))
+            CPU_SET(i, &one);
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)server->pid);
+    DIR *threads = opendir(path);
+    cr_assert_not_null(threads);
+    for (struct dirent *thread; (thread = readdir(threads)) != NULL;)
+        if (thread->d_name[0] != '.')
+            sched_setaffinity((pid_t)atoi(thread->d_name), sizeof(one), &one);
+    closedir(threads);
+}
+
+void step_expect_rounds(const char *options, int clients, int rounds, const char *line, bool pinned)
+{
+    enum { MOST = 16 };
+    int fds[MOST];
+    char answer[64];
+    size_t length = strlen(line), got;
+    cr_assert(clients <= MOST && length <= sizeof(answer));
+    struct server_process server = step_start_with(options);
+    if (pinned)
+        step_pin(&server);
+    for (int i = 0; i < clients; i++)
+        fds[i] = step_client(&server);
+    for (int round = 1; round <= rounds; round++) {
+        for (int i = 0; i < clients; i++)
+            client_send_text(fds[i], line);
+        for (int i = 0; i < clients; i++) {
+            client_try_receive(fds[i], answer, length, step_patience(), &got);
+            if (got < length)
+                step_expect_alive(&server);
+            verdict(got == length && memcmp(answer, line, got) == 0,
+                    "of %d clients that have sent their line number %d, one got no answer in %d ms",
+                    clients, round, step_patience_ms());
+        }
+    }
+    for (int i = 0; i < clients; i++)
+        client_close(fds[i]);
+    step_stop(&server);
+}
+
 int step_client(const struct server_process *server)
 {
     int client = client_connect(server);
@@ -135,6 +201,34 @@ void step_ask(int client, const char *question)
 {
     client_send_text(client, question);
     client_await_delivered(client);
+}
+
+/* Bytes that wait in the server's end of a connection, as the system lists it; -1: it does not. */
+static long unread_by_server(const struct server_process *server, unsigned client_port)
+{
+    char line[512];
+    long unread = -1;
+    FILE *sockets = fopen("/proc/net/tcp", "re");
+    cr_assert_not_null(sockets);
+    while (unread == -1 && fgets(line, sizeof(line), sockets) != NULL) {
+        unsigned local, remote, received;
+        if (sscanf(line, " %*d: %*x:%x %*x:%x %*x %*x:%x", &local, &remote, &received) == 3 &&
+            local == (unsigned)server->port && remote == client_port)
+            unread = (long)received;
+    }
+    fclose(sockets);
+    return unread;
+}
+
+void step_await_read(const struct server_process *server, int client)
+{
+    struct sockaddr_in own;
+    socklen_t size = sizeof(own);
+    double end = step_patience();
+    client_await_delivered(client);
+    getsockname(client, (struct sockaddr *)&own, &size);
+    while (unread_by_server(server, ntohs(own.sin_port)) > 0 && test_left_ms(end) > 0)
+        test_pause_ms(1);
 }
 
 bool step_has_answer(int client)

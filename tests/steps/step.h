@@ -4,7 +4,9 @@
  * A step's tests are run twice: they pass on its program, and each fails on the program of the step
  * before. There it has to fail for the reason that the step's page gives, and not because something
  * else went wrong; so the assertion that is the lesson is a verdict(), and only a test that fails
- * by one counts. A test whose name begins with keeps_ passes on both.
+ * by one counts. A test whose name begins with keeps_ passes on both; one that begins with holds_
+ * fails there only by chance, if at all. These are for mistakes that people make on their way from
+ * one to the other.
  */
 #ifndef TESTS_STEPS_STEP_H
 #define TESTS_STEPS_STEP_H
@@ -22,14 +24,21 @@ struct server_process step_start(size_t descriptors);
 /** The program with options, for steps that have them. */
 struct server_process step_start_with(const char *options);
 
-/** Whether the program is one of our steps that have no options but --port. */
+/** Whether the program is a step that has no options but --port: ours, or a lab that STEP_GRADED
+ * names. */
 bool step_is_bare(void);
+
+/** Whether we know which step the program is. */
+bool step_is_known(void);
 
 /**
  * Ends the program. Bare steps are ended by SIGTERM itself, a stage exits with 0. That it is gone
  * already, or ends in another way, is a verdict.
  */
 void step_stop(struct server_process *server);
+
+/** The same for a program that was sent SIGTERM already. */
+void step_stop_told(struct server_process *server);
 
 /** Fails with a verdict if the program has ended; its standard error is part of the message. */
 void step_expect_alive(struct server_process *server);
@@ -51,6 +60,16 @@ int step_patience_ms(void);
 /** The moment at which that time is over, from now: for what wants a test_now() time. */
 double step_patience(void);
 
+/** Has all threads of the program, those that it starts later too, share one processor. */
+void step_pin(const struct server_process *server);
+
+/**
+ * The body of a test: clients send a line each, all get an answer, and that so many times. That one
+ * gets none is a verdict.
+ */
+void step_expect_rounds(const char *options, int clients, int rounds, const char *line,
+                        bool pinned);
+
 /** Sends a line and takes the answer: false if it does not come within step_patience_ms(). */
 bool step_answers(int client, const char *line);
 
@@ -59,6 +78,9 @@ int step_client(const struct server_process *server);
 
 /** Sends a line; returns when the server's system has it, and without waiting for the answer. */
 void step_ask(int client, const char *question);
+
+/** Waits until the server has read all that the client has sent. */
+void step_await_read(const struct server_process *server, int client);
 
 /** Whether bytes of an answer have arrived that the client has not taken yet. */
 bool step_has_answer(int client);

@@ -31,6 +31,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 
 void handler_adapter_release(struct handler_adapter *adapter)
 {
+    admission_leave(adapter->dispatcher->admission);
     mutex_destroy(&adapter->state_lock);
     free(adapter);
 }

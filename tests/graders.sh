@@ -1,0 +1,101 @@
+#!/bin/sh
+# Shows that the tests of each lab catch the programs that people write by mistake.
+#
+#   usage: CC=... OUT=build LIBRARIES=... tests/graders.sh [STEP...]     (`make test-graders` calls this)
+#
+# A mistake is a patch below tests/mistakes/N.M for the sources of step N.M. Above its diff stand
+#
+#   mistake: what the program does wrong, in a sentence
+#   named: what a test that fails says of it, as grep -E reads it
+#   sanitizer: thread       the program is graded with that sanitizer, as its lab is
+#
+# A program with a mistake has to fail, and a message of a test has to name the mistake, or its author
+# would not know what to look for. Each lab has three mistakes at least, and those of MORE five.
+# Prints what failed, and "N passed, N failed" at the end.
+set -u
+
+MORE='2.4 3.1 3.4 4.2'
+if [ "${1:-}" = --one ]; then
+    work=$2
+else
+    work=$(mktemp -d "${TMPDIR:-/tmp}/graders.XXXXXX") || exit 2
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 130' INT TERM
+fi
+
+said() { # PATCH NAME
+    sed -n "/^--- /q; s/^$2: *//p" "$1"
+}
+
+build() { # STEP PATCH FOLDER
+    mkdir -p "$3"
+    # shellcheck disable=SC2046 # names of sources have no spaces
+    cp $(tests/steps.sh sources "$1") "$3" || return
+    patch -s -p 1 -d "$3" <"$2" || return
+    before=$(tests/steps.sh name "$1")
+    sed -i "s|\"$before: |\"server: |; s|^\(#define [A-Z]*_NAME \)\"$before\"|\1\"server\"|" "$3"/*.c
+    sanitizer=$(said "$2" sanitizer)
+    sanitizer=${sanitizer:-$(tests/steps.sh field "$1" sanitizer)}
+    library=
+    ! grep -q '"common/' "$3"/*.c || library="$OUT${sanitizer:+/$sanitizer}/libcommon.a ${LIBRARIES:-}"
+    # shellcheck disable=SC2086 # CC may be several words
+    ${CC:-cc} ${sanitizer:+-fsanitize=$sanitizer} -std=c11 -D_GNU_SOURCE -g -O1 -Wno-unused -pthread -I. -I"$3" \
+        -o "$3/server" "$3"/*.c $library
+}
+
+# Prints "passed", or what is wrong.
+judge() { # STEP PATCH
+    folder=$work/$(echo "$2" | tr / _)
+    output=$folder.output
+    if ! build "$1" "$2" "$folder" >"$output" 2>&1; then
+        echo 'it does not build'
+        return
+    fi
+    grade=grade
+    [ -z "$(said "$2" sanitizer)" ] || grade='grade-races'
+    TEST_DEADLINE_MS=4000 tests/steps.sh $grade "$1" "$folder/server" >"$output" 2>&1
+    passes=$?
+    if grep -q '^skipped: .*ThreadSanitizer' "$output"; then
+        grep '^skipped: ' "$output"
+    elif [ $passes -eq 0 ]; then
+        echo "all tests pass on a program that $(said "$2" mistake)"
+    elif ! grep -aqE -- "$(said "$2" named)" "$output"; then
+        echo "no test says of a program that $(said "$2" mistake): $(said "$2" named)"
+    else
+        echo passed
+    fi
+}
+
+if [ "${1:-}" = --one ]; then # WORK PATCH
+    step=${3#tests/mistakes/} step=${step%%/*}
+    verdict=$(judge "$step" "$3")
+    case $verdict in
+    passed) echo "passed $3" ;;
+    skipped*) echo "$verdict" ;;
+    *)
+        echo "failed $3: $verdict"
+        grep -aE '^\[-|verdict|^\[FAIL|error|FAILED' "$work/$(echo "$3" | tr / _).output" | head -"${LINES_SHOWN:-12}" | sed 's/^/    /'
+        ;;
+    esac >"$work/$(echo "$3" | tr / _).verdict"
+    head -n 1 "$work/$(echo "$3" | tr / _).verdict" | sed 's|^|  |'
+    exit 0
+fi
+
+# shellcheck disable=SC2046 # a list of numbers
+[ $# -gt 0 ] || set -- $(tests/steps.sh numbers)
+touch "$work/few"
+for step; do
+    least=3
+    case " $MORE " in *" $step "*) least=5 ;; esac
+    count=$(find tests/mistakes/"$step" -name '*.patch' 2>/dev/null | wc -l)
+    [ "$count" -ge $least ] || echo "step $step has $count mistakes, expected at least $least" >>"$work/few"
+    find tests/mistakes/"$step" -name '*.patch' 2>/dev/null
+done | sort >"$work/all"
+xargs -P $((4 * $(getconf _NPROCESSORS_ONLN))) -n 1 "$0" --one "$work" <"$work/all"
+
+cat "$work"/*.verdict 2>/dev/null >"$work/verdicts"
+grep -v '^passed ' "$work/verdicts" | sed 's/^failed /graders: FAILED: /'
+sed 's/^/graders: FAILED: /' "$work/few"
+failed=$(($(grep -c '^failed ' "$work/verdicts") + $(wc -l <"$work/few")))
+echo "$(grep -c '^passed ' "$work/verdicts") passed, $failed failed"
+[ "$failed" -eq 0 ]
