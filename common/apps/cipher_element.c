@@ -43,8 +43,12 @@ static struct cipher_element *cipher_of_facade(struct channel_facade *facade)
 
 static void refuse_peer(struct cipher_element *self)
 {
+    struct endpoint peer;
+    char place[ENDPOINT_TEXT_SIZE];
     self->refused = true;
-    log_write(self->factory->log, LOG_LEVEL_INFO, "closed a connection: it began without a nonce");
+    channel_peer(self->element.outer, &peer);
+    endpoint_format(&peer, place);
+    log_write(self->factory->log, LOG_LEVEL_INFO, "closed %s: it began without a nonce", place);
     channel_close(self->element.outer);
 }
 

@@ -32,6 +32,17 @@ static void await_said(const struct server_process *server, const char *text)
     cr_assert_fail("expected the server to say '%s', got: %s", text, errors);
 }
 
+/* Waits until the log has told why a client was closed, and which. */
+static void await_named(const struct server_process *server, int client, const char *why)
+{
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+    char text[100];
+    getsockname(client, (struct sockaddr *)&own, &length);
+    snprintf(text, sizeof text, "closed 127.0.0.1:%u: %s\n", (unsigned)ntohs(own.sin_port), why);
+    await_said(server, text);
+}
+
 static void expect_bytes(int client, size_t length)
 {
     char *bytes = malloc(length);
@@ -151,22 +162,36 @@ Test(contract_ends, a_message_that_does_not_fit_is_too_long)
     enum { BYTES = 100000 };
     struct server_process server = server_start(OBEDIENT "--max-line 1000 --log info");
     int client = client_connect(&server);
-    struct sockaddr_in own;
-    socklen_t length = sizeof own;
-    char closed[100];
     char *bytes = malloc(BYTES);
     cr_assert_not_null(bytes);
     memset(bytes, 'x', BYTES);
     memcpy(bytes, "# ", 2);
-    getsockname(client, (struct sockaddr *)&own, &length);
-    snprintf(closed, sizeof closed, "closed 127.0.0.1:%u: a message was too long",
-             (unsigned)ntohs(own.sin_port));
     client_send(client, bytes, BYTES);
     client_expect_end(client);
-    client_close(client);
     await_said(&server, "ended: a message was too long\n");
-    await_said(&server, closed);
+    await_named(&server, client, "a message was too long");
+    client_close(client);
     cr_assert_eq(server_counter(&server, "too_long"), 1);
     free(bytes);
     server_stop(&server);
+}
+
+/* ---- the log ---- */
+
+static void check_log(const char *options, const char *sent, const char *why)
+{
+    struct server_process server = server_start(OBEDIENT "--log info %s", options);
+    int client = client_connect(&server);
+    client_send_text(client, sent);
+    client_expect_end(client);
+    await_named(&server, client, why);
+    client_close(client);
+    server_stop(&server);
+}
+
+Test(contract_ends, the_log_names_a_client_that_took_too_long)
+{
+    check_log("--idle-timeout 0.2", "", "idle timeout");
+    check_log("--request-timeout 0.2", "half a line", "request timeout");
+    check_log("--lifetime 0.2", "", "lifetime");
 }

@@ -7,10 +7,12 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 TestSuite(relay, .timeout = 60);
@@ -288,4 +290,73 @@ Test(relay, a_server_that_stays_is_cut_off_when_the_relay_stops)
     client_close(scene.client);
     client_close(scene.server);
     backend_close(&scene.backend);
+}
+
+/* ---- a slow reader on the other side ---- */
+
+enum {
+    WHOLE = 16 << 20, /* more than all buffers on the way take */
+    SIP = 10000,      /* and so much at a time, for the slow one */
+};
+
+struct sender {
+    int fd;
+    size_t sent;
+};
+
+static void *send_whole(void *argument)
+{
+    struct sender *sender = argument;
+    char *bytes = calloc(1, WHOLE);
+    if (bytes != NULL) {
+        sender->sent = client_try_send(sender->fd, bytes, WHOLE, test_now() + 50);
+        shutdown(sender->fd, SHUT_WR);
+    }
+    free(bytes);
+    return NULL;
+}
+
+/* Reads steadily, but so slowly that the other end of the pair rests for longer than its timeout.
+ */
+static size_t read_whole(int fd)
+{
+    static char bytes[1 << 16];
+    size_t all = 0;
+    size_t got = 1;
+    double slow = test_now() + 3.5;
+    while (got > 0) {
+        bool slowly = test_now() < slow;
+        client_try_receive(fd, bytes, slowly ? SIP : sizeof bytes, test_now() + 20, &got);
+        all += got;
+        test_pause_ms(slowly ? 50 : 0);
+    }
+    return all;
+}
+
+/*
+ * The end that receives is suspended until the other one's output has drained. Nobody is idle
+ * meanwhile: bytes leave all the time.
+ */
+static void check_whole(struct scene *scene, int from, int to)
+{
+    struct sender sender = {.fd = from};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, send_whole, &sender), 0);
+    size_t got = read_whole(to);
+    pthread_join(thread, NULL);
+    cr_assert_eq(got, (size_t)WHOLE, "%zu of %d bytes arrived, and then the end; %zu were sent",
+                 got, WHOLE, sender.sent);
+    close_scene(scene);
+}
+
+Test(relay, a_server_that_reads_slowly_gets_all_of_an_upload)
+{
+    struct scene scene = open_scene("--idle-timeout 1");
+    check_whole(&scene, scene.client, scene.server);
+}
+
+Test(relay, a_client_that_reads_slowly_gets_all_of_a_download)
+{
+    struct scene scene = open_scene("--idle-timeout 1");
+    check_whole(&scene, scene.server, scene.client);
 }
