@@ -209,7 +209,6 @@ static void check_stop(struct dispatcher *dispatcher)
 static void cut_off(struct dispatcher *dispatcher)
 {
     dispatcher->cut_off = true;
-    service_cut_short(&dispatcher->server->service);
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX);
 }
@@ -313,7 +312,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms)
     return future_task_get(&dispatcher->life, deadline_ms) != ETIMEDOUT;
 }
 
-/* A handler that runs in that thread may hold it up. */
+/* A handler may hold it up, in that thread or in a worker. */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms)
 {
     if (!dispatcher_await(dispatcher, deadline_ms))
