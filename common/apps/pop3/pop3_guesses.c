@@ -63,6 +63,15 @@ static uint64_t address_key(uint64_t seed, const struct endpoint *peer)
                                                   : hash(seed, '6', bytes, 8);
 }
 
+/* Under the lock, because one that stands in line is compared with others. */
+static void set_keys(struct pop3_guess *guess, uint64_t seed, const struct endpoint *peer,
+                     const char *user)
+{
+    guess->address = address_key(seed, peer);
+    guess->user = hash(seed, 'u', user, strlen(user));
+    guess->both = hash(guess->address, 'b', user, strlen(user));
+}
+
 /* ---- Tables -------------------------------------------------------------------------------- */
 
 /* The entry of a key; NULL if there is none, or it is forgotten. */
@@ -232,10 +241,8 @@ int64_t pop3_guesses_begin(struct pop3_guesses *guesses, const struct endpoint *
 {
     struct pop3_guesses_entry *limits[2];
     int64_t moment = now;
-    guess->address = address_key(guesses->seed, peer);
-    guess->user = hash(guesses->seed, 'u', user, strlen(user));
-    guess->both = hash(guess->address, 'b', user, strlen(user));
     mutex_lock(&guesses->lock);
+    set_keys(guess, guesses->seed, peer, user);
     size_t count = limits_of(guesses, guess, now, limits);
     guess->is_known = find_known(guesses, guess, now) != NULL;
     for (size_t i = 0; i < count; i++)
