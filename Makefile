@@ -218,7 +218,7 @@ $(foreach goal,$(filter-out test-build test-tools,$(filter test test-% soak,$(MA
 RUN := $(if $(STEP),$(call step_program,$(STEP)),$(addprefix $(OUT)/,$(call stage,$(or \
     $(STAGE),$(lastword $(NUMBERS))))))
 run: $(RUN)
-	$(if $(RUN),,$(error there is no stage yet))@exec $(step_runner) $(FIXED) $< $(ARGS)
+	$(if $(RUN),,$(error there is no stage yet))@exec tests/steps.sh run $(FIXED) $< $(ARGS)
 
 ## diff FROM=N TO=N: what changes from one stage or step to another
 .PHONY: diff

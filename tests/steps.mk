@@ -24,9 +24,6 @@ step_sources = $(patsubst $(notdir $1):%,%,$(filter $(notdir $1):%,$(STEP_SOURCE
 ON_COMMON := $(if $(STEP_SOURCES),$(shell grep -l '"common/' $(sort $(foreach s,$(STEPS),$(call step_sources,$s)))))
 step_library = $(if $(filter $(ON_COMMON),$1),$(LIBRARY))
 
-# What `make run STEP=` puts in front of a bare step.
-step_runner = $(if $(STEP),$(if $(filter $(STEP),$(STAGE_STEPS)),,tests/steps.sh run))
-
 # Laid out below build/steps/N.M as links, so that what the compiler says is about the step's files.
 $(STEP_PROGRAMS): $$(call step_sources,$$(@D)) $$(call step_library,$$(call step_sources,$$(@D))) \
     $(OUT)/flags tests/steps.mk

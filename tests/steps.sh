@@ -14,7 +14,7 @@
 #   sanitized            the programs that are wanted with a sanitizer beside the others
 #   sources [STEP]       the sources of its program, or a stage's; of all steps, with STEP: in front of each
 #   lay-out STEP FOLDER  makes links to them in FOLDER
-#   run PROGRAM...       runs a program that ends by a signal as one does that ends in order
+#   run PROGRAM...       runs a program for make, which has nothing to complain of when somebody stops it
 #   diff FROM TO [PARTS] what changes between two steps or stages; in parts (docs/stage_diff.sh)
 #   new_lines STEP       how many lines of code are not in the step before
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
@@ -761,16 +761,24 @@ grade_by() { # PATTERN SERVER
     return $status
 }
 
-# A bare step is killed by SIGTERM and Ctrl-C. That is how it is meant to end, so make has nothing to
-# complain of.
+# `kill %1` and Ctrl-C reach all processes of make's group, and make passes on to its child what it got. For
+# a server the second signal means to end at once, so the program is not in that group and gets one. And
+# make complains if its child has ended before it has seen the signal itself, so the child stays a moment.
 run() { # PROGRAM...
-    stopped=
-    "$@" &
-    trap 'stopped=1; kill $!' INT TERM HUP
-    exec 2>/dev/null # or the shell would report how it ended
-    wait $!
-    status=$?
-    [ -z "$stopped" ] || { wait $!; exit 0; }
+    told='' stopped=''
+    # shellcheck disable=SC2046 # no word, where there is none
+    $(command -v setsid) "$@" &
+    trap told=1 INT TERM HUP QUIT
+    trap 'kill -USR1 $!' USR1
+    exec 2>/dev/null # or the shell would report how the program ended
+    while wait $!; status=$?; [ "$status" -gt 128 ] && kill -0 $!; do # a signal has come
+        [ -n "$told" ] || continue
+        stopped=1
+        kill $!
+        sleep 0.5
+        told=''
+    done
+    [ -z "$stopped" ] || [ "$status" -le 128 ] || status=0 # a bare step is killed by the signal
     exit "$status"
 }
 
