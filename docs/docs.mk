@@ -20,12 +20,15 @@ SEEN := $(or $(STAGE),$(lastword $(NUMBERS)))
 # Its functions are linked to the site, if that is there.
 seen_page = SITE=$(if $(wildcard $(OUT)/site/index.html),../site/) docs/trace/page.sh
 
+seen_next = @echo 'Open it in a browser. The right arrow key goes from event to event; docs/trace.md says how to read it.'
+
 ## trace [STAGE=N] [ARGS="..."]: make a page on which the threads of a stage can be seen running
 .PHONY: trace
 trace: $(SCENARIO) $(OUT)/$$(call stage,$$(SEEN))
 	@$(call play,$(SEEN),trace) $(ARGS)
 	@$(seen_page) 'Stage $(SEEN), seen running' $(OUT)/trace/stage$(SEEN).json >$(OUT)/trace/stage$(SEEN).html
 	@echo 'trace: $(OUT)/trace/stage$(SEEN).html'
+	$(seen_next)
 
 ### trace-all: the same for all stages, one below the other
 .PHONY: trace-all
@@ -33,6 +36,7 @@ trace-all: $(SCENARIO) all
 	@$(foreach n,$(NUMBERS),$(call play,$n,trace) $(ARGS) &&) $(seen_page) 'The stages, seen running' \
 	    $(NUMBERS:%=$(OUT)/trace/stage%.json) >$(OUT)/trace/all.html
 	@echo 'trace: $(OUT)/trace/all.html'
+	$(seen_next)
 
 ### trace-stills: make the chapters' pictures of servers at work anew, on a machine that does nothing else
 .PHONY: trace-stills

@@ -497,6 +497,11 @@ rm -r old new
 # ---- what is missing ------------------------------------------------------------------------------
 echo '  what is missing'
 
+run make -j4 demo BUILD=asks NEED_PYTHON='@echo no Python; false'
+check 'demo asks for Python before it builds anything' \
+    '[ $status -ne 0 ] && says "^no Python" && [ -z "$(find asks -name "*.o")" ]'
+rm -rf asks
+
 # A user without rights: no apt-get that could be called, no sudo.
 printf '#!/bin/sh\necho 1000\n' >bin/id
 printf '#!/bin/sh\nexit 1\n' >bin/sudo

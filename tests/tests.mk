@@ -236,6 +236,7 @@ hung_stage = $(call stage,$(subst race,3,$(subst stage,,$1)))
 
 $(HANGING) $(RACING): $(OUT)/hang/%: tests/hang/%.patch $$(wildcard $$(call hung_stage,$$*)/*.[ch]) $(LIBRARY) Makefile
 	$(call say,HANG,$@)
+	@tests/need.sh patch 'command -v patch' patch
 	$(Q)rm -rf $@.sources && mkdir -p $@.sources
 	$(Q)cp $(filter %.c %.h,$^) $@.sources
 	$(Q)patch -s -p1 -d $@.sources <$<
@@ -246,7 +247,8 @@ $(HANGING) $(RACING): $(OUT)/hang/%: tests/hang/%.patch $$(wildcard $$(call hung
 ### hang STAGE=N: a server of that stage that hangs, for you to find out why (docs/inside.md)
 .PHONY: hang
 hang: $$(if $$(STAGE),$(OUT)/hang/stage$(STAGE),$$(HANGING))
-	@printf '%s\n' $(patsubst %,'hang: %',$^)
+	@printf '%s\n' $(patsubst %,'hang: %',$^) \
+	    'Start one, play its scene in docs/inside.md ("It hangs: find out why"), and find out what waits for what.'
 
 ### race: stage 3 with a race planted, for `make race SANITIZER=thread` (docs/inside.md)
 .PHONY: race

@@ -43,6 +43,19 @@ $(COUNTED): $(OUT)/counted/%: $$(call counted,$$(call objects,$$*) $(COMMON_OBJE
 	$(Q)$(LINK) $(COUNTED_LOCKS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(call libraries,$*)
 
 NEED_PYTHON = @tests/need.sh 'Python 3' 'command -v python3' python3
+
+# What cannot do without Python asks for it before anything is built, and so does what needs several machines.
+### need-python: install Python 3, or say that it is missing
+.PHONY: need-python
+need-python:
+	$(NEED_PYTHON)
+### need-machines: install what several machines need: redis, HAProxy and Python 3, or say what is missing
+.PHONY: need-machines
+need-machines:
+	@$(NEED_MACHINES)
+$(OUT)/flags: | $(if $(filter machines bench-machines,$(MAKECMDGOALS)),need-machines) \
+    $(if $(filter demo bench bench-% test-trace test-traced test-hang trace-stills,$(MAKECMDGOALS)),need-python)
+
 BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
 
 ### bench: measure every stage beside floors and peers; two minutes
@@ -96,7 +109,7 @@ bench-machines: $(WITH_BROKER)
 bench-first-read: $(OUT)/tests/first_read
 	$(BENCH) first-read
 
-## demo: see how the stages differ under the same load; half a minute
+## demo: see how the stages differ under the same load; a minute
 .PHONY: demo
 demo: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/demo.py --build $(OUT)

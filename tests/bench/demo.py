@@ -1,4 +1,4 @@
-"""Shows in half a minute how the stages differ under the same load.
+"""Shows in a minute how the stages differ under the same load.
 
     usage: python3 tests/bench/demo.py [--build FOLDER]
 
@@ -33,20 +33,25 @@ def title(text):
     print(f"\n{text}\n")
 
 
-def compare(programs, load, say, extra=(), leave_out=()):
-    """The same load on all stages, a line each; what was found, by the names of the servers."""
-    found = {}
+def compare(programs, load, say, extra=(), if_shown=None):
+    """The same load on all stages, a line each; what was found, by the names of the servers. With if_shown(found),
+    the figures are printed only if that is true, when all are there."""
+    found, lines = {}, []
     for name, server in programs.with_workers(8).items():
-        if name in leave_out:
-            continue
         label = f"  {NAMES.get(name, name):33}"
-        print(label, end="", flush=True)
+        if not if_shown:
+            print(label, end="", flush=True)
         try:
-            result = measure.run_load(programs.tools, load, ["--"] + server + list(extra))
-            print(say(result))
-            found[name] = result
+            found[name] = measure.run_load(programs.tools, load, ["--"] + server + list(extra))
+            line = say(found[name])
         except (measure.Failure, subprocess.TimeoutExpired) as failure:
-            print(failure)
+            line = str(failure)
+        if if_shown:
+            lines.append(label + line)
+        else:
+            print(line)
+    if lines and (if_shown(found) or len(found) < len(lines)):
+        print("\n".join(lines))
     return found
 
 
@@ -97,12 +102,16 @@ def show_plain_load(programs):
 def show_slow_messages(programs):
     title("Now one message in a hundred takes 10 ms, as if it waited for a database. The others:")
     load = {"connections": 100, "rate": 2000, "duration": 0.7, "warm_up": 0.1, "set_aside": 1}
+
+    def waited(found):
+        return {name: result["latency_p90_us"] / 1000 for name, result in found.items()}
+
     found = compare(programs, load, lambda found: (
         f"half within {found['latency_p50_us'] / 1000:6.2f} ms, "
         f"90 % within {found['latency_p90_us'] / 1000:6.2f} ms"),
-        ("--block-ms", "10", "--cost-every", "100"))
-    conclude(sayings.slow_messages({name: result["latency_p90_us"] / 1000
-                                    for name, result in found.items()}))
+        ("--block-ms", "10", "--cost-every", "100"),
+        lambda found: sayings.slow_messages_differ(waited(found)))
+    conclude(sayings.slow_messages(waited(found)))
 
 
 def show_silent_clients(programs):

@@ -39,15 +39,26 @@ def plain_load(cpu):
     return " ".join(said) or "Too few stages could be measured to compare them."
 
 
+def held_up_and_others(waited):
+    """The servers in which quick messages waited, and those in which they did not."""
+    return ({name: ms for name, ms in waited.items() if ms >= HELD_UP},
+            {name: ms for name, ms in waited.items() if ms < HELD_UP})
+
+
+def slow_messages_differ(waited):
+    """Whether the stages differ by more than what a busy machine does to all of them. Figures that do not are not shown."""
+    held_up, others = held_up_and_others(waited)
+    return not held_up or bool(others) and min(held_up.values()) >= CLEAR * max(others.values())
+
+
 def slow_messages(waited):
     """Within how many ms nine in ten of the quick messages were answered."""
-    held_up = {name: ms for name, ms in waited.items() if ms >= HELD_UP}
-    others = {name: ms for name, ms in waited.items() if ms < HELD_UP}
+    held_up, others = held_up_and_others(waited)
     if not waited:
         return "Nothing could be measured."
     if not held_up:
         return "In this run the slow messages held up hardly any of the others, in no stage."
-    if not others or min(held_up.values()) < CLEAR * max(others.values()):
+    if not slow_messages_differ(waited):
         return ("In this run the stages do not differ clearly. If the machine has something else to "
                 "do, every message waits for that.")
     said = (f"In {listed(held_up)} quick messages waited for slow ones. In {listed(others)} they "

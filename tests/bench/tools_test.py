@@ -3,15 +3,20 @@
     usage: python3 tests/bench/tools_test.py
 """
 
+import contextlib
+import io
 import os
 import re
 import signal
 import subprocess
 import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as xml
 
 import chart
+import demo
+import measure
 import overload
 import processors
 import real
@@ -25,6 +30,30 @@ def drawn(**y_axis):
     series = [(f"line {i}", i - 2, [(1, 5 + i), (10, 50), (100, 900 + i)]) for i in range(6)]
     return xml.fromstring(chart.line_chart("A <title>", "What it shows", Axis("clients", log=True),
                                            Axis("us", **y_axis), series))
+
+
+class Demo(unittest.TestCase):
+    def slow_messages(self, waited):
+        """What is printed for servers whose quick messages waited as many ms."""
+        programs = unittest.mock.Mock(**{"with_workers.return_value": {name: [name] for name in waited}})
+
+        def run_load(_tools, _load, command):
+            return {"latency_p50_us": 550, "latency_p90_us": 1000 * waited[command[1]]}
+
+        with unittest.mock.patch.object(measure, "run_load", run_load), \
+                contextlib.redirect_stdout(io.StringIO()) as printed:
+            demo.show_slow_messages(programs)
+        return printed.getvalue()
+
+    def test_figures_that_differ_are_shown(self):
+        printed = self.slow_messages({"stage 1": 0.1, "stage 2": 5.2})
+        self.assertIn("0.55 ms, 90 % within   5.20 ms", printed)
+        self.assertIn("In stage 2 quick messages waited", printed)
+
+    def test_figures_that_do_not_are_not(self):
+        printed = self.slow_messages({"stage 1": 9.3, "stage 2": 9.7})
+        self.assertNotIn("90 %", printed)
+        self.assertIn("do not differ clearly", printed)
 
 
 class Chart(unittest.TestCase):
