@@ -114,6 +114,18 @@ static int64_t linger_ms(const struct connection *connection)
     return connection_is_asked(connection, ASK_STOP) ? SERVER_QUIET_MS : SERVER_LINGER_MS;
 }
 
+static int64_t linger_until(const struct connection *connection, int64_t now)
+{
+    return deadlines_active(&connection->deadlines, now) + linger_ms(connection);
+}
+
+/* When to look whether it has lingered for long enough; if not yet, once more. */
+static int64_t linger_deadline(const struct connection *connection, int64_t now)
+{
+    int64_t until = linger_until(connection, now);
+    return until > now ? until : now + linger_ms(connection);
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -129,7 +141,7 @@ static int64_t application_moment(const struct connection *connection)
 int64_t connection_deadline(const struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING)
-        return deadlines_active(&connection->deadlines, now) + linger_ms(connection);
+        return linger_deadline(connection, now);
     if (connection->phase == CONNECTION_CONNECTING)
         return connection_connect_until(connection, now);
     int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
@@ -177,20 +189,15 @@ static enum deadline passed_deadline(struct connection *connection, int64_t now)
 
 /*
  * Whether a connection that lingers has done so for long enough. As long as the peer's system has
- * not got all, it is the progress timeout that says so, as for other output.
+ * not got all, the same timeouts hold as for other output.
  */
 static bool has_lingered(struct connection *connection, int64_t now)
 {
-    struct deadlines *deadlines = &connection->deadlines;
-    if (now < connection_deadline(connection, now))
+    if (now < linger_until(connection, now))
         return false;
     look_at_peer(connection, now);
-    enum deadline passed = deadlines_passed(deadlines, limits_of(connection), now);
-    if (socket_unacknowledged(connection->output.fd) == 0 || passed == DEADLINE_PROGRESS ||
-        passed == DEADLINE_LIFETIME)
-        return true;
-    deadlines_received(deadlines, now); /* looks again */
-    return false;
+    return socket_unacknowledged(connection->output.fd) == 0 ||
+           deadlines_passed(&connection->deadlines, limits_of(connection), now) != DEADLINE_NONE;
 }
 
 bool connection_expire(struct connection *connection, int64_t now)

@@ -360,7 +360,7 @@ Test(connection, a_linger_begins_at_the_close)
     reason_close(&bench, END_CLOSED);
 }
 
-/* A reset would destroy it, so the progress timeout decides for how long. */
+/* A reset would destroy it, so the timeouts of other output decide for how long. */
 Test(connection, a_linger_lasts_until_the_peer_has_got_all)
 {
     struct bench bench;
@@ -375,6 +375,9 @@ Test(connection, a_linger_lasts_until_the_peer_has_got_all)
     cr_assert_not(connection_expire(connection, over), "the peer has not got it");
     cr_assert_gt(connection_deadline(connection, over), over);
     cr_assert(connection_expire(connection, clock_ms() + 60000), "and does not want it");
+    bench.server.settings.deadlines.idle = 5000;
+    cr_assert_not(connection_expire(connection, clock_ms() + 4000));
+    cr_assert(connection_expire(connection, clock_ms() + 5000));
     take_now(reason_ends[1], got, sizeof(got));
     cr_assert(connection_expire(connection, connection_deadline(connection, over)));
     reason_close(&bench, END_CLOSED);
