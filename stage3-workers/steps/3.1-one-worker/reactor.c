@@ -81,7 +81,7 @@ static void reactor_count(struct reactor *reactor)
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
-static void reactor_on_signal(struct selection_key *key)
+static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 {
     struct reactor *reactor = reactor_of(key);
     struct server *server = reactor->server;
