@@ -28,6 +28,7 @@ bool handler_create(struct reactor *reactor, int fd)
         free(handler);
         return false;
     }
+    list_init(&handler->again);
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!handler_register(reactor, handler, fd)) {
@@ -45,6 +46,7 @@ void handler_close(struct handler *handler)
     struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
+    list_remove(&handler->again);
     close(connection_detach(&handler->connection));
     admission_leave(&reactor->admission);
     free(handler);
@@ -55,8 +57,10 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
     struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
-    if (wants == CONNECTION_RUN)
-        wants = SELECT_WRITE; /* the others go first; a socket nearly always has room soon */
+    if (wants == CONNECTION_RUN) {
+        list_append(&reactor->again, &handler->again); /* the others go first */
+        wants = SELECT_NOTHING;
+    }
     if (wants == CONNECTION_OVER ||
         (wants != handler->key.interest && selector_interest(&handler->key, wants) != 0)) {
         handler_close(handler);
@@ -89,11 +93,24 @@ static void handler_send(struct selection_key *key)
     handler_process(container_of(key, struct handler, key));
 }
 
+/* One that has more to do after its turn is in the list again, behind the others. */
+void handler_take_turns(struct list_link *list)
+{
+    struct list_link turns;
+    list_move(&turns, list);
+    while (!list_is_empty(&turns)) {
+        struct handler *handler = container_of(turns.next, struct handler, again);
+        list_remove(&handler->again);
+        handler_process(handler);
+    }
+}
+
 /* A timer that fires too early, because its clock has begun anew, is only set again. */
 void handler_expire(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
+    list_remove(&handler->again); /* it goes on now, or is put in again */
     bool stops = reactor->stopping && connection_ask(&handler->connection, ASK_STOP, 0);
     if (connection_expire(&handler->connection, reactor->now) || stops)
         handler_process(handler);

@@ -13,7 +13,8 @@
 
 struct handler {
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer;     /* when to look at its clocks if no event comes before */
+    struct list_link again; /* in the reactor's list while it goes on without an event */
     struct connection connection;
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
@@ -26,6 +27,9 @@ void handler_close(struct handler *handler) NO_LOCK_HELD;
 
 /** Its timer has fired: a clock may have run out, or the server stops. */
 void handler_expire(struct handler *handler) NO_LOCK_HELD;
+
+/** Gives each handler in the reactor's list `again` another turn. */
+void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);

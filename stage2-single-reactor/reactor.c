@@ -26,6 +26,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
         return -1;
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
+    list_init(&reactor->again);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
@@ -112,11 +113,17 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
         handler_close(handler_of_timer(timer));
 }
 
+/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+static int reactor_timeout(const struct reactor *reactor)
+{
+    return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
+}
+
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
+        size_t count = selector_select(selector, reactor_timeout(reactor));
         reactor->now = clock_ms();
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -124,6 +131,7 @@ void reactor_run(struct reactor *reactor)
                 reactor_dispatch(key);
         }
         reactor_check_timers(reactor);
+        handler_take_turns(&reactor->again);
     }
     reactor_cut_off(reactor);
 }

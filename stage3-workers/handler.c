@@ -35,6 +35,7 @@ bool handler_create(struct reactor *reactor, int fd)
         return false;
     }
     handler->task = (struct task){.verbs = &task_verbs, .fd = fd};
+    list_init(&handler->again);
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!handler_register(reactor, handler, fd)) {
@@ -52,19 +53,13 @@ void handler_close(struct handler *handler)
     struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
+    list_remove(&handler->again);
     close(connection_detach(&handler->connection));
     admission_leave(&reactor->admission);
     free(handler);
 }
 
 /* ---- In the reactor's thread --------------------------------------------------------------- */
-
-/* What it waits for. Another turn comes after the others': a socket mostly has room soon. */
-static unsigned handler_wants(struct handler *handler)
-{
-    unsigned wants = connection_wants(&handler->connection);
-    return wants == CONNECTION_RUN ? SELECT_WRITE : wants;
-}
 
 /* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
 static bool handler_resume(struct handler *handler, unsigned wants)
@@ -79,7 +74,12 @@ static bool handler_resume(struct handler *handler, unsigned wants)
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
     struct reactor *reactor = reactor_of(&handler->key);
-    if (!handler_resume(handler, handler_wants(handler))) {
+    unsigned wants = connection_wants(&handler->connection);
+    if (wants == CONNECTION_RUN) {
+        list_append(&reactor->again, &handler->again); /* the others go first */
+        wants = SELECT_NOTHING;
+    }
+    if (!handler_resume(handler, wants)) {
         handler_close(handler);
         return;
     }
@@ -138,6 +138,18 @@ static void handler_send(struct selection_key *key)
     handler_process(container_of(key, struct handler, key));
 }
 
+/* One that has more to do after its turn is in the list again, behind the others. */
+void handler_take_turns(struct list_link *list)
+{
+    struct list_link turns;
+    list_move(&turns, list);
+    while (!list_is_empty(&turns)) {
+        struct handler *handler = container_of(turns.next, struct handler, again);
+        list_remove(&handler->again);
+        handler_process(handler);
+    }
+}
+
 /* The timer of one that is being processed is set again when it is back. */
 static bool handler_is_due(struct handler *handler)
 {
@@ -155,6 +167,7 @@ void handler_expire(struct handler *handler)
     struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_is_due(handler))
         return;
+    list_remove(&handler->again); /* it goes on now, or is put in again */
     bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
     if (connection_expire(&handler->connection, reactor->now) || stops)
         handler_process(handler);
@@ -187,18 +200,19 @@ void handler_go_on(struct task *task)
 
 /*
  * The end of the worker's part, as in Hitchens' design of 2006: it takes the guard, wakes the
- * selector and switches the client's events on itself. To close the connection, to stop it, or to
- * set its timer to an earlier moment, it leaves to the reactor.
+ * selector and switches the client's events on itself. To close the connection, to stop it, to give
+ * it another turn, or to set its timer to an earlier moment, it leaves to the reactor.
  */
 static void handler_hand_back(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
-    unsigned wants = handler_wants(handler);
+    unsigned wants = connection_wants(&handler->connection);
     int64_t deadline = connection_deadline(&handler->connection, clock_ms());
     TEST_POINT("worker: before hand-back");
     selector_guard_acquire(&reactor->guard);
     TEST_POINT("worker: guard held");
-    if (reactor->stopping || deadline < handler->timer.moment || !handler_resume(handler, wants)) {
+    if (reactor->stopping || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
+        !handler_resume(handler, wants)) {
         reactor_hand_back(reactor, &handler->task);
     } else {
         TEST_POINT("worker: selection resumed");

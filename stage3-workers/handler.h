@@ -19,7 +19,8 @@
 
 struct handler {
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer;     /* when to look at its clocks if no event comes before */
+    struct list_link again; /* in the reactor's list while it goes on without an event */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
@@ -38,6 +39,9 @@ void handler_expire(struct handler *handler) NO_LOCK_HELD;
 
 /** A worker has handed a handler's task back, because the reactor has to see to what is next. */
 void handler_go_on(struct task *task) NO_LOCK_HELD;
+
+/** Gives each handler in the reactor's list `again` another turn. */
+void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);

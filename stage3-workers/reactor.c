@@ -30,6 +30,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
     selector_guard_init(&reactor->guard, &reactor->selector, guard_works);
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
+    list_init(&reactor->again);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
@@ -163,6 +164,12 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
         handler_close(handler_of_timer(timer));
 }
 
+/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+static int reactor_timeout(const struct reactor *reactor)
+{
+    return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
+}
+
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
@@ -170,7 +177,7 @@ void reactor_run(struct reactor *reactor)
         TEST_POINT("reactor: at the barrier");
         selector_guard_barrier(&reactor->guard);
         TEST_POINT("reactor: before select");
-        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
+        size_t count = selector_select(selector, reactor_timeout(reactor));
         TEST_POINT("reactor: after select");
         reactor->now = clock_ms();
         executor_hold(reactor->executor); /* one waking for all that this round submits */
@@ -181,6 +188,7 @@ void reactor_run(struct reactor *reactor)
                 reactor_dispatch(key);
         }
         reactor_check_timers(reactor);
+        handler_take_turns(&reactor->again);
         executor_release(reactor->executor);
     }
     reactor_end_workers(reactor);

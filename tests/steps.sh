@@ -791,7 +791,7 @@ trap 'exit 130' INT TERM
 command=$1
 shift
 case $command in
-numbers | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade)
+numbers | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade | check)
     "$command" "$@"
     ;;
 stage-steps) stage_steps ;;

@@ -35,12 +35,25 @@ static inline void list_insert_behind(struct list_link *where, struct list_link 
     where->next = link;
 }
 
+/** Puts a link that is in no list at the end of a list. */
+static inline void list_append(struct list_link *list, struct list_link *link)
+{
+    list_insert_behind(list->previous, link);
+}
+
 /** Takes a link out of its list. */
 static inline void list_remove(struct list_link *link)
 {
     link->previous->next = link->next;
     link->next->previous = link->previous;
     list_init(link);
+}
+
+/** Moves all links of a list to another one, whose content is overwritten. */
+static inline void list_move(struct list_link *to, struct list_link *from)
+{
+    list_insert_behind(from, to);
+    list_remove(from);
 }
 
 #endif

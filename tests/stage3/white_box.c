@@ -128,6 +128,11 @@ void white_box_end(struct white_box *box)
     }
     cr_assert(atomic_load(&box->ended), "the reactor does not end");
     pthread_join(box->thread, NULL);
+    white_box_close(box);
+}
+
+void white_box_close(struct white_box *box)
+{
     reactor_close(&box->reactor);
     executor_close(&box->executor);
     application_close(&echo_application, box->factory);

@@ -46,9 +46,12 @@ static void handler_close(struct handler *handler) NO_LOCK_HELD
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
+    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
-    if (wants == CONNECTION_RUN)
-        wants = SELECT_WRITE; /* the others go first; a socket nearly always has room soon */
+    if (wants == CONNECTION_RUN) {
+        list_append(&reactor->again, &handler->again); /* the others go first */
+        wants = SELECT_NOTHING;
+    }
     if (wants == CONNECTION_OVER ||
         (wants != handler->key.interest && selector_interest(&handler->key, wants) != 0)) {
         handler_close(handler);
@@ -77,4 +80,16 @@ static void handler_read(struct selection_key *key)
 static void handler_send(struct selection_key *key)
 {
     handler_process(container_of(key, struct handler, key));
+}
+
+/* One that has more to do after its turn is in the list again, behind the others. */
+void handler_take_turns(struct list_link *list)
+{
+    struct list_link turns;
+    list_move(&turns, list);
+    while (!list_is_empty(&turns)) {
+        struct handler *handler = container_of(turns.next, struct handler, again);
+        list_remove(&handler->again);
+        handler_process(handler);
+    }
 }

@@ -11,11 +11,15 @@
 
 struct handler {
     struct selection_key key;
+    struct list_link again; /* in the reactor's list while it goes on without an event */
     struct connection connection;
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */
 bool handler_create(struct reactor *reactor, int fd) NO_LOCK_HELD;
+
+/** Gives each handler in the reactor's list `again` another turn. */
+void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 
 #endif

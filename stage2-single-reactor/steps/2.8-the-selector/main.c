@@ -16,22 +16,16 @@
 /* What --app may choose: echo. */
 static const struct application *const applications[] = {&echo_application, NULL};
 
-/* What only some stages let a user choose. */
-struct choice {
-    struct application_choice application;
-    const struct selector_provider *provider;
-};
-
 /* Serves until it is told to stop. */
-static void serve(struct server *server, const struct choice *choice,
-                  struct input_handler_factory *factory) NO_LOCK_HELD
+static void serve(struct server *server, struct input_handler_factory *factory,
+                  const struct selector_provider *provider) NO_LOCK_HELD
 {
     struct reactor reactor;
-    if (reactor_open(&reactor, server, factory, choice->provider) != 0) {
+    if (reactor_open(&reactor, server, factory, provider) != 0) {
         log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
         return;
     }
-    server_announce(server, choice->application.chosen->name);
+    server_announce(server, echo_application.name);
     reactor_run(&reactor);
     _exit(EXIT_SUCCESS); /* nobody has a list of the handlers, so nobody can close them */
 }
@@ -40,26 +34,27 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct server server;
-    struct choice choice;
+    struct application_choice choice;
+    const struct selector_provider *provider;
 
     thread_holds_no_lock_yet();
     options_init(&options, program_invocation_short_name,
                  "Applications in one thread, with one selector.");
     server_options(&options, &server.settings, "7002");
-    application_options(&options, &choice.application, applications, OFFERS_TIMERS);
-    options_add(&options, selector_provider_option(&choice.provider));
+    application_options(&options, &choice, applications, OFFERS_TIMERS);
+    options_add(&options, selector_provider_option(&provider));
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
-        status = application_settle(&choice.application, &options, NULL);
+        status = application_settle(&choice, &options, NULL);
     if (status != OPTIONS_SERVE)
         return status;
 
     if (server_open(&server, program_invocation_short_name) != 0)
         return EXIT_FAILURE;
-    struct input_handler_factory *factory = application_open(choice.application.chosen, &server);
+    struct input_handler_factory *factory = application_open(choice.chosen, &server);
     if (factory != NULL)
-        serve(&server, &choice, factory);
-    application_close(choice.application.chosen, factory);
+        serve(&server, factory, provider);
+    application_close(choice.chosen, factory);
     server_close(&server);
     return EXIT_FAILURE;
 }

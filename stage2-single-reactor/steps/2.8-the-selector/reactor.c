@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "handler.h"
 
 #include <string.h>
 
@@ -24,6 +25,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
     admission_init(&reactor->admission, server);
+    list_init(&reactor->again);
     if (acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
                           SELECT_READ, &on_signal) == 0)
@@ -69,12 +71,14 @@ void reactor_run(struct reactor *reactor)
     struct selector *selector = &reactor->selector;
     while (!reactor->stopping) {
         bool backs_off = reactor->accept_at != INT64_MAX;
-        size_t count = selector_select(selector, backs_off ? SERVER_BACK_OFF_MS : -1);
+        bool goes_on = !list_is_empty(&reactor->again);
+        size_t count = selector_select(selector, goes_on ? 0 : backs_off ? SERVER_BACK_OFF_MS : -1);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
+        handler_take_turns(&reactor->again);
         if (backs_off)
             acceptor_update(&reactor->acceptor);
     }

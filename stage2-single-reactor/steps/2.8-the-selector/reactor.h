@@ -11,6 +11,7 @@
 #define REACTOR_H
 
 #include "acceptor.h"
+#include "common/base/list.h"
 #include "common/events/selector.h"
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
@@ -26,7 +27,8 @@ struct reactor {
     struct admission admission;
     struct acceptor acceptor;
     struct selection_key signals_key;
-    int64_t accept_at; /* when to accept again, after the system was out of something */
+    struct list_link again; /* handlers that have more to do, and wait for no event */
+    int64_t accept_at;      /* when to accept again, after the system was out of something */
     bool stopping;
 };
 

@@ -27,6 +27,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
         return -1;
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
+    list_init(&reactor->again);
     mutex_init(&reactor->lock);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
@@ -149,11 +150,17 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
         handler_close(handler_of_timer(timer));
 }
 
+/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+static int reactor_timeout(const struct reactor *reactor)
+{
+    return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
+}
+
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, timer_heap_timeout(&reactor->timers, clock_ms()));
+        size_t count = selector_select(selector, reactor_timeout(reactor));
         reactor->now = clock_ms();
         reactor_take_back(reactor);
         for (size_t i = 0; i < count; i++) {
@@ -162,6 +169,7 @@ void reactor_run(struct reactor *reactor)
                 reactor_dispatch(key);
         }
         reactor_check_timers(reactor);
+        handler_take_turns(&reactor->again);
     }
     service_cut_short(&reactor->server->service);
     workers_end(&reactor->workers);

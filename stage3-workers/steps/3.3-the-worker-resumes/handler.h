@@ -15,7 +15,8 @@
 
 struct handler {
     struct selection_key key;
-    struct timer timer; /* when to look at its clocks if no event comes before */
+    struct timer timer;     /* when to look at its clocks if no event comes before */
+    struct list_link again; /* in the reactor's list while it goes on without an event */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct handler *next;            /* in the list of those that are handed back */
@@ -40,6 +41,9 @@ void handler_work(struct handler *handler) NO_LOCK_HELD;
 
 /** The worker is through with it: has the selector wait for what comes next. */
 void handler_hand_back(struct handler *handler);
+
+/** Gives each handler in the reactor's list `again` another turn. */
+void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);

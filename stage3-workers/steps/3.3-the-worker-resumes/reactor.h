@@ -11,6 +11,7 @@
 #define REACTOR_H
 
 #include "acceptor.h"
+#include "common/base/list.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
@@ -30,6 +31,7 @@ struct reactor {
     struct acceptor acceptor;
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
+    struct list_link again;    /* handlers that have more to do, and wait for no event */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
     int64_t now;               /* when the last select returned, ms */

@@ -26,6 +26,7 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
     future_monitor_init(&dispatcher->monitor);
     future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
     timer_heap_init(&dispatcher->timers);
+    list_init(&dispatcher->again);
     dispatcher->now = clock_ms();
     if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX))
         return 0;
@@ -136,13 +137,19 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
         handler_adapter_close(handler_adapter_of_timer(timer));
 }
 
+/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+static int timeout_of(const struct dispatcher *dispatcher)
+{
+    return list_is_empty(&dispatcher->again) ? timer_heap_timeout(&dispatcher->timers, clock_ms())
+                                             : 0;
+}
+
 void dispatcher_dispatch(struct dispatcher *dispatcher)
 {
     struct selector *selector = &dispatcher->selector;
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
-        size_t count =
-            selector_select(selector, timer_heap_timeout(&dispatcher->timers, clock_ms()));
+        size_t count = selector_select(selector, timeout_of(dispatcher));
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
         executor_hold(dispatcher->executor); /* one waking for all that this round submits */
@@ -153,6 +160,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 handler_adapter_run(key->attachment);
         }
         check_timers(dispatcher);
+        handler_adapter_take_turns(&dispatcher->again);
         executor_release(dispatcher->executor);
     }
     end_workers(dispatcher);

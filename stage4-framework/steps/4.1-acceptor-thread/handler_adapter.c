@@ -24,6 +24,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     }
     adapter->dispatcher = dispatcher;
     adapter->task = (struct task){.verbs = &task_verbs, .fd = fd};
+    list_init(&adapter->again);
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     return adapter;
 }
@@ -33,19 +34,13 @@ void handler_adapter_close(struct handler_adapter *adapter)
     struct dispatcher *dispatcher = adapter->dispatcher;
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
+    list_remove(&adapter->again);
     close(connection_detach(&adapter->connection));
     admission_leave(dispatcher->admission);
     free(adapter);
 }
 
 /* ---- In the dispatcher's thread ------------------------------------------------------------ */
-
-/* What it waits for. Another turn comes after the others': a socket mostly has room soon. */
-static unsigned handler_adapter_wants(struct handler_adapter *adapter)
-{
-    unsigned wants = connection_wants(&adapter->connection);
-    return wants == CONNECTION_RUN ? SELECT_WRITE : wants;
-}
 
 /* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
 static bool handler_adapter_resume(struct handler_adapter *adapter, unsigned wants)
@@ -59,7 +54,12 @@ static bool handler_adapter_resume(struct handler_adapter *adapter, unsigned wan
 static void handler_adapter_wait(struct handler_adapter *adapter) NO_LOCK_HELD
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
-    if (!handler_adapter_resume(adapter, handler_adapter_wants(adapter))) {
+    unsigned wants = connection_wants(&adapter->connection);
+    if (wants == CONNECTION_RUN) {
+        list_append(&dispatcher->again, &adapter->again); /* the others go first */
+        wants = SELECT_NOTHING;
+    }
+    if (!handler_adapter_resume(adapter, wants)) {
         handler_adapter_close(adapter);
         return;
     }
@@ -109,6 +109,18 @@ void handler_adapter_run(struct handler_adapter *adapter)
     handler_adapter_process(adapter);
 }
 
+/* One that has more to do after its turn is in the list again, behind the others. */
+void handler_adapter_take_turns(struct list_link *list)
+{
+    struct list_link turns;
+    list_move(&turns, list);
+    while (!list_is_empty(&turns)) {
+        struct handler_adapter *adapter = container_of(turns.next, struct handler_adapter, again);
+        list_remove(&adapter->again);
+        handler_adapter_process(adapter);
+    }
+}
+
 /* The timer of one that is being processed is set again when it is back. */
 static bool handler_adapter_is_due(struct handler_adapter *adapter)
 {
@@ -126,6 +138,7 @@ void handler_adapter_expire(struct handler_adapter *adapter)
     struct dispatcher *dispatcher = adapter->dispatcher;
     if (!handler_adapter_is_due(adapter))
         return;
+    list_remove(&adapter->again); /* it goes on now, or is put in again */
     bool stops =
         dispatcher_is_stopping(dispatcher) && connection_ask(&adapter->connection, ASK_STOP, 0);
     if (connection_expire(&adapter->connection, dispatcher->now) || stops)
@@ -163,16 +176,16 @@ void handler_adapter_go_on(struct task *task)
 
 /*
  * The end of the worker's part, as in stage 3: it takes the guard, wakes the selector and switches
- * the client's events on itself. To close the connection, to stop it, or to set its timer to an
- * earlier moment, it leaves to the dispatcher.
+ * the client's events on itself. To close the connection, to stop it, to give it another
+ * turn, or to set its timer to an earlier moment, it leaves to the dispatcher.
  */
 static void handler_adapter_hand_back(struct handler_adapter *adapter)
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
-    unsigned wants = handler_adapter_wants(adapter);
+    unsigned wants = connection_wants(&adapter->connection);
     int64_t deadline = connection_deadline(&adapter->connection, clock_ms());
     selector_guard_acquire(&dispatcher->guard);
-    if (dispatcher->stopping || deadline < adapter->timer.moment ||
+    if (dispatcher->stopping || wants == CONNECTION_RUN || deadline < adapter->timer.moment ||
         !handler_adapter_resume(adapter, wants)) {
         dispatcher_hand_back(dispatcher, &adapter->task);
     } else {

@@ -18,7 +18,8 @@
 struct handler_adapter {
     struct dispatcher *dispatcher;
     struct selection_key key;
-    struct timer timer; /* fires at the earliest deadline */
+    struct timer timer;     /* fires at the earliest deadline */
+    struct list_link again; /* in the dispatcher's list while it goes on without an event */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
@@ -40,6 +41,9 @@ void handler_adapter_run(struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /** Its timer has fired: a clock may have run out, or the server stops. */
 void handler_adapter_expire(struct handler_adapter *adapter) NO_LOCK_HELD;
+
+/** Gives each adapter in the dispatcher's list `again` another turn. */
+void handler_adapter_take_turns(struct list_link *list) NO_LOCK_HELD;
 
 /** It is new, or a worker has handed it back. */
 void handler_adapter_go_on(struct task *task) NO_LOCK_HELD;

@@ -27,6 +27,7 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
     future_monitor_init(&dispatcher->monitor);
     future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
     timer_heap_init(&dispatcher->timers);
+    list_init(&dispatcher->again);
     dispatcher->now = clock_ms();
     if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX))
         return 0;
@@ -69,6 +70,7 @@ static void drop_adapter(struct dispatcher *dispatcher,
 {
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
+    list_remove(&adapter->again);
     close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
     admission_leave(dispatcher->admission);
@@ -82,13 +84,15 @@ static int set_interest(struct handler_adapter *adapter, unsigned interest)
     return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
 }
 
-/* Waits for what the connection wants, or ends it. Another turn comes after the others'. */
+/* Waits for what the connection wants, or ends it. */
 static void resume_selection(struct dispatcher *dispatcher,
                              struct handler_adapter *adapter) NO_LOCK_HELD
 {
     unsigned interest = connection_wants(&adapter->connection);
-    if (interest == CONNECTION_RUN)
-        interest = SELECT_WRITE; /* a socket nearly always has room soon */
+    if (interest == CONNECTION_RUN) {
+        list_append(&dispatcher->again, &adapter->again); /* the others go first */
+        interest = SELECT_NOTHING;
+    }
     if (interest == CONNECTION_OVER || set_interest(adapter, interest) != 0) {
         drop_adapter(dispatcher, adapter);
         return;
@@ -153,7 +157,8 @@ static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HEL
     struct handler_adapter *adapter = handler_adapter_of_timer(timer);
     timer_heap_set(&dispatcher->timers, timer, INT64_MAX);
     if (adapter->processing)
-        return; /* its timer is set again when it is back */
+        return;                   /* its timer is set again when it is back */
+    list_remove(&adapter->again); /* it goes on now, or is put in again */
     bool stops = dispatcher->stopping && connection_ask(&adapter->connection, ASK_STOP, 0);
     if (connection_expire(&adapter->connection, dispatcher->now) || stops)
         invoke_handler(dispatcher, adapter, SELECT_NOTHING);
@@ -198,13 +203,31 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
         drop_adapter(dispatcher, handler_adapter_of_timer(timer));
 }
 
+/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+static int timeout_of(const struct dispatcher *dispatcher)
+{
+    return list_is_empty(&dispatcher->again) ? timer_heap_timeout(&dispatcher->timers, clock_ms())
+                                             : 0;
+}
+
+/* One that has more to do after its turn is in the list again, behind the others. */
+static void take_turns(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct list_link turns;
+    list_move(&turns, &dispatcher->again);
+    while (!list_is_empty(&turns)) {
+        struct handler_adapter *adapter = container_of(turns.next, struct handler_adapter, again);
+        list_remove(&adapter->again);
+        invoke_handler(dispatcher, adapter, SELECT_NOTHING);
+    }
+}
+
 void dispatcher_dispatch(struct dispatcher *dispatcher)
 {
     struct selector *selector = &dispatcher->selector;
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
-        size_t count =
-            selector_select(selector, timer_heap_timeout(&dispatcher->timers, clock_ms()));
+        size_t count = selector_select(selector, timeout_of(dispatcher));
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
         executor_hold(dispatcher->executor); /* one waking for all that this round submits */
@@ -215,6 +238,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
+        take_turns(dispatcher);
         executor_release(dispatcher->executor);
     }
     end_workers(dispatcher);

@@ -11,6 +11,7 @@
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
 
+#include "common/base/list.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
@@ -38,6 +39,7 @@ struct dispatcher {
 
     /* The dispatcher's thread's own. */
     struct timer_heap timers; /* one of each adapter, so this also lists all of them */
+    struct list_link again;   /* adapters that have more to do, and wait for no event */
     struct timer end_timer;   /* when the last ones are cut off; set while it is stopping */
     int64_t now;              /* when the last select returned, ms */
     bool stopping;            /* each connection is to finish what it has begun */

@@ -11,6 +11,7 @@
 #ifndef HANDLER_ADAPTER_H
 #define HANDLER_ADAPTER_H
 
+#include "common/base/list.h"
 #include "common/events/timer_heap.h"
 #include "common/server/connection.h"
 #include "common/workers/task_queue.h"
@@ -27,7 +28,8 @@ struct handler_adapter {
     /* The dispatcher's. */
     bool processing; /* a worker has it */
     struct selection_key key;
-    struct timer timer; /* fires at the earliest deadline */
+    struct timer timer;     /* fires at the earliest deadline */
+    struct list_link again; /* in the dispatcher's list while it goes on without an event */
 
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
