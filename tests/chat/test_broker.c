@@ -171,6 +171,34 @@ Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
     end();
 }
 
+/*
+ * After a restart everybody says his name at once, and no more than so many bytes wait for the
+ * broker. Those behind wait for those ahead, and need not go by another name meanwhile.
+ */
+Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
+{
+    struct broker_user other = {0};
+    begin("user1~alpha");
+    broker_came(&broker, &other, &facade, "user2~alpha");
+    broker.waiting_max = 1000;
+    sent[0] = '\0';
+    cr_assert(broker_claim(&broker, &user, "ann"));
+    cr_assert_eq(user.claim, CLAIM_ASKED);
+    cr_assert(broker_claim(&broker, &other, "bob"), "nobody says that there is nobody to ask");
+    cr_assert_eq(other.claim, CLAIM_WAITS);
+    cr_assert_not_null(strstr(sent, "chat:nick:ann"));
+    cr_assert_null(strstr(sent, "chat:nick:bob"));
+    mutex_lock(&broker.lock);
+    broker.count = 0; /* all is answered */
+    broker.waiting_bytes = 0;
+    mutex_unlock(&broker.lock);
+    broker.waiting_max = 1 << 16;
+    clerk.chores[CHORE_BROKER].run(&broker, &facade);
+    cr_assert_eq(other.claim, CLAIM_ASKED);
+    cr_assert_not_null(strstr(sent, "chat:nick:bob"));
+    end();
+}
+
 /** The pause until the next attempt, when the link ends that was up for so long. */
 static int64_t pause_after(int64_t up_for)
 {

@@ -285,17 +285,15 @@ static void publish_early(struct broker *broker) REQUIRES(&broker->lock)
     resp_free(&broker->early);
 }
 
-static void ask_for_those_who_wait(struct broker *broker, struct broker_outbox *outbox)
-    REQUIRES(&broker->lock)
+/* As many as there is room for among the commands that wait; the others at the next look. */
+static void ask_for_those_who_wait(struct broker *broker) REQUIRES(&broker->lock)
 {
     struct list_link *link = broker->all.next;
-    for (; link != &broker->all; link = link->next) {
+    bool goes_on = true;
+    for (; link != &broker->all && goes_on; link = link->next) {
         struct broker_user *user = container_of(link, struct broker_user, link);
-        if (user->claim != CLAIM_WAITS)
-            continue;
-        user->claim = CLAIM_NONE;
-        if (!broker_send_claim(broker, user))
-            broker_answer(user, BROKER_AWAY, outbox);
+        if (user->claim == CLAIM_WAITS)
+            goes_on = broker_send_claim(broker, user);
     }
 }
 
@@ -313,7 +311,7 @@ void broker_go_up(struct broker *broker, struct broker_outbox *outbox)
     publish_early(broker);
     broker_publish_list(broker);
     broker_renew(broker);
-    ask_for_those_who_wait(broker, outbox);
+    ask_for_those_who_wait(broker);
     broker_ask_for_wishes(broker, outbox);
     log_write(&broker->server->log, LOG_LEVEL_INFO, "the broker is in reach");
 }
@@ -356,6 +354,7 @@ static void keep_up(struct broker *broker, int64_t now, struct broker_outbox *ou
         broker_lose(broker, broker->attempt, "it does not answer", outbox);
         return;
     }
+    ask_for_those_who_wait(broker);
     if (now >= broker->next_beat) {
         broker->next_beat = now + broker_beat(broker);
         if (broker_publish(broker, 'H', "", 0) && broker->no_echo_since == 0)
@@ -373,6 +372,15 @@ static void keep_up(struct broker *broker, int64_t now, struct broker_outbox *ou
     tell_of_lines(broker, outbox);
 }
 
+/* Whether the broker should have answered. Until there is one, broker_go_down() does that. */
+static bool is_overdue(const struct broker *broker, const struct broker_user *user, int64_t now)
+    REQUIRES(&broker->lock)
+{
+    bool is_claim =
+        user->claim == CLAIM_ASKED || (user->claim == CLAIM_WAITS && broker->state == BROKER_UP);
+    return is_claim && !user->is_wish && !user->is_posted && now - user->asked >= BROKER_CLAIM_MS;
+}
+
 /* A user goes by another name rather than wait for long. */
 static void answer_overdue(struct broker *broker, int64_t now, struct broker_outbox *outbox)
     REQUIRES(&broker->lock)
@@ -380,10 +388,9 @@ static void answer_overdue(struct broker *broker, int64_t now, struct broker_out
     struct list_link *link = broker->all.next;
     for (; link != &broker->all; link = link->next) {
         struct broker_user *user = container_of(link, struct broker_user, link);
-        if (user->claim != CLAIM_ASKED || user->is_wish || user->is_posted ||
-            now - user->asked < BROKER_CLAIM_MS)
+        if (!is_overdue(broker, user, now))
             continue;
-        user->claim = CLAIM_OVERDUE;
+        user->claim = user->claim == CLAIM_ASKED ? CLAIM_OVERDUE : CLAIM_NONE;
         broker_answer(user, BROKER_AWAY, outbox);
     }
 }
@@ -543,9 +550,11 @@ bool broker_claim(struct broker *broker, struct broker_user *user, const char *n
     if (user->claim == CLAIM_NONE && !user->is_posted && broker->state != BROKER_DOWN) {
         snprintf(user->wanted, sizeof(user->wanted), "%s", nick);
         user->is_wish = false;
-        is_asked = broker->state == BROKER_TRYING || broker_send_claim(broker, user);
-        if (is_asked && broker->state == BROKER_TRYING)
-            user->claim = CLAIM_WAITS;
+        user->asked = clock_ms();
+        user->claim = CLAIM_WAITS;
+        if (broker->state == BROKER_UP)
+            broker_send_claim(broker, user);
+        is_asked = true;
     }
     mutex_unlock(&broker->lock);
     return is_asked;

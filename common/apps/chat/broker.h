@@ -70,8 +70,8 @@ struct broker_user {
     int64_t asked; /* when; ms of clock_ms() */
     enum {
         CLAIM_NONE,
-        CLAIM_WAITS,   /* until it is known whether there is a broker */
-        CLAIM_ASKED,   /* the broker's answer has not come */
+        CLAIM_WAITS, /* until it is known whether there is a broker, or until others have theirs */
+        CLAIM_ASKED, /* the broker's answer has not come */
         CLAIM_OVERDUE, /* the user was told that there is none */
     } claim;
     bool is_wish;             /* he goes by another name meanwhile; nobody waits */
@@ -193,8 +193,8 @@ void broker_say(struct broker *broker, const struct broker_user *user,
                 struct message text) NO_LOCK_HELD;
 
 /**
- * Asks for a nickname. True: `answered` will come, in the time of a claim (BROKER_CLAIM_MS) at
- * most. False: there is nobody to ask.
+ * Asks for a nickname. True: `answered` will come, in twice the time of a claim (BROKER_CLAIM_MS)
+ * at most: many may ask at once, and wait for each other. False: there is nobody to ask.
  */
 bool broker_claim(struct broker *broker, struct broker_user *user, const char *nick) NO_LOCK_HELD;
 
