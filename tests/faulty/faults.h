@@ -188,6 +188,15 @@
     FAULT(ACCEPTS_WHILE_DRAINING, "accepts-while-draining",                                        \
           "keeps listening after SIGTERM",                                                         \
           "shutdown/case_39_new_clients_are_refused")                                              \
+    FAULT(RESETS_WHILE_DRAINING, "resets-while-draining",                                          \
+          "closes at a stop while a client still sends",                                           \
+          "shutdown/case_39_answers_arrive_although_the_client_still_sends")                       \
+    FAULT(RESETS_THOSE_WHO_WAIT, "resets-those-who-wait",                                          \
+          "closes the listener on clients that have connected",                                    \
+          "shutdown/case_39_clients_that_were_not_accepted_yet_are_answered")                      \
+    FAULT(FORGETS_NEWCOMERS, "forgets-newcomers",                                                  \
+          "takes no first line after SIGTERM",                                                     \
+          "shutdown/case_39_a_first_message_may_come_after_the_signal")                            \
     FAULT(NO_DRAIN_TIMEOUT, "no-drain-timeout",                                                    \
           "waits forever for a stuck reader",                                                     \
           "shutdown/case_39_stuck_reader_is_cut_at_the_deadline")                                  \

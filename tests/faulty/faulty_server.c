@@ -386,17 +386,22 @@ enum {
     READ_SIZE = 16384,        /* most bytes taken in one read */
     LINES_A_TURN = 64,        /* most lines answered before the other clients' turn */
     ACCEPTS_A_TURN = 64,      /* most connections accepted before the clients' turn */
+    LAST_ACCEPTS = 4096 / 64, /* such turns, at a stop */
     PROGRESS_BYTES = 65536,   /* what the peer has to take in every --progress-timeout */
     RESERVED_DESCRIPTORS = 8, /* standard ones, listener, reserve, a little air */
     TICK_MS = 100
 };
 static const double LINGER_SECONDS = 2;
+static const double QUIET_SECONDS = 0.2; /* and so long at a stop */
+static const double GRACE_SECONDS = 1;   /* for the first line, from accept on */
 
 struct connection {
     int fd;
     struct bytes in, out;
     size_t searched; /* so far there is no LF in this much of `in` */
     bool peer_ended; /* end of stream was read */
+    bool input_over; /* no more is read: that, or the server stops */
+    bool spoken;     /* a line was answered */
     bool ending;     /* no further line is answered: flush, then linger or close */
     bool lingering;  /* all is sent, our end too; what still comes is discarded */
     bool paused;     /* over the high mark: not read until under the low mark */
@@ -419,6 +424,7 @@ static struct {
 
 static bool draining;
 static double drain_until;
+static volatile sig_atomic_t stop_asked, stats_asked;
 
 static void print_stats(void)
 {
@@ -644,6 +650,7 @@ static void answer_lines(struct connection *c)
             break;
         }
         answer_first(c, line);
+        c->spoken = true;
     }
     bool unfinished = line == 0 && bytes_length(&c->in) > 0;
     if (!unfinished) {
@@ -658,12 +665,12 @@ static void answer_lines(struct connection *c)
 static bool wants_input(const struct connection *c)
 {
     return c->lingering ||
-           (!c->peer_ended && !c->ending && !c->more && (!c->paused || has(UNBOUNDED_OUTPUT)));
+           (!c->input_over && !c->ending && !c->more && (!c->paused || has(UNBOUNDED_OUTPUT)));
 }
 
 static void end_of_input(struct connection *c)
 {
-    c->peer_ended = true;
+    c->peer_ended = c->input_over = true;
     if (has(KEEPS_UNFINISHED_LINE) && bytes_length(&c->in) > 0 && whole_line(c) == 0) {
         queue_reply(c, c->in.data + c->in.start, bytes_length(&c->in));
     }
@@ -732,17 +739,31 @@ static void discard_input(int fd)
     }
 }
 
+/* The server stops, and nothing can come to harm if it closes. */
+static bool is_quiet(const struct connection *c)
+{
+    return has(RESETS_WHILE_DRAINING) ||
+           (acknowledged(c) >= c->sent && now() >= c->active + QUIET_SECONDS);
+}
+
 /* All is answered and sent: end the stream, at once or after lingering. */
 static void finish(struct connection *c)
 {
-    bool lingers = c->ending && !c->peer_ended && !has(RESETS_INSTEAD_OF_LINGERING);
+    bool waits = draining ? !is_quiet(c) : c->ending;
+    bool lingers = waits && !c->peer_ended && !has(RESETS_INSTEAD_OF_LINGERING);
     c->lingering = lingers;
-    c->linger_until = now() + LINGER_SECONDS;
+    c->linger_until = now() + (draining ? QUIET_SECONDS : LINGER_SECONDS);
     c->dead = !lingers && (!has(NEVER_CLOSES) || c->ending);
     if (lingers || draining) {
         shutdown(c->fd, SHUT_WR);
         discard_input(c->fd);
     }
+}
+
+/* It has only just come: its first line may be on its way, although the server stops. */
+static bool may_begin(const struct connection *c)
+{
+    return !c->spoken && now() < c->accepted + GRACE_SECONDS && !has(FORGETS_NEWCOMERS);
 }
 
 /* One turn of a connection: answer what is there, write, see whether it is done. */
@@ -759,7 +780,8 @@ static void take_turn(struct connection *c)
         }
     } while (!c->dead && !c->ending && !c->more && bytes_length(&c->out) == 0 && whole_line(c));
     bool idle = bytes_length(&c->out) == 0 && !c->more && !c->lingering;
-    if (!c->dead && idle && (c->ending || c->peer_ended || draining)) {
+    c->input_over = c->input_over || (draining && !may_begin(c));
+    if (!c->dead && idle && (c->ending || c->input_over)) {
         finish(c);
     }
 }
@@ -912,8 +934,22 @@ static bool wants_clients(void)
            !(has(ACCEPTS_EIGHT) && stats.accepted >= 8);
 }
 
+/* ppoll() tells of clients first, and of a signal only when there are none. */
+static bool ignores_those_who_wait(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    if (sigismember(&pending, SIGTERM) == 1 && has(RESETS_THOSE_WHO_WAIT)) {
+        stop_asked = 1;
+    }
+    return stop_asked && has(RESETS_THOSE_WHO_WAIT);
+}
+
 static void accept_clients(void)
 {
+    if (ignores_those_who_wait()) {
+        return;
+    }
     for (int i = 0; i < ACCEPTS_A_TURN && wants_clients(); i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0 && full() && options.overload != WAIT) {
@@ -950,15 +986,14 @@ static void expire(struct connection *c, double time)
     }
     bool progress = bytes_length(&c->out) > 0 && over(options.progress, c->progress_at, time) &&
                     !has(NO_PROGRESS_TIMEOUT);
-    bool lingered = c->lingering && time >= c->linger_until;
+    bool lingered = c->lingering && time >= c->linger_until &&
+                    !(draining && acknowledged(c) < c->sent && !has(RESETS_WHILE_DRAINING));
     if (idle || request || lifetime || progress || lingered) {
         c->dead = true;
     }
 }
 
 /* ---- signals ---- */
-
-static volatile sig_atomic_t stop_asked, stats_asked;
 
 static void on_signal(int signal_number)
 {
@@ -1001,6 +1036,9 @@ static void start_draining(void)
     sigprocmask(SIG_UNBLOCK, &last, NULL);
     draining = true;
     drain_until = has(NO_DRAIN) ? 0 : has(NO_DRAIN_TIMEOUT) ? 1e18 : now() + options.drain;
+    for (int i = 0; i < LAST_ACCEPTS; i++) {
+        accept_clients();
+    }
     if (!has(ACCEPTS_WHILE_DRAINING)) {
         close(listener);
         listener = -1;
@@ -1018,7 +1056,6 @@ static void start_draining(void)
         if (has(LOSES_OUTPUT_ON_SIGTERM)) {
             bytes_consume(&c->out, bytes_length(&c->out));
         }
-        c->peer_ended = c->peer_ended || !c->lingering;
         take_turn(c);
     }
 }
@@ -1028,8 +1065,7 @@ static void start_draining(void)
 /* What one connection is watched for. */
 static short interest(const struct connection *c)
 {
-    bool in = (wants_input(c) && !(draining && !c->lingering)) ||
-              (has(SPINS_WHILE_SUSPENDED) && !c->peer_ended);
+    bool in = wants_input(c) || (has(SPINS_WHILE_SUSPENDED) && !c->peer_ended);
     bool out = (bytes_length(&c->out) > 0 && !c->held) || has(SPINS_ON_CONNECTIONS);
     return (short)((in ? POLLIN : 0) | (out ? POLLOUT : 0));
 }
@@ -1065,7 +1101,7 @@ static void serve(struct connection *c, short ready)
     if ((ready & (POLLIN | POLLERR | POLLHUP)) && wants_input(c)) {
         read_input(c);
     }
-    if (ready || c->more) {
+    if (ready || c->more || (draining && !c->input_over)) {
         take_turn(c);
     }
     if (has(CLOSES_A_STRANGER) && c->dead && (ready & POLLERR)) {
