@@ -196,6 +196,23 @@ chmod +x "$work/loses.py"
 run env TEST_DEADLINE_MS=2000 make BUILD="$BUILD" test-step STEP=2.4 SERVER="$work/loses.py"
 check 'one that loses answers does not' '[ $status -ne 0 ] && says "verdict: Bob sent"'
 
+# ---- a server of one's own, from outside ----
+
+export TEST_DEADLINE_MS=3000
+course test-stage2 SERVER=tests/steps/server.py
+check 'a server that ends by SIGTERM hears of that once' \
+    '[ $status -ne 0 ] && [ "$(printf "%s\n" "$out" | grep -c "^outside: .*killed by signal 15\|^outside: .*requirement")" -eq 1 ] &&
+        says "^outside: FAILED: requirement 3: at SIGTERM"'
+check 'tests that want options it does not take are skipped, and told by option' \
+    'says "^skipped: [0-9]* tests: wants --max-line, which --help of the server does not name$"'
+check 'no application is asked for' '! says "pop3" && ! says "http"'
+course test-stage2 SERVER=/bin/cat
+check 'a program that is no server hears what it has to print' \
+    '[ $status -ne 0 ] && says "requirement 1: it does not print where it listens" && says "^0 passed, 1 failed"'
+unset TEST_DEADLINE_MS
+run "$BUILD/tests/stage2" --filter 'stage2_one_thread/*'
+check 'a suite runs by itself' '[ $status -eq 0 ] && says "Passing: [1-9]"'
+
 # ---- what is not there ----
 
 for target in lab hint solution exercise test-exercise; do

@@ -101,17 +101,18 @@ run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common
 # this stage promises.
 WITH_CHAT := 4 5
 black_box = $(filter conformance soak pop3 http $(if $(filter $1,$(WITH_CHAT)),chat relay),$(SUITES))
-suites_of = $(call black_box,$1) $(if $(SERVER),,$(filter contract,$(SUITES))) $(filter stage$1$(if $(SERVER),-graded),$(STAGE_SUITES) $(GRADED))
+suites_of = $(if $(SERVER),$(filter conformance,$(SUITES)) $(filter stage$1-graded,$(GRADED)), \
+    $(call black_box,$1) $(filter contract,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)))
 
 # Another server is graded by the tests that need nothing but the program, and not by those that show
 # a weakness of the stage or what goes wrong without its guard.
 export GRADED_TESTS := !(*/red_*|*/cannot_yet_*|*/lesson_*|*_without_the_guard_*)
-PATTERN = $(if $(SERVER),CRITERION_TEST_PATTERN="$${CRITERION_TEST_PATTERN:-$$GRADED_TESTS}")
 
 # $(call run_stage,N): all of that, one after the other; $(call run_suites,N,SUITES): these of it.
-run_stage = $(call run_suites,$1,$(call suites_of,$1))
+run_stage = $(if $(SERVER),'stage$1=SERVER="$(abspath $(SERVER))" tests/outside.sh \
+    $(addprefix $(OUT)/tests/,$(call suites_of,$1))',$(call run_suites,$1,$(call suites_of,$1)))
 run_suites = $(foreach s,$(filter $2,$(call suites_of,$1)), \
-    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1,$s)" $(PATTERN) $(GATE) \
+    'stage$1$(if $(filter $s,$(SUITES)), $s)=SERVER="$(call server,$1,$s)" $(GATE) \
     $(OUT)/tests/$s')
 server = $(or $(SERVER),$(OUT)/$(if $(filter contract,$2),contract/)$(call stage,$1))
 need_stage = $(if $(SERVER),,$(OUT)/$(call stage,$1) $(filter %/$(call stage,$1),$(CONTRACT_SERVERS))) \
