@@ -148,7 +148,7 @@ run_programs() {
     done
     if ! command -v javac >/dev/null || ! command -v java >/dev/null; then
         skipped=${#names[@]}
-        echo "skipped: sources: there is no JDK for ${#names[@]} programs; on Debian and Ubuntu: apt-get install default-jdk-headless"
+        echo "skipped: sources, ${#names[@]} programs in Java: default-jdk-headless is not installed"
         return
     fi
     if ! javac -encoding UTF-8 -Xlint:all -Werror -d "$work/classes" "$PROGRAMS"/*.java 2>"$work/error"; then
