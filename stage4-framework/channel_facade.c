@@ -51,6 +51,13 @@ static void facade_close(struct channel_facade *facade)
     handler_adapter_ask(adapter, ASK_CLOSE, 0);
 }
 
+static void facade_reset(struct channel_facade *facade)
+{
+    struct handler_adapter *adapter = adapter_of(facade);
+    connection_end_because(&adapter->connection, END_CLOSED);
+    handler_adapter_ask(adapter, ASK_CLOSE | ASK_RESET, 0);
+}
+
 static void facade_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
     handler_adapter_post(adapter_of(facade), post);
@@ -74,6 +81,7 @@ const struct channel_facade_verbs handler_adapter_facade_verbs = {
     .suspend = facade_suspend,
     .resume = facade_resume,
     .close = facade_close,
+    .reset = facade_reset,
     .finish = facade_finish,
     .connect = facade_connect,
     .post = facade_post,

@@ -229,6 +229,11 @@ static void pass_close(struct channel_facade *facade)
     channel_close(outer(facade));
 }
 
+static void pass_reset(struct channel_facade *facade)
+{
+    channel_reset(outer(facade));
+}
+
 static void pass_finish(struct channel_facade *facade)
 {
     channel_finish(outer(facade));
@@ -332,6 +337,7 @@ const struct channel_facade_verbs handler_element_facade_verbs = {
     .suspend = pass_suspend,
     .resume = pass_resume,
     .close = pass_close,
+    .reset = pass_reset,
     .finish = pass_finish,
     .connect = pass_connect,
     .post = pass_post,

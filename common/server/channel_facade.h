@@ -6,7 +6,7 @@
  * Interface: each call says who may make it; "the handler's own calls" are those of its verbs, and
  * of its posts, timers and tasks, of which no two come at a time. What holds for all:
  *
- *   any thread          enqueue, suspend, resume, close, finish, post, set_write_rate, peer,
+ *   any thread          enqueue, suspend, resume, close, reset, finish, post, set_write_rate, peer,
  *                       end_reason, retain, release: also the handler of another connection, with a
  *                       reference
  *   handler's own       input, flush, set_handler, set_timer, cancel_timer, begin, connect
@@ -105,6 +105,7 @@ struct channel_facade_verbs {
     void (*suspend)(struct channel_facade *facade);
     void (*resume)(struct channel_facade *facade);
     void (*close)(struct channel_facade *facade);
+    void (*reset)(struct channel_facade *facade);
     void (*finish)(struct channel_facade *facade);
     int (*connect)(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
                    struct input_handler_factory *factory);
@@ -206,6 +207,16 @@ static inline void channel_resume(struct channel_facade *facade)
 static inline void channel_close(struct channel_facade *facade)
 {
     facade->verbs->close(facade);
+}
+
+/**
+ * As channel_close(), but the peer is to know that this is no orderly end: what is queued arrives,
+ * and then the connection is reset. A peer that does not take what is queued has the same time for
+ * it as after channel_close(). Any thread. After the end: nothing.
+ */
+static inline void channel_reset(struct channel_facade *facade)
+{
+    facade->verbs->reset(facade);
 }
 
 /**

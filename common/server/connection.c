@@ -127,8 +127,20 @@ void connection_end_because(struct connection *connection, enum end_reason reaso
     atomic_compare_exchange_strong(&connection->end_reason, &none, (unsigned char)reason);
 }
 
+/* A peer that has ended its stream, and is lost before we have ended ours, did not end in order. */
+void connection_lose(struct connection *connection)
+{
+    unsigned char closed = END_PEER_CLOSED;
+    if (connection->phase == CONNECTION_OPEN)
+        atomic_compare_exchange_strong(&connection->end_reason, &closed,
+                                       (unsigned char)END_PEER_LOST);
+    connection_end_because(connection, END_PEER_LOST);
+}
+
 void connection_fail(struct connection *connection, enum end_reason reason)
 {
+    if (reason == END_PEER_LOST)
+        connection_lose(connection);
     connection_end_because(connection, reason);
     connection->broken = true;
 }
@@ -258,6 +270,22 @@ static bool need_not_linger(struct connection *connection, int64_t now)
     return connection_is_asked(connection, ASK_STOP) && connection_is_quiet(connection, now);
 }
 
+static void end(struct connection *connection)
+{
+    connection_forget_header(connection);
+    if (connection_is_asked(connection, ASK_RESET))
+        socket_reset_on_close(connection->output.fd);
+    connection->phase = CONNECTION_ENDED;
+}
+
+/* All is sent. A reset would destroy what the peer's system does not have yet. */
+static void finish_by_reset(struct connection *connection)
+{
+    connection->phase = CONNECTION_RESETTING;
+    if (socket_unacknowledged(connection->output.fd) == 0)
+        end(connection);
+}
+
 /*
  * All is sent. The peer may be sending still, and the system would answer its next bytes after a
  * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
@@ -267,6 +295,10 @@ static bool need_not_linger(struct connection *connection, int64_t now)
 static void finish(struct connection *connection)
 {
     int64_t now = clock_ms();
+    if (connection_is_asked(connection, ASK_RESET)) {
+        finish_by_reset(connection);
+        return;
+    }
     bool more = socket_discard(connection->output.fd);
     if (connection->end_of_stream || !more || need_not_linger(connection, now)) {
         connection->phase = CONNECTION_ENDED;
@@ -286,10 +318,15 @@ static void finish_output(struct connection *connection)
     connection->output_ended = true;
 }
 
-static void end(struct connection *connection)
+/*
+ * Nothing can be sent any more, but what the peer has sent before is still there. If a handler
+ * keeps the two directions apart, it gets that, too, unless it does not read at the moment.
+ */
+static bool reads_on(const struct connection *connection, unsigned asked)
 {
-    connection_forget_header(connection);
-    connection->phase = CONNECTION_ENDED;
+    return connection->phase == CONNECTION_OPEN && !connection->broken && !connection->input_over &&
+           (asked & ASK_READ) != 0 && (asked & (ASK_CLOSE | ASK_END)) == 0 &&
+           input_handler_is_duplex(connection->handler);
 }
 
 void connection_send(struct connection *connection)
@@ -307,7 +344,8 @@ void connection_send(struct connection *connection)
     enum output_result output = sends ? connection_send_output(connection, now) : OUTPUT_FLOWING;
     connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
-    if (output == OUTPUT_BROKEN || connection->broken || (asked & ASK_END) != 0)
+    bool lost = output == OUTPUT_BROKEN && !reads_on(connection, asked);
+    if (lost || connection->broken || (asked & ASK_END) != 0)
         end(connection);
     else if (connection->phase == CONNECTION_DRAINING && output == OUTPUT_FLOWING)
         finish(connection);
@@ -366,7 +404,7 @@ static bool wants_run(const struct connection *connection, enum output_result ou
         return true;
     if (connection->phase == CONNECTION_LINGERING)
         return false;
-    if (output == OUTPUT_BROKEN)
+    if (output == OUTPUT_BROKEN && !reads_on(connection, asked))
         return true;
     if (connection->phase != CONNECTION_OPEN)
         return false;
@@ -404,7 +442,7 @@ unsigned connection_wants(struct connection *connection)
         return CONNECTION_RUN;
     bool reads = wants_read(connection, output, asked);
     bool writes = connection->phase == CONNECTION_CONNECTING ||
-                  (output != OUTPUT_FLOWING && !connection->held_back &&
+                  (output != OUTPUT_FLOWING && output != OUTPUT_BROKEN && !connection->held_back &&
                    connection->phase != CONNECTION_LINGERING);
     if (connection->rests && reads)
         connection_end_rest(connection);

@@ -54,6 +54,7 @@ enum connection_request {
     ASK_STOP = 4,    /* the server stops: answer what has arrived already, then close */
     ASK_END = 8,     /* end at once, and drop what waits */
     ASK_FINISH = 16, /* end the output when all of it has left; input goes on */
+    ASK_RESET = 32,  /* with ASK_CLOSE: when the peer has got all output, reset the connection */
 };
 
 /** How far a connection is. */
@@ -61,6 +62,7 @@ enum connection_phase {
     CONNECTION_OPEN,      /* messages are read and handled */
     CONNECTION_DRAINING,  /* nothing is read any more, output is still leaving */
     CONNECTION_LINGERING, /* all is sent; waits for the peer's end of stream */
+    CONNECTION_RESETTING, /* all is sent; waits until the peer has it, because a reset drops it */
     CONNECTION_ENDED,     /* nothing is left to wait for */
 
     /* Before all that, and the handler does not know of it yet: */

@@ -55,6 +55,13 @@ static void facade_close(struct channel_facade *facade)
     connection_ask(connection, ASK_CLOSE, 0);
 }
 
+static void facade_reset(struct channel_facade *facade)
+{
+    struct connection *connection = connection_of(facade);
+    connection_end_because(connection, END_CLOSED);
+    connection_ask(connection, ASK_CLOSE | ASK_RESET, 0);
+}
+
 static void facade_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
     if (!connection_post(connection_of(facade), post))
@@ -90,6 +97,7 @@ const struct channel_facade_verbs connection_facade_verbs = {
     .suspend = facade_suspend,
     .resume = facade_resume,
     .close = facade_close,
+    .reset = facade_reset,
     .finish = facade_finish,
     .post = facade_post,
     .set_timer = connection_facade_set_timer,

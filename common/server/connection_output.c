@@ -111,8 +111,10 @@ enum output_result connection_send_output(struct connection *connection, int64_t
     uint64_t sent = output_chain_newly_sent(&connection->output);
     bool no_memory = connection->output.no_memory;
     unlock_output(connection);
-    if (output == OUTPUT_BROKEN)
-        connection_end_because(connection, no_memory ? END_RESOURCES : END_PEER_LOST);
+    if (output == OUTPUT_BROKEN && no_memory)
+        connection_end_because(connection, END_RESOURCES);
+    else if (output == OUTPUT_BROKEN)
+        connection_lose(connection);
     count(connection, output, sent, now);
     return output;
 }

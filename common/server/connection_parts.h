@@ -60,12 +60,11 @@ static inline bool connection_has_input(const struct connection *connection) NO_
            input_handler_holds_input(connection->handler);
 }
 
-/** Whether output leaves input its freedom: choked output mostly does not. */
+/** Whether output leaves input its freedom: output that is choked or lost mostly does not. */
 static inline bool connection_is_free(const struct connection *connection,
                                       enum output_result output)
 {
-    return output < OUTPUT_CHOKED ||
-           (output == OUTPUT_CHOKED && input_handler_is_duplex(connection->handler));
+    return output < OUTPUT_CHOKED || input_handler_is_duplex(connection->handler);
 }
 
 /**
@@ -143,6 +142,10 @@ void connection_close_posts(struct connection *connection) NO_LOCK_HELD;
 
 /** Fires the application's timers that are due. */
 void connection_fire_timers(struct connection *connection) NO_LOCK_HELD;
+
+/** The peer is lost. That is why the connection ends, even if the peer has ended its half before.
+ */
+void connection_lose(struct connection *connection);
 
 /** It goes on no more, for that reason. */
 void connection_fail(struct connection *connection, enum end_reason reason);

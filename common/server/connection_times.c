@@ -5,6 +5,10 @@
 #include "common/base/trace.h"
 #include "common/server/connection_parts.h"
 
+enum {
+    RESET_LOOK_MS = 20, /* how often to look whether a peer has got all before a reset */
+};
+
 /*
  * How long a client may be silent, and how long it may stay, holds for no connection that we have
  * asked for: that is up to the application that needs it. But its peer has to go on with what it
@@ -14,8 +18,9 @@
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
     const struct server *server = connection_home(connection)->server;
-    bool is_needed = connection->outgoing && connection->phase != CONNECTION_DRAINING &&
-                     connection->phase != CONNECTION_LINGERING;
+    bool is_closed =
+        connection->phase >= CONNECTION_DRAINING && connection->phase <= CONNECTION_RESETTING;
+    bool is_needed = connection->outgoing && !is_closed;
     return is_needed ? &server->outgoing : &server->settings.deadlines;
 }
 
@@ -149,6 +154,8 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
         next = earlier(next, application_moment(connection));
     if (connection->in_grace)
         next = earlier(next, connection_grace_until(connection, now));
+    if (connection->phase == CONNECTION_RESETTING)
+        next = earlier(next, now + RESET_LOOK_MS);
     return connection->held_back ? earlier(next, connection_output_due(connection)) : next;
 }
 
@@ -158,7 +165,8 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
  */
 static bool is_our_delay(const struct connection *connection, enum deadline passed)
 {
-    bool rests = connection->rests && !connection->input_over;
+    bool rests =
+        connection->rests && !connection->input_over && connection->phase != CONNECTION_RESETTING;
     return (passed == DEADLINE_IDLE && (rests || connection->begun != NULL)) ||
            (passed == DEADLINE_REQUEST && rests);
 }
@@ -200,6 +208,16 @@ static bool has_lingered(struct connection *connection, int64_t now)
            deadlines_passed(&connection->deadlines, limits_of(connection), now) != DEADLINE_NONE;
 }
 
+/* Ends a connection whose peer has got all that goes before a reset. No event says so. */
+static bool reset_in_time(struct connection *connection)
+{
+    bool has_all = connection->phase == CONNECTION_RESETTING &&
+                   socket_unacknowledged(connection->output.fd) == 0;
+    if (has_all)
+        connection_ask(connection, ASK_END, 0);
+    return has_all;
+}
+
 bool connection_expire(struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING) {
@@ -222,5 +240,5 @@ bool connection_expire(struct connection *connection, int64_t now)
         time_out(connection, passed);
     connection->timer_due = application_moment(connection) <= now;
     return passed != DEADLINE_NONE || connection->timer_due || grace_ends ||
-           (was_held_back && !connection->held_back);
+           reset_in_time(connection) || (was_held_back && !connection->held_back);
 }

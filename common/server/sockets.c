@@ -330,6 +330,12 @@ bool socket_is_lost(int fd, bool *over)
     return *over && (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0);
 }
 
+void socket_reset_on_close(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 uint32_t socket_unacknowledged(int fd)
 {
     int bytes = 0;

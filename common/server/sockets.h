@@ -126,6 +126,9 @@ bool socket_has_connected(int fd, int *error);
 /** Sends a short text if the socket takes it, and closes. The text arrives before the close. */
 void socket_turn_away(int fd, const char *text);
 
+/** Has close(2) reset the connection. What the peer has not acknowledged by then is lost. */
+void socket_reset_on_close(int fd);
+
 /** Whether a write would be taken at this moment, or fail. */
 bool socket_is_writable(int fd);
 

@@ -248,3 +248,35 @@ Test(connection_outgoing, a_duplex_one_goes_on_when_the_server_stops)
     cr_assert_eq(run(&bench, false), CONNECTION_OVER);
     bench_close(&bench, "starting end_of_input stopped");
 }
+
+/* ---- A reset ---- */
+
+/* Runs it until it is over: the peer's system may take its time to acknowledge. */
+static void run_to_the_end(struct bench *bench)
+{
+    int64_t end = clock_ms() + test_deadline_ms();
+    while (connection_wants(&bench->connection) != CONNECTION_OVER) {
+        int64_t now = clock_ms();
+        cr_assert_lt(now, end, "it does not end");
+        connection_expire(&bench->connection, now);
+        run(bench, false);
+    }
+}
+
+Test(connection_outgoing, a_reset_comes_behind_all_output)
+{
+    struct bench bench;
+    char got[100];
+    bench_connect(&bench);
+    connection_enqueue(&bench.connection, piece_bytes("last words", 10));
+    channel_reset(&bench.connection.facade);
+    run_to_the_end(&bench);
+    int peer = bench.peer;
+    bench.peer = -1;
+    close(bench.listening);
+    bench_close(&bench, "starting end_of_input stopped");
+    cr_assert_eq(recv(peer, got, sizeof(got), 0), 10);
+    cr_assert_eq(recv(peer, got, sizeof(got), 0), -1);
+    cr_assert_eq(errno, ECONNRESET);
+    close(peer);
+}

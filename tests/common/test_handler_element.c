@@ -25,6 +25,7 @@ struct fake_channel {
     struct endpoint peer;
     int references;
     int closes;
+    int resets;
     int flushes;
     enum end_reason reason;
     bool suspended;
@@ -93,6 +94,11 @@ static void fake_close(struct channel_facade *facade)
     fake(facade)->closes++;
 }
 
+static void fake_reset(struct channel_facade *facade)
+{
+    fake(facade)->resets++;
+}
+
 static void fake_post(struct channel_facade *facade, struct channel_post *post)
 {
     fake(facade)->posted = post;
@@ -134,6 +140,7 @@ static const struct channel_facade_verbs fake_verbs = {
     .set_timer = fake_set_timer,
     .cancel_timer = fake_cancel_timer,
     .close = fake_close,
+    .reset = fake_reset,
     .post = fake_post,
     .set_write_rate = fake_set_write_rate,
     .peer = fake_peer,
@@ -456,6 +463,8 @@ static void pass_everything_outwards(int elements)
     cr_assert_eq(channel.flushes, 1);
     channel_close(facade);
     cr_assert_eq(channel.closes, 1);
+    channel_reset(facade);
+    cr_assert_eq(channel.resets, 1);
     channel_post(facade, &post);
     cr_assert_eq(channel.posted, &post);
     cr_assert_eq(post.facade, facade, "its run would get a facade that is not the application's");

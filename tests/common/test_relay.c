@@ -27,8 +27,11 @@ struct channel {
     struct channel_facade facade;
     struct input_handler *handler;
     void *memory;
+    struct input_queue input; /* empty */
     bool suspended;
     bool closed;
+    bool reset;
+    enum end_reason reason;
     bool finished;
     atomic_int references;
     enum output_result results[4]; /* of the next enqueues, the last one first */
@@ -44,6 +47,11 @@ struct channel {
 static struct channel *of(struct channel_facade *facade)
 {
     return container_of(facade, struct channel, facade);
+}
+
+static struct input_queue *input(struct channel_facade *facade)
+{
+    return &of(facade)->input;
 }
 
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
@@ -71,6 +79,17 @@ static void finish(struct channel_facade *facade)
 static void close_channel(struct channel_facade *facade)
 {
     of(facade)->closed = true;
+}
+
+static void reset_channel(struct channel_facade *facade)
+{
+    of(facade)->closed = true;
+    of(facade)->reset = true;
+}
+
+static enum end_reason end_reason(struct channel_facade *facade)
+{
+    return of(facade)->reason;
 }
 
 static void post(struct channel_facade *facade, struct channel_post *made)
@@ -113,10 +132,13 @@ static void release(struct channel_facade *facade)
     of(facade)->references--;
 }
 
-static const struct channel_facade_verbs channel_verbs = {.enqueue = enqueue,
+static const struct channel_facade_verbs channel_verbs = {.input = input,
+                                                          .enqueue = enqueue,
                                                           .suspend = suspend,
                                                           .resume = resume,
                                                           .close = close_channel,
+                                                          .reset = reset_channel,
+                                                          .end_reason = end_reason,
                                                           .finish = finish,
                                                           .connect = connect_channel,
                                                           .post = post,
@@ -154,6 +176,7 @@ static void scene_prepare(struct scene *scene, const char *targets)
 {
     memset(scene, 0, sizeof(*scene));
     scene->server.settings.connect_timeout = 1000;
+    scene->client.reason = scene->backend.reason = END_CLOSED;
     scene->server.name = "test";
     scene->server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
     const char *const words[] = {"--to", targets, NULL};
@@ -280,16 +303,49 @@ Test(relay, a_client_whose_only_server_does_not_answer_is_closed)
     scene_close(&scene);
 }
 
-Test(relay, an_end_of_input_ends_the_other_ones_output)
+static void ends_in_order(enum end_reason reason)
 {
     struct scene scene;
     scene_join(&scene);
+    scene.client.reason = scene.backend.reason = reason;
     input_handler_end_of_input(scene.client.handler, &scene.client.facade);
     cr_assert(scene.backend.finished);
     cr_assert_not(scene.client.closed);
     input_handler_end_of_input(scene.backend.handler, &scene.backend.facade);
     cr_assert(scene.client.finished);
+    cr_assert_not(scene.client.reset || scene.backend.reset);
     scene_end(&scene);
+}
+
+Test(relay, an_end_of_input_ends_the_other_ones_output)
+{
+    ends_in_order(END_PEER_CLOSED);
+}
+
+Test(relay, a_server_that_stops_ends_the_other_ones_output)
+{
+    ends_in_order(END_SERVER);
+}
+
+/* Whatever has cut a stream off, the other side must not take it for a whole one. */
+Test(relay, a_stream_that_was_cut_off_is_reset_on_the_other_side)
+{
+    static const enum end_reason cuts[] = {END_PEER_LOST, END_TOO_LONG, END_IDLE, END_REQUEST,
+                                           END_PROGRESS,  END_LIFETIME, END_CAP,  END_RESOURCES};
+    for (size_t i = 0; i < 2 * sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct scene scene;
+        scene_join(&scene);
+        struct channel *cut = i % 2 == 0 ? &scene.client : &scene.backend;
+        struct channel *other = i % 2 == 0 ? &scene.backend : &scene.client;
+        cut->reason = cuts[i / 2];
+        input_handler_end_of_input(cut->handler, &cut->facade);
+        cr_assert_not(other->finished, "reason %d: an orderly end", (int)cut->reason);
+        input_handler_stopped(cut->handler, &cut->facade);
+        cr_assert(other->reset, "reason %d: no reset", (int)cut->reason);
+        other->reason = END_CLOSED;
+        input_handler_stopped(other->handler, &other->facade);
+        scene_close(&scene);
+    }
 }
 
 /* ---- names ---- */

@@ -19,7 +19,10 @@ enum {
     UPLOAD = 60000, /* more than the two small socket buffers to the server hold */
 };
 
-/** A relay whose server accepts and reads nothing; what is sent to it waits in the relay. */
+/** What is sent waits in the relay; without this, in its system. */
+#define SMALL "--send-buffer 4096 "
+
+/** A relay whose server accepts and reads nothing. */
 struct scene {
     struct backend backend;
     struct server_process relay;
@@ -32,8 +35,7 @@ static struct scene open_scene(const char *options)
     int small = 2048;
     cr_assert_eq(setsockopt(scene.backend.listening, SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
                  0);
-    scene.relay = server_start("--app relay --to 127.0.0.1:%d --max-connections %d --send-buffer "
-                               "4096 --stats %s",
+    scene.relay = server_start("--app relay --to 127.0.0.1:%d --max-connections %d --stats %s",
                                scene.backend.port, PLACES, options);
     return scene;
 }
@@ -103,7 +105,8 @@ static void has_its_place_until_its_server_is_gone(void leave(int client), const
     for (int i = 0; i < 3; i++) {
         expect_busy(&scene);
     }
-    cr_assert_leq(probe_descriptors(scene.relay.pid), descriptors);
+    cr_assert(probe_await_descriptors(scene.relay.pid, descriptors), "%ld of %ld descriptors",
+              probe_descriptors(scene.relay.pid), descriptors);
     cr_assert_eq(server_counter(&scene.relay, "connects"), PLACES);
     read_upload(scene.servers[0]);
     int client = await_place(&scene);
@@ -120,19 +123,19 @@ static void has_its_place_until_its_server_is_gone(void leave(int client), const
 
 Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server)
 {
-    has_its_place_until_its_server_is_gone(client_reset, "--idle-timeout 0");
+    has_its_place_until_its_server_is_gone(client_reset, SMALL "--idle-timeout 0");
 }
 
 /** The worker that has the last reference gives the place back. */
 Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server_with_workers)
 {
-    has_its_place_until_its_server_is_gone(client_reset, "--idle-timeout 0 --workers 3");
+    has_its_place_until_its_server_is_gone(client_reset, SMALL "--idle-timeout 0 --workers 3");
 }
 
 /** Who has to wait for a place is served as soon as a server's connection is gone. */
 Test(relay_places, one_that_waits_for_a_place_gets_it)
 {
-    struct scene scene = open_scene("--idle-timeout 0 --overload wait");
+    struct scene scene = open_scene(SMALL "--idle-timeout 0 --overload wait");
     fill_places(&scene, client_reset);
     int client = client_connect(&scene.relay);
     client_send_text(client, "waited for\n");
@@ -150,10 +153,10 @@ Test(relay_places, one_that_waits_for_a_place_gets_it)
 
 /** A server that never reads the rest of an upload keeps the place no longer than a client could.
  */
-Test(relay_places, of_a_server_that_hangs_is_free_after_the_idle_timeout)
+static void is_free_after_the_idle_timeout(void leave(int client), const char *options)
 {
-    struct scene scene = open_scene("--idle-timeout 0.5");
-    fill_places(&scene, client_reset);
+    struct scene scene = open_scene(options);
+    fill_places(&scene, leave);
     server_await_counter(&scene.relay, "closed", 2 * PLACES);
     int client = await_place(&scene);
     int server = backend_accept(&scene.backend);
@@ -165,4 +168,20 @@ Test(relay_places, of_a_server_that_hangs_is_free_after_the_idle_timeout)
         client_close(scene.servers[i]);
     }
     close_scene(&scene);
+}
+
+Test(relay_places, of_a_server_that_hangs_is_free_after_the_idle_timeout)
+{
+    is_free_after_the_idle_timeout(client_reset, SMALL "--idle-timeout 0.5");
+}
+
+/** The relay has sent all, and the server's system has not got all. */
+Test(relay_places, of_a_server_whose_system_is_full_is_free_after_the_idle_timeout)
+{
+    is_free_after_the_idle_timeout(client_reset, "--idle-timeout 0.5");
+}
+
+Test(relay_places, of_a_server_that_hangs_is_free_after_an_orderly_end)
+{
+    is_free_after_the_idle_timeout(client_close, "--idle-timeout 0.5");
 }

@@ -7,6 +7,7 @@
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -95,38 +96,174 @@ Test(relay, a_half_close_of_the_server_is_passed_on)
     close_scene(&scene);
 }
 
-Test(relay, a_client_that_resets_ends_its_server)
+/** Expects that these bytes come, and then a reset: what has come is not all. */
+static void expect_cut(int fd, const char *bytes)
+{
+    char byte;
+    size_t length;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    client_expect_text(fd, bytes);
+    enum client_outcome outcome = client_try_receive(fd, &byte, 1, end, &length);
+    cr_assert_eq(outcome, CLIENT_RESET, "expected a reset, not: %s", client_outcome_text(outcome));
+}
+
+Test(relay, a_client_that_resets_resets_its_server)
 {
     struct scene scene = open_scene("");
     client_send_text(scene.client, "in the middle of");
-    client_expect_text(scene.server, "in the middle of");
+    client_expect_text(scene.server, "in the middle");
+    client_await_delivered(scene.client);
     client_reset(scene.client);
-    client_expect_gone(scene.server);
+    expect_cut(scene.server, " of");
+    client_close(scene.server);
     scene.client = client_connect(&scene.relay);
-    client_close(backend_accept(&scene.backend));
-    client_expect_gone(scene.client);
+    scene.server = backend_accept(&scene.backend);
+    server_await_counter(&scene.relay, "closed", 2);
+    client_send_text(scene.client, "nothing is left of that\n");
+    client_expect_text(scene.server, "nothing is left of that\n");
     close_scene(&scene);
 }
 
-Test(relay, a_server_that_resets_ends_its_client)
+Test(relay, a_server_that_resets_resets_its_client)
 {
     struct scene scene = open_scene("");
     int witness = client_connect(&scene.relay);
     int other = backend_accept(&scene.backend);
     client_send_text(scene.client, "in the middle of");
     client_expect_text(scene.server, "in the middle of");
+    client_send_text(scene.server, "half an ans");
+    client_expect_text(scene.client, "half");
     client_reset(scene.server);
-    client_expect_gone(scene.client);
+    expect_cut(scene.client, " an ans");
+    client_close(scene.client);
     client_send_text(witness, "nothing happened here\n");
     client_expect_text(other, "nothing happened here\n");
+    scene.client = witness;
     scene.server = other;
-    client_close(witness);
     close_scene(&scene);
 }
 
-/* ---- Backpressure --------------------------------------------------------------------------- */
+/** It has ended its upload, and gives up while it reads the answer. */
+Test(relay, a_client_that_half_closes_and_then_resets_resets_its_server)
+{
+    struct scene scene = open_scene("");
+    client_send_text(scene.client, "the last question\n");
+    client_half_close(scene.client);
+    client_expect_text(scene.server, "the last question\n");
+    client_expect_end(scene.server);
+    client_send_text(scene.server, "an answer");
+    client_expect_text(scene.client, "an answer");
+    client_reset(scene.client);
+    server_await_counter(&scene.relay, "closed", 2);
+    struct pollfd error = {.fd = scene.server};
+    cr_assert_eq(poll(&error, 1, test_deadline_ms()), 1, "the server goes on for nobody");
+    cr_assert(error.revents & POLLERR);
+    client_close(scene.server);
+    server_stop(&scene.relay);
+    backend_close(&scene.backend);
+}
 
-enum { MUCH = 64 << 20 };
+/* ---- What was read before a reset ----------------------------------------------------------- */
+
+enum {
+    ANSWER = 100000, /* fits in the relay's system, but not in one read */
+    MUCH = 64 << 20, /* more than all systems and the relay hold */
+    PATTERN = 65536, /* what is sent, over and over */
+};
+
+static char pattern[PATTERN];
+
+static void make_pattern(void)
+{
+    for (size_t i = 0; i < PATTERN; i++) {
+        pattern[i] = (char)(i * 31 >> 5);
+    }
+}
+
+/** Reads what comes, until the connection is reset; how much that was. */
+static size_t read_until_reset(int fd)
+{
+    static char got[PATTERN];
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (size_t at = 0;;) {
+        size_t length;
+        enum client_outcome outcome =
+            client_try_receive(fd, got, PATTERN - at % PATTERN, end, &length);
+        cr_assert_eq(memcmp(got, pattern + at % PATTERN, length), 0, "other bytes at %zu", at);
+        at += length;
+        if (outcome == CLIENT_GOT) {
+            continue;
+        }
+        cr_assert_eq(outcome, CLIENT_RESET, "after %zu bytes: %s", at,
+                     client_outcome_text(outcome));
+        return at;
+    }
+}
+
+/**
+ * The server reads a part of an upload, answers, and closes: since the rest is unread, its system
+ * resets the connection. The relay finds answer and reset together, and cannot send any more.
+ */
+static void answers_and_resets(const char *options)
+{
+    struct scene scene = open_scene(options);
+    make_pattern();
+    client_push(scene.client, pattern, PATTERN, MUCH, 300);
+    server_signal(&scene.relay, SIGSTOP);
+    client_send(scene.server, pattern, PATTERN);
+    client_send(scene.server, pattern, ANSWER - PATTERN);
+    client_await_delivered(scene.server);
+    client_reset(scene.server);
+    server_signal(&scene.relay, SIGCONT);
+    size_t got = read_until_reset(scene.client);
+    cr_assert_eq(got, ANSWER, "%zu of %d bytes of the answer came", got, ANSWER);
+    client_close(scene.client);
+    server_await_counter(&scene.relay, "closed", 2);
+    server_stop(&scene.relay);
+    backend_close(&scene.backend);
+}
+
+Test(relay, an_answer_before_a_reset_arrives)
+{
+    answers_and_resets("--idle-timeout 0");
+}
+
+Test(relay, an_answer_before_a_reset_arrives_with_workers)
+{
+    answers_and_resets("--idle-timeout 0 --workers 3");
+}
+
+/** The client reads slowly: what the relay has read for it by the time of the reset is its own. */
+static void slow_reader_gets_all_that_was_read(int from, int to, struct scene *scene)
+{
+    make_pattern();
+    size_t sent = client_push(from, pattern, PATTERN, MUCH, 300);
+    cr_assert_lt(sent, MUCH, "nothing waits in the relay");
+    long long read = server_counter(&scene->relay, "bytes_in");
+    client_reset(from);
+    server_await_counter(&scene->relay, "closed", 1);
+    cr_assert_geq(server_counter(&scene->relay, "bytes_in"), read);
+    size_t got = read_until_reset(to);
+    cr_assert_geq(got, (size_t)read, "%zu of %lld bytes that the relay had read", got, read);
+    client_close(to);
+    server_await_counter(&scene->relay, "closed", 2);
+    server_stop(&scene->relay);
+    backend_close(&scene->backend);
+}
+
+Test(relay, a_slow_client_gets_all_that_was_read_before_a_reset)
+{
+    struct scene scene = open_scene("--idle-timeout 0");
+    slow_reader_gets_all_that_was_read(scene.server, scene.client, &scene);
+}
+
+Test(relay, a_slow_server_gets_all_that_was_read_before_a_reset)
+{
+    struct scene scene = open_scene("--idle-timeout 0");
+    slow_reader_gets_all_that_was_read(scene.client, scene.server, &scene);
+}
+
+/* ---- Backpressure --------------------------------------------------------------------------- */
 
 /** One side sends and the other one does not read: the relay takes what the marks allow. */
 static void push_against(int from, int to, const struct server_process *relay)

@@ -9,7 +9,8 @@
  * - Bytes go into the other channel's output. If that is choked, this end suspends its input, and
  *   the `drained` of the other end resumes it.
  * - The end of input ends the other channel's output (channel_finish()): a half-close is passed on.
- * - `stopped` closes the other channel, so either end ends both.
+ * - `stopped` closes the other channel, so either end ends both; or resets it, if this one was cut
+ *   off in the middle of a stream.
  *
  * The client's end asks for the server's: it connects to the target with the fewest connections,
  * to one address of it after the other, and to the next target if none of them answers. Until one
@@ -139,22 +140,42 @@ static void resume_other(struct input_handler *self, struct channel_facade *faca
         channel_resume(other);
 }
 
+/* Whether a stream is not whole: its end was neither the peer's own nor asked for. */
+static bool was_cut(struct channel_facade *facade)
+{
+    enum end_reason reason = channel_end_reason(facade);
+    return reason != END_PEER_CLOSED && reason != END_CLOSED && reason != END_SERVER;
+}
+
+/* Of a peer that was lost some bytes may wait here, read and not passed on. */
+static void pass_rest(struct input_handler *self, struct channel_facade *facade)
+{
+    struct message bytes;
+    while (next_bytes(self, facade, &bytes) == FRAMING_MESSAGE)
+        channel_enqueue(end_of(self)->other, piece_copy(bytes));
+}
+
 static void pass_end(struct input_handler *self, struct channel_facade *facade)
 {
     struct channel_facade *other = end_of(self)->other;
-    if (other != NULL)
-        channel_finish(other);
-    else
+    if (other == NULL) {
         channel_close(facade);
+        return;
+    }
+    pass_rest(self, facade);
+    if (!was_cut(facade))
+        channel_finish(other);
 }
 
 static void end_both(struct input_handler *self, struct channel_facade *facade)
 {
     struct channel_facade *other = end_of(self)->other;
-    (void)facade;
     if (other == NULL)
         return;
-    channel_close(other);
+    if (was_cut(facade))
+        channel_reset(other);
+    else
+        channel_close(other);
     channel_release(other);
 }
 
