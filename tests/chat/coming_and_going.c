@@ -81,7 +81,7 @@ static void *visitor(void *argument)
 static double storm_seconds(void)
 {
     const char *text = getenv("STORM_SECONDS");
-    return text && atof(text) > 0 ? atof(text) : 4;
+    return text && atof(text) > 0 ? atof(text) : 2;
 }
 
 Test(chat_coming_and_going, erratum_03_sixty_that_come_and_go)

@@ -137,7 +137,7 @@ Test(chat_silent_users, one_that_only_listens_is_not_idle)
     int one = chat_join_as(&server, "one");
     char nick[CHAT_NICK_SIZE];
     int listens = chat_join(&server, nick);
-    double end = test_now() + 3 * IDLE_MS / 1000.0;
+    double end = test_now() + 2 * IDLE_MS / 1000.0;
     while (test_now() < end) {
         chat_expect_heard(one, "one", listens);
         test_pause_ms(PAUSE_MS);

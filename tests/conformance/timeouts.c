@@ -260,9 +260,9 @@ Test(timeouts, progress_timeout_spares_those_who_read)
  */
 Test(timeouts, progress_timeout_spares_a_client_that_reads_steadily)
 {
-    enum { PIECE = 8000, PIECES = 250, PAUSE_MS = 20 };
+    enum { PIECE = 8000, PIECES = 250, PAUSE_MS = 10 };
     static char got[PIECE];
-    struct server_process server = server_start("--progress-timeout 2 --idle-timeout 0");
+    struct server_process server = server_start("--progress-timeout 1 --idle-timeout 0");
     int client = client_connect(&server);
     size_t length;
     char *line = line_of(8000, "\n", &length);
