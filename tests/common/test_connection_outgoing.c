@@ -118,6 +118,23 @@ Test(connection_outgoing, one_that_is_refused_tells_its_handler_why)
     cr_assert_eq(counters_get(&bench.server.counters, COUNTER_CONNECTS_FAILED), 1);
 }
 
+/* It is no client: how long one may be silent or stay does not hold for it, nor what is dropped. */
+Test(connection_outgoing, what_is_demanded_of_clients_does_not_hold_for_it)
+{
+    enum { HOUR = 3600 * 1000 };
+    struct bench bench;
+    bench_connect(&bench);
+    bench.server.settings.deadlines = (struct deadline_limits){.idle = 10, .lifetime = 10};
+    bench.server.outgoing = (struct deadline_limits){.progress = HOUR};
+    int64_t now = clock_ms();
+    cr_assert_gt(connection_deadline(&bench.connection, now), now + HOUR);
+    cr_assert_not(connection_expire(&bench.connection, now + HOUR));
+    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
+    cr_assert(connection_must_run(&bench.connection), "its messages are not refused");
+    close(bench.listening);
+    bench_close(&bench, "starting end_of_input stopped");
+}
+
 /* ---- One that gets no answer ---- */
 
 /* A socket that connects to a listener whose backlog is full: the system tries, and waits. */
