@@ -76,7 +76,8 @@ LANGUAGE := -std=c11 $(DEFINES) -I.
 COMPILE   = $(CC) $(LANGUAGE) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 # Names are resolved when a program starts. At their first call the linker would save the vector
 # registers on the stack, and with them a password that has just been copied.
-LINK      = $(CC) $(CFLAGS) $(SANITIZE) -pthread -Wl,-z,now $(LDFLAGS)
+LINK      = $(CC) $(CFLAGS) $(SANITIZE) $(if $(filter thread,$(SANITIZER)),tests/tsan_signals.c) \
+            -pthread -Wl,-z,now $(LDFLAGS)
 
 # Libraries of the system: LIBRARIES_stage4 for stage 4 and its tests, LIBRARIES_chat would be for the
 # suite chat. The applications ask crypt(3) about passwords; CRYPT=none builds them without it, where

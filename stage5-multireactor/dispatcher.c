@@ -289,7 +289,7 @@ static void *dispatcher_thread(void *argument)
     struct dispatcher *dispatcher = argument;
     struct segment_cache cache;
     thread_holds_no_lock_yet();
-    thread_set_name("dispatcher");
+    thread_set_name("dispatcher %zu", dispatcher->number);
     segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
     task_run(&dispatcher->life.task);
     segment_cache_close(&cache);

@@ -35,6 +35,7 @@ struct dispatcher {
     struct selector selector;
     struct selector_guard guard;
     struct status_change_queue changes;
+    size_t number;    /* among those of its pool, from 1 on; names its thread */
     pthread_t thread; /* dispatcher_start()'s */
     atomic_bool stop_asked;
     atomic_size_t registered;      /* adapters, from registration to unregistration */

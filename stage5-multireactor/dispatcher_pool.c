@@ -43,7 +43,9 @@ void dispatcher_pool_close(struct dispatcher_pool *pool)
 int dispatcher_pool_start(struct dispatcher_pool *pool)
 {
     while (pool->running < pool->count) {
-        int error = dispatcher_start(&pool->dispatchers[pool->running]);
+        struct dispatcher *next = &pool->dispatchers[pool->running];
+        next->number = pool->running + 1;
+        int error = dispatcher_start(next);
         if (error != 0) {
             dispatcher_pool_stop(pool);
             return error;

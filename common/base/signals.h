@@ -11,11 +11,18 @@
  * - SIGPIPE is ignored from then on: a write to a peer that is gone returns EPIPE.
  * - The first SIGTERM or SIGINT asks for an orderly stop and gives both back their default action,
  *   so a second one ends the process at once.
+ * - Only the thread that calls signals_open(), main, takes these signals: all other threads are
+ *   started with signals_block(), by thread_start().
+ * - An orderly stop may hang: in an application, in a log that nobody reads, in a look-up of a
+ *   name. signals_bound_stop() sets it a time. When that is over, a handler in main names the
+ *   threads that have not ended and ends the process, whatever main waits for at that moment.
  */
 #ifndef COMMON_SIGNALS_H
 #define COMMON_SIGNALS_H
 
+#include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct signals {
     int fd;      /* readable as soon as a signal has come */
@@ -23,8 +30,24 @@ struct signals {
     bool report; /* SIGUSR1 has come since the last signals_take() */
 };
 
-/** Catches the signals from now on. 0, or -1 with errno; nothing is changed then. */
+/**
+ * Catches the signals from now on, in the calling thread. 0, or -1 with errno; nothing is changed
+ * then.
+ */
 int signals_open(struct signals *signals);
+
+/**
+ * Sets how long a stop may take: if signals_close() has not been called `ms` milliseconds after the
+ * first SIGTERM or SIGINT, one line on standard error, which begins with the program's name, names
+ * the threads that have not ended, and the process ends with status 1.
+ */
+void signals_bound_stop(const char *program, int64_t ms);
+
+/**
+ * Blocks these signals in the calling thread; the mask that it had before is in `before`. Any
+ * thread.
+ */
+void signals_block(sigset_t *before);
 
 /** Ends the catching: a stop signal ends the process from here on, a report is ignored. */
 void signals_close(struct signals *signals);

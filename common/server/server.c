@@ -11,6 +11,7 @@
 
 enum {
     POOLED_SEGMENTS = 256, /* at most a megabyte that is kept for reuse */
+    STOP_GRACE_MS = 1000,  /* from the drain timeout to the end of a stop that hangs */
 };
 
 static const char too_long[] = "ERR line too long\n";
@@ -119,6 +120,7 @@ int server_open(struct server *server, const char *name)
         listener_close(&server->listener);
         return -1;
     }
+    signals_bound_stop(name, server->settings.drain_timeout + STOP_GRACE_MS);
     if (trace_open(server->settings.trace) != 0) {
         cannot(server, "write a trace");
         signals_close(&server->signals);

@@ -125,8 +125,10 @@ static void add_limit_options(struct options *options, struct server_settings *s
                 "disconnect SEC seconds after accept, in any case; 0: never");
     add_seconds(options, "--progress-timeout", "0", &settings->deadlines.progress,
                 "disconnect if a client takes longer than SEC seconds to read 64 KiB; 0: never");
-    add_seconds(options, "--drain-timeout", "5", &settings->drain_timeout,
-                "at SIGTERM, wait at most SEC seconds for pending output");
+    add_seconds(
+        options, "--drain-timeout", "5", &settings->drain_timeout,
+        "at SIGTERM, wait at most SEC seconds for pending output; if anything hangs, end a second "
+        "later");
     add_number(options, "--output-high-mark", "BYTES", "65536", &settings->output_high_mark, 1,
                1 << 30, "stop reading from a client with more output waiting");
     add_number(options, "--output-low-mark", "BYTES", "16384", &settings->output_low_mark, 0,

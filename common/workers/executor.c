@@ -75,7 +75,8 @@ static void *worker(void *argument)
     struct executor *executor = argument;
     struct segment_cache cache;
     thread_holds_no_lock_yet();
-    thread_set_name(executor->settings.name != NULL ? executor->settings.name : "worker");
+    thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
+                    atomic_fetch_add(&executor->named, 1) + 1);
     segment_cache_open(&cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
     mutex_lock(&executor->lock);
     struct task *task = first_task(executor);

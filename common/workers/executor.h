@@ -46,7 +46,7 @@ extern const struct saturation_policy saturation_discard;        /* it is droppe
 extern const struct saturation_policy saturation_discard_oldest; /* the one next in turn is */
 
 struct executor_settings {
-    const char *name; /* of its threads; NULL: worker */
+    const char *name; /* of its threads, which are numbered; NULL: worker */
     size_t core;
     size_t max;         /* not less than core */
     int64_t keep_alive; /* ms */
@@ -82,6 +82,7 @@ struct executor {
     struct task_queue queue GUARDED_BY(&lock);
     struct executor_stats stats GUARDED_BY(&lock);
     atomic_size_t holders;               /* those between hold and release */
+    atomic_size_t named;                 /* threads so far: worker 1, worker 2, ... */
     size_t submitters GUARDED_BY(&lock); /* those that wait for room */
     bool closing GUARDED_BY(&lock);
 };

@@ -2,6 +2,8 @@
  * Signals as events: none is lost however many come, and the second stop ends the process.
  */
 #include "common/base/signals.h"
+
+#include "common/base/thread.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -9,8 +11,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +149,113 @@ Test(signals, a_report_after_the_stop_does_not_end_the_process)
 {
     int status = end_after(SIGTERM, SIGUSR1);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3, "status %#x", (unsigned)status);
+}
+
+/* ---- A stop that takes too long ---- */
+
+static void *hang(void *unused)
+{
+    thread_set_name("worker %d", 7);
+    for (;;)
+        pause();
+    return unused;
+}
+
+/* How a child's stop may go on. */
+enum course { MAIN_HANGS, A_THREAD_HANGS, BOTH_HANG, NOTHING_HANGS };
+
+/* In the child, whose standard error is `err`. */
+static _Noreturn void stop_in_time_or_not(enum course course, int err)
+{
+    struct signals signals;
+    pthread_t thread;
+    dup2(err, STDERR_FILENO);
+    if (signals_open(&signals) != 0)
+        _exit(2);
+    signals_bound_stop("prog", course == NOTHING_HANGS ? 60000 : 50);
+    if (course == A_THREAD_HANGS || course == BOTH_HANG) {
+        char list[64];
+        thread_start(&thread, hang, NULL);
+        while (thread_list(list, sizeof(list)) == 0)
+            sched_yield();
+    }
+    raise(SIGTERM);
+    if (course != MAIN_HANGS && course != BOTH_HANG)
+        signals_take(&signals);
+    if (course == NOTHING_HANGS) {
+        signals_close(&signals);
+        struct itimerval left;
+        getitimer(ITIMER_REAL, &left);
+        _exit(left.it_value.tv_sec == 0 && left.it_value.tv_usec == 0 ? 0 : 3);
+    }
+    for (;;)
+        pause();
+}
+
+/* The child's exit status; what it wrote is in text. */
+static int status_of(enum course course, char *text, size_t size)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0)
+        stop_in_time_or_not(course, ends[1]);
+    close(ends[1]);
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    ssize_t length = read(ends[0], text, size - 1);
+    text[length > 0 ? length : 0] = '\0';
+    close(ends[0]);
+    cr_assert(WIFEXITED(status), "status %#x", (unsigned)status);
+    return WEXITSTATUS(status);
+}
+
+#define TOO_LONG "prog: error: [main] the stop has taken too long; threads that have not ended: "
+
+Test(signals, a_stop_that_takes_too_long_is_ended_and_names_the_threads)
+{
+    static const char *const lines[] = {[MAIN_HANGS] = TOO_LONG "main\n",
+                                        [A_THREAD_HANGS] = TOO_LONG "worker 7\n",
+                                        [BOTH_HANG] = TOO_LONG "main, worker 7\n"};
+    for (enum course course = MAIN_HANGS; course <= BOTH_HANG; course++) {
+        char text[1024];
+        cr_assert_eq(status_of(course, text, sizeof(text)), 1);
+        cr_assert_str_eq(text, lines[course], "got: %s", text);
+    }
+}
+
+Test(signals, a_stop_in_time_is_not_ended)
+{
+    char text[1024];
+    cr_assert_eq(status_of(NOTHING_HANGS, text, sizeof(text)), 0);
+    cr_assert_str_eq(text, "");
+}
+
+/* Nobody reads its standard error, and there is no room in it for one byte more. */
+Test(signals, a_stop_that_takes_too_long_does_not_wait_for_a_reader)
+{
+    int ends[2];
+    char bytes[4096] = "";
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+        ;
+    cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+    pid_t child = fork();
+    if (child == 0)
+        stop_in_time_or_not(MAIN_HANGS, ends[1]);
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child); /* the suite's time limit is the judge */
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %#x", (unsigned)status);
+    cr_assert_eq(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0, "others share it, and want it to block");
+}
+
+Test(signals, a_thread_that_began_with_its_signals_blocked_takes_them_now)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    assert_stops(SIGTERM);
 }
 
 Test(signals, closing_gives_the_signals_back)

@@ -9,7 +9,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -130,7 +132,7 @@ Test(thread, cuts_a_name_that_is_too_long)
     thread_set_name("abcdefghijklmnopqrstuvwxyz");
     thread_name(name);
     cr_assert_str_eq(name, "abcdefghijklmno");
-    thread_set_name("");
+    thread_set_name("%s", "");
     thread_name(name);
     cr_assert_str_eq(name, "");
 }
@@ -153,6 +155,133 @@ Test(thread, names_are_the_threads_own)
     thread_name(here);
     cr_assert_str_eq(here, "one");
     cr_assert_str_eq(there, "another");
+}
+
+/* ---- Signals ---- */
+
+static void *take_mask(void *mask)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, mask);
+    return NULL;
+}
+
+/* Only main takes them: whichever thread took SIGTERM could be one that is just ending. */
+Test(thread, takes_none_of_the_signals_that_the_program_handles)
+{
+    static const int handled[] = {SIGTERM, SIGINT, SIGUSR1, SIGALRM};
+    pthread_t thread;
+    sigset_t there;
+    sigset_t here;
+    sigemptyset(&there);
+    cr_assert_eq(thread_start(&thread, take_mask, &there), 0);
+    pthread_join(thread, NULL);
+    take_mask(&here);
+    for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++) {
+        cr_assert(sigismember(&there, handled[i]), "it takes %s", strsignal(handled[i]));
+        cr_assert_not(sigismember(&here, handled[i]), "main does not: %s", strsignal(handled[i]));
+    }
+    cr_assert_not(sigismember(&there, SIGSEGV), "what a thread does wrong is its own");
+}
+
+/* ---- The list ---- */
+
+struct resident {
+    const char *name;
+    pthread_t thread;
+    atomic_bool named;
+    atomic_bool goes;
+};
+
+static void *reside(void *argument)
+{
+    struct resident *resident = argument;
+    thread_set_name("%s", resident->name);
+    atomic_store(&resident->named, true);
+    await_flag(&resident->goes);
+    return NULL;
+}
+
+static void move_in(struct resident *resident, const char *name)
+{
+    *resident = (struct resident){.name = name};
+    cr_assert_eq(thread_start(&resident->thread, reside, resident), 0);
+    cr_assert(await_flag(&resident->named));
+}
+
+static void move_out(struct resident *resident)
+{
+    atomic_store(&resident->goes, true);
+    pthread_join(resident->thread, NULL);
+}
+
+static void expect_list(const char *expected)
+{
+    char text[200];
+    size_t length = thread_list(text, sizeof(text));
+    cr_assert_str_eq(text, expected, "got \"%s\"", text);
+    cr_assert_eq(length, strlen(expected));
+}
+
+Test(thread, that_has_a_name_is_listed_until_it_ends)
+{
+    struct resident first;
+    struct resident second;
+    expect_list("");
+    move_in(&first, "dispatcher");
+    expect_list("dispatcher");
+    move_in(&second, "worker 12");
+    expect_list("dispatcher, worker 12");
+    move_out(&first);
+    expect_list("worker 12");
+    move_out(&second);
+    expect_list("");
+}
+
+static void *take_two_names(void *unused)
+{
+    thread_set_name("worker %d", 1);
+    thread_set_name("worker %d", 2);
+    expect_list("worker 2");
+    return unused;
+}
+
+Test(thread, with_a_second_name_is_listed_once)
+{
+    pthread_t thread;
+    cr_assert_eq(thread_start(&thread, take_two_names, NULL), 0);
+    pthread_join(thread, NULL);
+    expect_list("");
+}
+
+Test(thread, threads_of_one_name_are_counted)
+{
+    struct resident residents[4];
+    for (int i = 0; i < 4; i++)
+        move_in(&residents[i], i < 3 ? "handler" : "pool");
+    expect_list("handler (3 of them), pool");
+    for (int i = 0; i < 4; i++)
+        move_out(&residents[i]);
+}
+
+/* Its size is the caller's, and there may be ten thousand threads. */
+Test(thread, list_is_cut_between_two_names)
+{
+    enum { MANY = 20, SIZE = 100 };
+    static struct resident residents[MANY];
+    char names[MANY][THREAD_NAME_SIZE];
+    char text[SIZE + 1];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "worker %d", i + 1);
+        move_in(&residents[i], names[i]);
+    }
+    memset(text, '#', sizeof(text));
+    size_t length = thread_list(text, SIZE);
+    cr_assert_eq(length, strlen(text));
+    cr_assert_eq(text[SIZE], '#', "it wrote past the end");
+    cr_assert_eq(strncmp(text, "worker 1, worker 2, ", 20), 0, "%s", text);
+    cr_assert_str_eq(text + length - 5, ", ...", "%s", text);
+    for (int i = 0; i < MANY; i++)
+        move_out(&residents[i]);
 }
 
 Test(no_memory, thread_that_has_no_room_is_an_error_and_no_abort)

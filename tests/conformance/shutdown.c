@@ -5,14 +5,17 @@
 #include "support/client.h"
 
 #include "support/deadline.h"
+#include "support/probe.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 TestSuite(shutdown, .timeout = 60);
 
@@ -323,4 +326,49 @@ Test(shutdown, drain_timeout_of_0_waits_for_nobody)
     server_stop(&server);
     client_close(client);
     free(line);
+}
+
+/* ---- A stop that hangs ---- */
+
+/* A pipe that nobody reads, without room for one byte more. */
+static void full_pipe(int ends[2])
+{
+    char bytes[4096] = "";
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof bytes) > 0) {
+    }
+    cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+}
+
+/*
+ * SIGUSR1 has main print the counters, which never returns. What hangs in other threads and in
+ * other ways is in tests/faults/hangs.c.
+ */
+Test(shutdown, case_39_a_log_that_nobody_reads_does_not_keep_the_server)
+{
+    if (probe_thread_sanitized()) {
+        cr_skip_test("ThreadSanitizer keeps signals back from a thread that is in write(2)");
+    }
+    int log[2];
+    full_pipe(log);
+    struct server_process server =
+        server_start_limited((struct server_limits){.err = log[1]}, "--drain-timeout 0.5");
+    int client = client_connect(&server);
+    client_echo(client, "hello\n");
+    server_signal(&server, SIGUSR1);
+    double begin = test_now();
+    server_signal(&server, SIGTERM);
+    int status = server_await_end(&server, deadline());
+    double took = test_now() - begin;
+    if (status == -1) {
+        server_signal(&server, SIGKILL);
+    }
+    cr_assert_eq(status, 1 << 8, "expected exit status 1; wait status 0x%x (-1: still runs)",
+                 (unsigned)status);
+    cr_assert_geq(took, 1.5, "the drain timeout is 0.5 s, and a second more is left; it took %.2f",
+                  took);
+    client_close(client);
+    close(log[0]);
+    close(log[1]);
+    server_forget(&server);
 }

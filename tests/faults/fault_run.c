@@ -4,7 +4,6 @@
 #include "fault_run.h"
 
 #include "support/deadline.h"
-#include "support/probe.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -67,27 +66,16 @@ static int count_of(const char *text, const char *wanted)
     return count;
 }
 
-/*
- * ThreadSanitizer keeps a signal back until its thread next calls something; another signal, which
- * only has the counters printed, makes it do so. Now and then it forgets one altogether, so one
- * that four others have not brought out is sent again.
- */
 void faults_switch(const struct server_process *server)
 {
     static char text[1 << 16];
     double end = deadline();
-    double nudge = test_now() + 1;
-    int nudges = 0;
     server_errors(server, text, sizeof text);
     int before = count_of(text, "faults: o"); /* on or off */
     server_signal(server, SIGUSR2);
     do {
         cr_assert_gt(test_left_ms(end), 0, "sent SIGUSR2 and waited in vain for the shim: %s",
                      text);
-        if (test_now() > nudge) {
-            server_signal(server, ++nudges == 5 && probe_sanitized() ? SIGUSR2 : SIGUSR1);
-            nudge += 1;
-        }
         test_await(server->pidfd, POLLIN, test_now() + 0.001);
         server_errors(server, text, sizeof text);
     } while (count_of(text, "faults: o") == before);

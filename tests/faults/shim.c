@@ -12,7 +12,7 @@
  *   FAULT_PLAN=calloc:7=ENOMEM,readv:3-9=SHORT,accept4:2-=EMFILE,any:20=#1
  *       The 7th calloc; the 3rd to 9th readv; every accept4 from the 2nd on; the 20th call of all,
  *       with the error that stands at place 1 of that call's list (its last one, if the list is
- *       shorter). SHORT is a success that moves one byte.
+ *       shorter). SHORT is a success that moves one byte; HANG never returns.
  *   FAULT_CHANCE=50  FAULT_SEED=1234
  *       One call in 50 fails with an error of its list, drawn from a sequence that the seed begins.
  *   FAULT_NAMES=readv,writev
@@ -34,6 +34,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -58,6 +59,7 @@ enum {
     ERRORS_MOST = 8,
     RULES_MOST = 32,
     SHORT = 1000000, /* no errno: the call moves one byte */
+    HANG,            /* no errno: the call never returns */
 };
 
 /* A call that can fail, and how. */
@@ -81,6 +83,7 @@ static const struct {
     int number;
 } error_names[] = {
     {"SHORT", SHORT},
+    {"HANG", HANG},
     {"EINTR", EINTR},
     {"EAGAIN", EAGAIN},
     {"EMFILE", EMFILE},
@@ -307,7 +310,7 @@ static int by_chance(const struct call *call)
     return chosen[draw() % count];
 }
 
-/* What is to become of this call: 0, SHORT or an errno. */
+/* What is to become of this call: 0, SHORT or an errno. It does not return from HANG. */
 static int fault(struct call *call)
 {
     if (!atomic_load(&armed)) {
@@ -322,6 +325,9 @@ static int fault(struct call *call)
     }
     if (error != 0) {
         atomic_fetch_add(&injected, 1);
+    }
+    while (error == HANG) {
+        pause();
     }
     return error;
 }
@@ -396,7 +402,14 @@ WRAP(int, pthread_create,
      (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument))
 {
     FAILS("pthread_create", EAGAIN);
-    return error != 0 ? error : __real_pthread_create(thread, attributes, run, argument);
+    sigset_t before;
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &own, &before); /* only main takes it */
+    error = error != 0 ? error : __real_pthread_create(thread, attributes, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 WRAP(pid_t, fork, (void))
@@ -617,6 +630,13 @@ WRAP(int, shutdown, (int fd, int how))
     FAILS("shutdown", ENOTCONN);
     FAIL_WITH(-1)
     return __real_shutdown(fd, how);
+}
+
+WRAP(int, getaddrinfo,
+     (const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found))
+{
+    FAILS("getaddrinfo", EAGAIN);
+    return error != 0 ? EAI_AGAIN : __real_getaddrinfo(host, service, hints, found);
 }
 
 WRAP(int, open, (const char *path, int flags, ...))

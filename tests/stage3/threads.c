@@ -59,13 +59,20 @@ int threads_look(pid_t pid, struct thread_use threads[THREADS_MAX])
     return count;
 }
 
+/* `worker 3` is named worker. */
+static int has_name(const struct thread_use *thread, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(thread->name, name, length) == 0 && strchr(" ", thread->name[length]) != NULL;
+}
+
 int threads_named(pid_t pid, const char *name)
 {
     struct thread_use threads[THREADS_MAX];
     int count = threads_look(pid, threads);
     int named = 0;
     for (int i = 0; i < count; i++) {
-        named += strcmp(threads[i].name, name) == 0;
+        named += has_name(&threads[i], name);
     }
     return named;
 }

@@ -18,7 +18,8 @@ struct thread_use {
 /** Looks at every thread; asserts that there are not too many. Returns how many there are. */
 int threads_look(pid_t pid, struct thread_use threads[THREADS_MAX]);
 
-/** How many of them have this name; under ThreadSanitizer there is another, with another. */
+/** How many of them have this name, with a number behind it or not; under ThreadSanitizer there is
+ * another, with another. */
 int threads_named(pid_t pid, const char *name);
 
 /** Waits until exactly so many have it; asserts that it happens. */

@@ -80,7 +80,7 @@ Test(stage3_workers, two_busy_clients_use_two_workers)
     int count = threads_look(server.pid, threads);
     int workers = 0;
     for (int i = 0; i < count; i++) {
-        if (strcmp(threads[i].name, "worker") == 0) {
+        if (strncmp(threads[i].name, "worker ", 7) == 0) {
             workers++;
             cr_assert(threads[i].cpu >= WORK_MS / 1000.0 - 0.05,
                       "a worker has used %.2f s; each should have used %.2f s for one message",

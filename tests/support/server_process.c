@@ -7,7 +7,6 @@
 #include "server_process.h"
 
 #include "deadline.h"
-#include "probe.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -257,7 +256,9 @@ static bool launch(struct server_process *server, struct server_limits limits, c
 
     int pipe_ends[2];
     cr_assert_eq(pipe2(pipe_ends, O_CLOEXEC), 0, "pipe: %s", strerror(errno));
-    *server = (struct server_process){.out = pipe_ends[0], .err = memory_file("server-stderr")};
+    *server = (struct server_process){.out = pipe_ends[0],
+                                      .err = limits.err > 0 ? dup(limits.err)
+                                                            : memory_file("server-stderr")};
     server->pid = spawn(argv, pipe_ends[1], server->err, limits);
     server->pidfd = pidfd_of(server->pid);
     close(pipe_ends[1]);
@@ -322,44 +323,9 @@ bool server_try_start(struct server_process *server, const char *options, ...)
     return serves;
 }
 
-/** Whether the process still has a handler of its own for the signal. */
-static bool catches(pid_t pid, int signal)
-{
-    char name[64];
-    char line[256];
-    unsigned long long caught = 0;
-    snprintf(name, sizeof name, "/proc/%ld/status", (long)pid);
-    FILE *status = fopen(name, "r");
-    while (status && fgets(line, sizeof line, status)) {
-        if (strncmp(line, "SigCgt:", 7) == 0) {
-            caught = strtoull(line + 7, NULL, 16);
-        }
-    }
-    if (status) {
-        fclose(status);
-    }
-    return (caught >> (signal - 1) & 1) != 0;
-}
-
-/*
- * ThreadSanitizer keeps signals back while a thread is busy, and of two that come together it now
- * and then forgets one. A server gives SIGTERM its default action back when it hears of it: one
- * that has not done that has heard nothing, and is told again.
- */
-static void remind(const struct server_process *server)
-{
-    bool ended = test_await(server->pidfd, POLLIN, test_now() + 3);
-    if (!ended && catches(server->pid, SIGTERM)) {
-        server_signal(server, SIGTERM);
-    }
-}
-
 int server_await_end(struct server_process *server, double end)
 {
     siginfo_t info = {0};
-    if (probe_sanitized() && test_left_ms(end) > 3000) {
-        remind(server);
-    }
     test_await(server->pidfd, POLLIN, end);
     if (waitid(P_PID, (id_t)server->pid, &info, WEXITED | WNOHANG | WNOWAIT) == -1 ||
         info.si_pid == 0) {
@@ -462,13 +428,7 @@ long long server_counter_at(const char *where, const struct server_process *serv
     off_t before = file_length(server->err);
     server_signal(server, SIGUSR1);
     double end = test_now() + test_deadline_ms() / 1000.0;
-    double again = test_now() + 1;
     while (lines == 0 && test_left_ms(end) > 0) {
-        /* ThreadSanitizer keeps signals back, and loses one that a thread got that was ending. */
-        if (probe_sanitized() && test_now() > again) {
-            server_signal(server, SIGUSR1);
-            again += 1;
-        }
         /* A file gives no event; a server that died does. */
         test_await(server->pidfd, POLLIN, test_now() + 0.002);
         file_text(server->err, before, text, sizeof text);

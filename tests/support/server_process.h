@@ -45,6 +45,7 @@ struct server_process {
 struct server_limits {
     size_t descriptors;   /**< RLIMIT_NOFILE */
     size_t address_space; /**< RLIMIT_AS in bytes; not under a sanitizer */
+    int err;              /**< its standard error; 0: a file, which server_errors() reads */
 };
 
 /** How a program that ran to its end ended. */

@@ -1,0 +1,89 @@
+/*
+ * A stop is bounded, whatever hangs: one second after the drain timeout the server names the
+ * threads that have not ended, and exits with 1. Here a call never returns; that a log is not read
+ * is a test of conformance (shutdown.c).
+ */
+#include "fault_run.h"
+
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(fault_hangs, .timeout = 60);
+
+static struct fault_report report;
+
+/* Waits until the plan's call hangs. */
+static void await_fault(const struct server_process *server, const char *line)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    do {
+        cr_assert_gt(test_left_ms(end), 0, "waited in vain for \"%s\": %s", line, report.errors);
+        fault_look(server, &report);
+    } while (strstr(report.errors, line) == NULL);
+}
+
+/* SIGTERM; asserts that the server ends with 1 and names what has not ended. */
+static void expect_bounded_end(struct server_process *server, const char *names)
+{
+    char line[256];
+    double begin = test_now();
+    fault_end(server, true, 1, &report);
+    double took = test_now() - begin;
+    snprintf(line, sizeof line,
+             "%s: error: [main] the stop has taken too long; threads that have not ended: %s\n",
+             server_name(), names);
+    cr_assert(strstr(report.errors, line) != NULL, "expected \"%s\"; standard error: %s", line,
+              report.errors);
+    cr_assert_geq(took, 1.5, "the drain timeout is 0.5 s, and a second more is left; it took %.2f",
+                  took);
+}
+
+/* The thread that runs the handler, and whichever waits for it to end. */
+static const char *names_of_handlers(void)
+{
+    static const char *const names[] = {"handler", "main", "worker 1", "dispatcher, worker 1",
+                                        "dispatcher 1"};
+    return names[server_name()[strlen("stage")] - '1'];
+}
+
+static const char *one_thread_of_each_kind(void)
+{
+    if (server_has_option("--dispatchers")) {
+        return "--dispatchers 1 --workers 0";
+    }
+    return server_has_option("--workers") ? "--workers 1" : "";
+}
+
+/* It opens a file, and the disk does not answer. */
+Test(fault_hangs, case_39_a_handler_that_never_returns_does_not_keep_the_server)
+{
+    faults_plan("openat:1=HANG", false);
+    struct server_process server =
+        server_start("--app http --root . --drain-timeout 0.5 %s", one_thread_of_each_kind());
+    faults_switch(&server);
+    int client = client_connect(&server);
+    client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await_fault(&server, "openat 1: HANG");
+    expect_bounded_end(&server, names_of_handlers());
+    client_close(client);
+}
+
+/* A relay looks up the name of its target, and no name server answers: nobody waits for that. */
+Test(fault_hangs, case_39_a_name_that_is_looked_up_does_not_keep_the_server)
+{
+    if (!server_has_option("--helpers")) {
+        return;
+    }
+    faults_plan("getaddrinfo:1=HANG", false);
+    struct server_process server =
+        server_start("--app relay --to no.such.name.test:7 --drain-timeout 0.5");
+    faults_switch(&server);
+    int client = client_connect(&server);
+    client_send_text(client, "is anybody there?\n");
+    await_fault(&server, "getaddrinfo 1: HANG");
+    fault_end(&server, true, 0, &report);
+    client_close(client);
+}
