@@ -142,9 +142,7 @@ void reactor_hand_back(struct reactor *reactor, struct task *task)
 static void reactor_end_workers(struct reactor *reactor)
 {
     service_cut_short(&reactor->server->service);
-    executor_shutdown(reactor->executor, true);
-    while (!executor_await(reactor->executor, clock_ms() + 1000))
-        ;
+    executor_end(reactor->executor, true);
 }
 
 /* Whether there is still something to do. */

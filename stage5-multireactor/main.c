@@ -6,7 +6,6 @@
 #include "common/apps/cipher_element.h"
 #include "common/apps/log_element.h"
 #include "common/apps/throttle_element.h"
-#include "common/base/clock.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 
@@ -73,14 +72,6 @@ static struct input_handler_factory *chain(struct server *server, const struct c
     return factory;
 }
 
-/* Lets an executor finish what waits, or drop it, and waits until its threads have ended. */
-static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
-{
-    executor_shutdown(executor, now);
-    while (!executor_await(executor, clock_ms() + 1000))
-        ;
-}
-
 /* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
@@ -93,8 +84,8 @@ static int serve(struct server *server, const struct choice *choice,
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
-    end_executor(&parts->executor, false);
-    end_executor(&parts->helpers, true);
+    executor_end(&parts->executor, false);
+    executor_end(&parts->helpers, true);
     dispatcher_pool_count(&parts->dispatchers);
     if (server->settings.stats)
         dispatcher_pool_report(&parts->dispatchers);

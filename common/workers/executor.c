@@ -4,6 +4,10 @@
 #include "common/base/thread.h"
 #include "common/base/trace.h"
 
+enum {
+    BACK_OFF_MS = 100, /* after no thread could be started twice, before that is tried again */
+};
+
 /* Reads the clock only if there is a max_wait. Differences of 32 bits hold for 49 days. */
 static uint32_t now_if_limited(const struct executor *executor)
 {
@@ -98,12 +102,24 @@ static void *worker(void *argument)
     return NULL;
 }
 
+/* Whether the last attempts to start a thread have failed, and not long ago. */
+static bool is_backing_off(const struct executor *executor) REQUIRES(&executor->lock)
+{
+    return executor->failed_starts > 1 && clock_ms() < executor->start_again;
+}
+
 /* A new thread, if there are fewer than `limit`; false if there is none. */
 static bool start_thread(struct executor *executor, size_t limit) REQUIRES(&executor->lock)
 {
     struct executor_stats *stats = &executor->stats;
-    if (stats->threads >= limit || thread_start(NULL, worker, executor) != 0)
+    if (stats->threads >= limit || is_backing_off(executor))
         return false;
+    if (thread_start(NULL, worker, executor) != 0) {
+        executor->failed_starts++;
+        executor->start_again = clock_ms() + BACK_OFF_MS;
+        return false;
+    }
+    executor->failed_starts = 0;
     stats->threads++;
     if (stats->max_threads < stats->threads)
         stats->max_threads = stats->threads;
@@ -324,11 +340,18 @@ bool executor_await(struct executor *executor, int64_t deadline_ms)
     return ended;
 }
 
+void executor_end(struct executor *executor, bool now)
+{
+    executor_shutdown(executor, now);
+    mutex_lock(&executor->lock);
+    while (executor->stats.threads > 0)
+        condition_wait(&executor->gone, &executor->lock);
+    mutex_unlock(&executor->lock);
+}
+
 void executor_close(struct executor *executor)
 {
-    mutex_lock(&executor->lock);
-    assert(executor->stats.threads == 0);
-    mutex_unlock(&executor->lock);
+    executor_end(executor, true);
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
     condition_destroy(&executor->work);

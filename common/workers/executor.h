@@ -16,8 +16,9 @@
  *   submit it again before. Submitting allocates nothing (a new thread is the system's).
  * - run and dropped are called without any lock. run is called in a worker, or in the submitter
  *   under the policy caller-runs; dropped is called in the thread that drops the task.
- * - If a new thread cannot be started, the executor carries on with those it has. Only with none at
- *   all does it fail.
+ * - If a new thread cannot be started, the executor carries on with those it has. If that happens
+ *   twice in a row, it does not try again for a moment: an attempt takes time, with the lock held.
+ *   Only with no thread at all does it fail.
  */
 #ifndef COMMON_EXECUTOR_H
 #define COMMON_EXECUTOR_H
@@ -85,6 +86,8 @@ struct executor {
     atomic_size_t named;                 /* threads so far: worker 1, worker 2, ... */
     size_t submitters GUARDED_BY(&lock); /* those that wait for room */
     bool closing GUARDED_BY(&lock);
+    unsigned failed_starts GUARDED_BY(&lock); /* of threads, in a row */
+    int64_t start_again GUARDED_BY(&lock); /* after more than one of these: not before that, ms */
 };
 
 /**
@@ -116,7 +119,8 @@ void executor_release(struct executor *executor);
 
 /**
  * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the
- * queue. False only if there is not a single thread and none can be started.
+ * queue, nor does it matter that the executor is closing; what waits for its end waits for this
+ * task, too. False only if there is not a single thread and none can be started.
  */
 bool executor_insist(struct executor *executor, struct task *task);
 
@@ -129,8 +133,11 @@ void executor_shutdown(struct executor *executor, bool now) EXCLUDES(any_lock);
 /** Waits until a shutdown is complete: all threads have ended. False if deadline_ms came first. */
 bool executor_await(struct executor *executor, int64_t deadline_ms);
 
-/** Frees what is left after a complete shutdown. */
-void executor_close(struct executor *executor);
+/** Shuts down, if that has not been done yet, and waits until all threads have ended. */
+void executor_end(struct executor *executor, bool now) EXCLUDES(any_lock);
+
+/** Frees it. An executor that has not ended is ended first, and what waits is dropped. */
+void executor_close(struct executor *executor) EXCLUDES(any_lock);
 
 /** Brings the server's counters of tasks and workers up to date. */
 void executor_count(struct executor *executor, struct counters *counters);

@@ -802,12 +802,59 @@ Test(executor, one_thread_does_without_the_others)
     submit_all(&executor, jobs + 1, 3);
     expect_load(&executor, 1, 3);
     faults.thread = NULL;
-    cr_assert(executor_submit(&executor, &jobs[4].task));
-    expect_load(&executor, 2, 3);
+    cr_assert(executor_submit(&executor, &jobs[4].task), "there may be no other thread yet");
     gate_let(&gate, 5);
     finish(&executor);
     for (int i = 0; i < 5; i++)
         expect_fate(&jobs[i], 1, 0);
+}
+
+static atomic_int attempts;
+
+static int no_thread_again(void)
+{
+    atomic_fetch_add(&attempts, 1);
+    return EAGAIN;
+}
+
+/* An attempt takes a system call, with the lock held: not one for each message. */
+Test(executor, backs_off_when_no_thread_can_be_started)
+{
+    enum { BACK_OFF_MS = 100 };
+    struct executor executor;
+    struct job job;
+    int64_t submissions = 0;
+    open_with(&executor, 8, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(&job, 1, &executor, NULL);
+    faults.thread = no_thread_again;
+    int64_t begin = clock_ms();
+    while (clock_ms() < begin + 3 * BACK_OFF_MS) {
+        cr_assert_not(executor_submit(&executor, &job.task));
+        submissions++;
+    }
+    int tried = atomic_load(&attempts);
+    int64_t most = (clock_ms() - begin) / BACK_OFF_MS + 2;
+    faults.thread = NULL;
+    cr_assert(tried <= most && tried < submissions, "%d attempts for %ld tasks, expected %ld",
+              tried, (long)submissions, (long)most);
+    cr_assert_geq(tried, 3, "it never tries again after a while");
+    finish(&executor);
+}
+
+/* Threads that are warm take no task, so nothing but the end of their executor ends them. */
+Test(executor, that_has_warm_threads_can_be_closed_at_once)
+{
+    enum { CORE = 3 };
+    struct executor executor;
+    struct executor_settings settings =
+        settings_of(CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
+    long before = probe_own_threads(getpid());
+    settings.warm = true;
+    executor_open(&executor, &settings);
+    cr_assert_eq(executor_stats(&executor).threads, CORE);
+    executor_close(&executor);
+    cr_assert(probe_await_own_threads(getpid(), before), "there are still %ld threads",
+              probe_own_threads(getpid()));
 }
 
 Test(executor, what_cannot_grow_is_saturated)
@@ -872,7 +919,49 @@ Test(executor, insisting_wakes_an_idle_thread)
     finish(&executor);
 }
 
-/* ---- counting ---- */
+/* What must not be lost may come when all else is refused; then the end waits for it. */
+static void insist_while_closing(bool now)
+{
+    struct saturated all;
+    saturate(&all, &saturation_abort);
+    executor_shutdown(&all.executor, now);
+    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
+    cr_assert(executor_insist(&all.executor, &all.one_more.task));
+    expect_fate(&all.one_more, 0, 0);
+    gate_let(&all.gate, 1);
+    cr_assert(executor_await(&all.executor, deadline()));
+    expect_fate(&all.one_more, 1, 0);
+    expect_fate(&all.oldest, !now, now);
+    executor_close(&all.executor);
+}
+
+Test(executor, insisting_while_it_closes_still_has_the_task_run)
+{
+    insist_while_closing(false);
+    insist_while_closing(true);
+}
+
+/* All threads have ended, or there never was one. */
+Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
+{
+    struct gate gate;
+    struct executor executor;
+    struct job jobs[2];
+    gate_init(&gate);
+    open_with(&executor, 2, 2, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 2, &executor, &gate);
+    executor_shutdown(&executor, false);
+    cr_assert(executor_await(&executor, clock_ms()));
+    cr_assert(executor_insist(&executor, &jobs[0].task));
+    cr_assert_not(executor_await(&executor, clock_ms() + 1), "a task waits");
+    gate_let(&gate, 1);
+    cr_assert(executor_await(&executor, deadline()));
+    expect_fate(&jobs[0], 1, 0);
+    faults.thread = no_thread;
+    cr_assert_not(executor_insist(&executor, &jobs[1].task), "there is no thread");
+    faults.thread = NULL;
+    executor_close(&executor);
+}
 
 /* ---- hold and release ---- */
 

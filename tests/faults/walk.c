@@ -110,10 +110,12 @@ static void expect_message(const struct fault_report *report)
               report->errors);
 }
 
+static const char *more_options; /* of a start */
+
 static void start_and_stop(struct fault_report *report)
 {
     struct server_process server;
-    if (server_try_start(&server, "--stats %s", options)) {
+    if (server_try_start(&server, "--stats %s %s", options, more_options)) {
         fault_end(&server, true, 0, report);
     } else {
         fault_end(&server, false, 1, report);
@@ -129,7 +131,23 @@ ParameterizedTestParameters(case_40, start_up)
 ParameterizedTest(int *instance, case_40, start_up)
 {
     options = options_of(*instance);
+    more_options = "";
     if (options != NULL) {
+        walk(place_of(*instance), true, start_and_stop);
+    }
+}
+
+ParameterizedTestParameters(case_40, start_up_with_warm_workers)
+{
+    return instances();
+}
+
+/* If the start fails later on, there are threads that nobody has given anything to do. */
+ParameterizedTest(int *instance, case_40, start_up_with_warm_workers)
+{
+    options = options_of(*instance);
+    more_options = "--warm --workers 3";
+    if (options != NULL && server_has_option("--warm")) {
         walk(place_of(*instance), true, start_and_stop);
     }
 }

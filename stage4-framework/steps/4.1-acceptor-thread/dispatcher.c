@@ -115,9 +115,7 @@ static void check_timers(struct dispatcher *dispatcher) NO_LOCK_HELD
 static void end_workers(struct dispatcher *dispatcher)
 {
     service_cut_short(&dispatcher->server->service);
-    executor_shutdown(dispatcher->executor, true);
-    while (!executor_await(dispatcher->executor, clock_ms() + 1000))
-        ;
+    executor_end(dispatcher->executor, true);
 }
 
 /* Whether there is still something to do. */

@@ -38,14 +38,6 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
-/* Lets an executor finish what waits, or drop it, and waits until its threads have ended. */
-static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
-{
-    executor_shutdown(executor, now);
-    while (!executor_await(executor, clock_ms() + 1000))
-        ;
-}
-
 /* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
@@ -58,7 +50,7 @@ static int serve(struct server *server, const struct choice *choice,
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
     dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
-    end_executor(&parts->executor, false);
+    executor_end(&parts->executor, false);
     dispatcher_count(&parts->dispatcher);
     return EXIT_SUCCESS;
 }

@@ -3,7 +3,6 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
-#include "common/base/clock.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 
@@ -46,14 +45,6 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
-/* Lets an executor finish what waits, or drop it, and waits until its threads have ended. */
-static void end_executor(struct executor *executor, bool now) NO_LOCK_HELD
-{
-    executor_shutdown(executor, now);
-    while (!executor_await(executor, clock_ms() + 1000))
-        ;
-}
-
 /* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
@@ -65,8 +56,8 @@ static int serve(struct server *server, const struct choice *choice,
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
-    end_executor(&parts->executor, false);
-    end_executor(&parts->helpers, true);
+    executor_end(&parts->executor, false);
+    executor_end(&parts->helpers, true);
     dispatcher_pool_count(&parts->dispatchers);
     if (server->settings.stats)
         dispatcher_pool_report(&parts->dispatchers);
