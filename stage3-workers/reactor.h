@@ -56,7 +56,7 @@ void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
 /** Closes what reactor_open() opened. */
 void reactor_close(struct reactor *reactor);
 
-/** Has the acceptors decide anew at a moment; INT64_MAX: not because time passes. */
+/** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
 void reactor_accept_at(struct reactor *reactor, int64_t moment);
 
 /** Whether the server is stopping. The reactor's thread; workers look at `stopping`. */

@@ -257,7 +257,7 @@ for number in $numbers; do
     until grep -q answers log.$number || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
 done
 for group in $groups; do kill -- -$group; done
-for group in $groups; do wait $group; done
+for group in $groups; do wait $group; done 2>/dev/null
 out=$(cat log.*)
 rm log.*
 check 'make says nothing of a server that somebody stops' \
@@ -499,7 +499,7 @@ echo '  what is missing'
 
 run make -j4 demo BUILD=asks NEED_PYTHON='@echo no Python; false'
 check 'demo asks for Python before it builds anything' \
-    '[ $status -ne 0 ] && says "^no Python" && [ -z "$(find asks -name "*.o")" ]'
+    '[ $status -ne 0 ] && says "^no Python" && [ -z "$(find asks -name "*.o" 2>/dev/null)" ]'
 rm -rf asks
 
 # A user without rights: no apt-get that could be called, no sudo.

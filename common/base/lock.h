@@ -80,7 +80,10 @@ struct CAPABILITY("mutex") mutex {
     pthread_mutex_t native;
 };
 
-/** A read/write lock that lets a waiting writer in before further readers. */
+/**
+ * A read/write lock. With glibc a waiting writer comes before further readers; other libraries
+ * decide that themselves, and musl's lets readers overtake.
+ */
 struct CAPABILITY("rwlock") rwlock {
     pthread_rwlock_t native;
 };
@@ -120,7 +123,8 @@ static inline void mutex_unlock(struct mutex *mutex) RELEASE(mutex) NO_THREAD_SA
 
 /**
  * Writers first: glibc's default lets a steady stream of readers keep a writer out forever, and
- * where this lock is used the writer is the thread that must never starve.
+ * where this lock is used the writer is the thread that must never starve. POSIX has no way to ask
+ * for that, so elsewhere the lock is as the library makes it.
  */
 static inline void rwlock_init(struct rwlock *rwlock)
 {

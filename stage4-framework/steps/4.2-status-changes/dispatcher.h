@@ -83,7 +83,7 @@ bool dispatcher_await(struct dispatcher *dispatcher, int64_t deadline_ms);
 
 /**
  * After dispatcher_start() and dispatcher_stop(): waits for the thread's end. Past deadline_ms it
- * cuts short what a handler waits for there.
+ * cuts short what service_process() waits for there.
  */
 void dispatcher_join(struct dispatcher *dispatcher, int64_t deadline_ms);
 
