@@ -110,8 +110,7 @@ Test(chat_bursts, lines_that_are_pasted_cost_each_listener_a_write)
     double many = best_of(talker, 4 * LINES, 4 * most);
     cr_assert_leq(many, 4 * most, "%d lines came in %.2f segments", 4 * LINES, many);
     disperse();
-    client_close(talker);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Nothing follows it, so there is nothing to wait for. */
@@ -126,8 +125,7 @@ Test(chat_bursts, lines_that_come_one_by_one_leave_one_by_one)
         cr_assert(pieces >= 1 && pieces <= 1.5, "a line came in %.2f segments", pieces);
     }
     disperse();
-    client_close(talker);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* What ends a burst: its last line takes the others along, or the run's end does. */
@@ -188,11 +186,7 @@ Test(chat_bursts, many_that_paste_at_once_are_heard_in_their_order)
                   line.text, next[talker] - 1);
         heard++;
     }
-    for (int i = 0; i < TALKERS; i++) {
-        client_close(talkers[i]);
-    }
-    client_close(listener);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Each line takes its time, and leaves before the next one takes its own. */
@@ -212,9 +206,7 @@ Test(chat_bursts, a_line_does_not_wait_for_the_next_one_that_blocks)
     cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "the line before one that blocks came after %.2f s",
                  took);
     chat_expect_line(listener, "[talker] blocks");
-    client_close(talker);
-    client_close(listener);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- many that come, and many that leave ---- */
@@ -305,6 +297,5 @@ Test(chat_bursts, many_that_come_or_leave_at_once_are_told_in_few_lines)
     snprintf(wanted, sizeof wanted, "* %d here", 1 + USERS - LEAVE);
     chat_await_line(stays, wanted);
     crowd_leave(&crowd);
-    client_close(stays);
-    server_stop(&server);
+    server_close_all(&server);
 }

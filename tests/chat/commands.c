@@ -31,9 +31,7 @@ Test(chat_commands, nick_changes_the_name_and_all_are_told)
     client_send_text(one, "/nick   doug  \r\n"); /* blanks round the name do not matter */
     chat_expect_line(one, "* you are doug");
     chat_await_line(two, "* Ron-H_42 is now doug");
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, nick_refuses_what_is_no_name)
@@ -65,9 +63,7 @@ Test(chat_commands, nick_refuses_what_is_no_name)
     client_send_text(one, "/nick abcdefghijklmnopqrstuvwx\n"); /* the longest there is */
     chat_expect_line(one, "* you are abcdefghijklmnopqrstuvwx");
     chat_expect_heard(one, "abcdefghijklmnopqrstuvwx", two);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free)
@@ -89,8 +85,7 @@ Test(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free)
     chat_await_line(two, "* one has left");
     client_send_text(two, "/nick one\n");
     chat_expect_line(two, "* you are one");
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Many want one name at once; one of them gets it. */
@@ -124,10 +119,7 @@ Test(chat_commands, nick_goes_to_one_of_many)
         }
         cr_assert_eq(got_it, 1, "round %d: %d users were given one name", round, got_it);
     }
-    for (int i = 0; i < USERS; i++) {
-        client_close(users[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 static void expect_list(const char *options)
@@ -158,10 +150,7 @@ static void expect_list(const char *options)
     chat_await_line(users[1], "* name-0 has left");
     client_send_text(users[1], "/who\n");
     chat_expect_line(users[1], "* 29 here");
-    for (int i = 1; i < USERS; i++) {
-        client_close(users[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, who_lists_all)
@@ -187,9 +176,7 @@ Test(chat_commands, quit_ends_the_connection_and_all_are_told)
     chat_await_line(two, "* one has left");
     client_send_text(two, "/who\n");
     chat_expect_line(two, "* 1 here");
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, case_03_nothing_behind_quit_is_executed)
@@ -202,9 +189,7 @@ Test(chat_commands, case_03_nothing_behind_quit_is_executed)
     client_expect_end(one);
     chat_expect_line(two, "* one has left");
     client_expect_silence(two, 50);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, help_tells_the_commands)
@@ -228,8 +213,7 @@ Test(chat_commands, help_tells_the_commands)
     cr_assert(strstr(all, "/quit"), "help: %s", all);
     cr_assert(strstr(all, "/help"), "help: %s", all);
     cr_assert(strstr(all, "nothing for 12.5 s"), "help: %s", all);
-    client_close(one);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, unknown_ones_are_answered_and_heard_by_nobody)
@@ -250,9 +234,7 @@ Test(chat_commands, unknown_ones_are_answered_and_heard_by_nobody)
     client_send_text(one, long_one);
     chat_expect_line(one, "ERR no command is that long");
     chat_expect_heard(one, "one", two);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A command has at most 127 characters, its name and its argument together. */
@@ -270,8 +252,7 @@ Test(chat_commands, the_longest_command)
     strcpy(command + LONGEST, "x\n");
     client_send_text(one, command);
     chat_expect_line(one, "ERR no command is that long");
-    client_close(one);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_commands, pipelined_ones_are_answered_in_order)
@@ -287,8 +268,7 @@ Test(chat_commands, pipelined_ones_are_answered_in_order)
     chat_expect_line(one, "* you are c");
     chat_expect_line(one, "* goodbye");
     client_expect_end(one);
-    client_close(one);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Goodbye does not wait behind what others say, and the connection is one like all others. */
@@ -325,9 +305,5 @@ Test(chat_commands, quit_goes_first_in_a_priority_queue)
     ssize_t got = recv(clients[OTHERS - 1], text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT);
     text[got > 0 ? got : 0] = '\0';
     cr_assert_null(strstr(text, "ERR"), "the last of those that waited was served before it");
-    for (int i = 0; i < OTHERS; i++) {
-        client_close(clients[i]);
-    }
-    client_close(urgent);
-    server_stop(&server);
+    server_close_all(&server);
 }

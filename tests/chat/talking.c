@@ -32,8 +32,7 @@ Test(chat_talking, greeting_tells_the_nickname)
     char wanted[64];
     snprintf(wanted, sizeof wanted, "* %s", nick);
     chat_expect_line(user, wanted);
-    client_close(user);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, nobody_gets_a_nickname_that_somebody_has)
@@ -49,7 +48,7 @@ Test(chat_talking, nobody_gets_a_nickname_that_somebody_has)
         }
     }
     /* Not even if a user has taken the name that would be made up next. */
-    int thief = chat_join_as(&server, "user30");
+    chat_join_as(&server, "user30");
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
         int user = chat_join(&server, nick);
@@ -57,8 +56,7 @@ Test(chat_talking, nobody_gets_a_nickname_that_somebody_has)
         client_close(user);
         client_close(users[i]);
     }
-    client_close(thief);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, two_users)
@@ -69,9 +67,7 @@ Test(chat_talking, two_users)
     int two = chat_join(&server, nick[1]);
     chat_expect_heard(one, nick[0], two);
     chat_expect_heard(two, nick[1], one);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The sender hears no echo: the next thing that he reads is the answer to his next command. */
@@ -99,10 +95,7 @@ Test(chat_talking, everybody_else_hears_it_and_the_sender_does_not)
         client_send_text(users[i], "/nothing\n");
         chat_expect_line(users[i], "ERR no such command; /help tells which there are");
     }
-    for (int i = 0; i < USERS; i++) {
-        client_close(users[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, lines_of_one_sender_arrive_in_order)
@@ -120,9 +113,7 @@ Test(chat_talking, lines_of_one_sender_arrive_in_order)
         chat_expect_line(two, wanted);
     }
     free(lines);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, joining_and_leaving_is_told)
@@ -147,8 +138,7 @@ Test(chat_talking, joining_and_leaving_is_told)
             client_close(comes);
         }
     }
-    client_close(stays);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- line ends ---- */
@@ -166,9 +156,7 @@ Test(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows)
         chat_expect_line(two, "[one] hello");
     }
     client_expect_silence(two, 50);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
@@ -182,9 +170,7 @@ Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
     client_send(one, blanks, sizeof blanks);
     client_send_text(one, "still here\n");
     chat_expect_line(two, "[one] still here");
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, a_line_may_come_byte_by_byte)
@@ -197,9 +183,7 @@ Test(chat_talking, a_line_may_come_byte_by_byte)
         client_await_delivered(one);
     }
     chat_expect_line(two, "[one] slowly");
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, what_was_said_before_leaving_is_heard_and_half_a_line_is_not)
@@ -212,9 +196,7 @@ Test(chat_talking, what_was_said_before_leaving_is_heard_and_half_a_line_is_not)
     chat_expect_line(two, "[one] farewell");
     chat_await_line(two, "* one has left");
     client_expect_silence(two, 50);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- what is said ---- */
@@ -290,9 +272,7 @@ Test(chat_talking, control_characters_are_not_relayed_and_other_text_is)
             cr_assert_str_eq(line.text + strlen(prefix), relayed[i].heard, "text %zu", i);
         }
     }
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A C1 control character may come in two reads; what is relayed is the line, not the reads. */
@@ -310,9 +290,7 @@ Test(chat_talking, control_character_in_two_segments)
                      CLIENT_GOT);
     } while (line.text[0] == '*');
     cr_assert_not(has_control(line.text, line.length), "`%s`", line.text);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(chat_talking, longest_line_is_heard_and_a_longer_one_ends_the_sender)

@@ -42,8 +42,7 @@ Test(costs, answers_leave_before_the_next_message_blocks)
     double last = test_now() - begin;
     cr_assert_lt(first, last - 0.5, "the first answer came after %.1f s, the last after %.1f s",
                  first, last);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(costs, work_us)

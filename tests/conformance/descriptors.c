@@ -156,10 +156,7 @@ Test(descriptors, erratum_15_burst_of_connections)
     for (int i = CLIENTS - 1; i >= 0; i--) {
         client_echo(clients[i], "one of a burst\n");
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A handler that could not be made left its socket open; any way to leave has to give it back. */

@@ -17,8 +17,7 @@ Test(echo, one_line)
     int client = client_connect(&server);
     client_echo(client, "hello, world\n");
     client_echo(client, "and a second one\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(echo, cr_lf_comes_back_as_cr_lf)
@@ -28,8 +27,7 @@ Test(echo, cr_lf_comes_back_as_cr_lf)
     client_echo(client, "ends with CR LF\r\n");
     client_echo(client, "ends with LF\n");
     client_echo(client, "CR \r inside and two at the end\r\r\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The chat of the slides ate an empty line and forgot the whole lines behind it (erratum 2). */
@@ -41,8 +39,7 @@ Test(echo, empty_lines)
     client_echo(client, "\r\n");
     client_echo(client, "\r\nhello\n");
     client_echo(client, "\n\n\r\n\n\r\nhello\r\n\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(echo, nul_bytes)
@@ -52,8 +49,7 @@ Test(echo, nul_bytes)
     int client = client_connect(&server);
     client_send(client, line, sizeof line - 1);
     client_expect(client, line, sizeof line - 1);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(echo, every_byte_value)
@@ -70,8 +66,7 @@ Test(echo, every_byte_value)
     line[length++] = '\n';
     client_send(client, line, length);
     client_expect(client, line, length);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(echo, case_01_one_byte_at_a_time)
@@ -90,8 +85,7 @@ Test(echo, case_01_one_byte_at_a_time)
     }
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The slides' input queue was one buffer of 1,024 bytes: a longer line never ended, and cost a
@@ -108,8 +102,7 @@ Test(echo, erratum_01_line_longer_than_1024_bytes)
         client_expect(client, line, length);
         free(line);
     }
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Where a server keeps lines in blocks, the borders are where bytes get lost. */
@@ -126,8 +119,7 @@ Test(echo, lines_around_powers_of_two)
             free(line);
         }
     }
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /** A small generator, so that a failure can be repeated: the seed is fixed. */
@@ -208,7 +200,5 @@ Test(echo, half_lines_of_two_clients_do_not_mix)
     client_expect_text(b, "first half of b, second half of b\n");
     client_send_text(a, "second half of a\n");
     client_expect_text(a, "first half of a, second half of a\n");
-    client_close(a);
-    client_close(b);
-    server_stop(&server);
+    server_close_all(&server);
 }

@@ -17,8 +17,7 @@ Test(half_close, nothing_sent)
     int client = client_connect(&server);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(half_close, whole_lines_before_the_end_are_answered)
@@ -141,6 +140,5 @@ Test(half_close, close_without_reading)
     }
     int client = client_connect(&server);
     client_echo(client, "the server lives\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }

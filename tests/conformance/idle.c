@@ -42,10 +42,7 @@ Test(idle, connections_use_no_cpu)
         client_echo(clients[i], "here I am\n");
     }
     expect_no_cpu(&server, "fifty idle clients");
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(idle, unfinished_line_uses_no_cpu)
@@ -115,8 +112,7 @@ Test(idle, erratum_22_input_during_a_run_uses_no_cpu)
               WATCHED_MS);
     client_expect_text(client, "a question that takes a second\n");
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(idle, client_that_was_told_its_error_uses_no_cpu)
@@ -127,8 +123,7 @@ Test(idle, client_that_was_told_its_error_uses_no_cpu)
     client_expect_text(client, "ERR line too long\n");
     client_expect_end(client);
     expect_no_cpu(&server, "a client that got `ERR line too long` and does not close");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(idle, client_that_waits_for_a_place_uses_no_cpu)
@@ -141,6 +136,5 @@ Test(idle, client_that_waits_for_a_place_uses_no_cpu)
     expect_no_cpu(&server, "a client that waits for a place (--overload wait)");
     client_close(first);
     client_expect_text(second, "I wait\n");
-    client_close(second);
-    server_stop(&server);
+    server_close_all(&server);
 }

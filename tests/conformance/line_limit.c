@@ -25,8 +25,7 @@ Test(line_limit, longest_line)
     client_echo(client, "0123456789\n");
     client_echo(client, "123456789\n");
     client_echo(client, "\n0123456789\n0123456789\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(line_limit, longest_line_with_cr_lf)
@@ -39,8 +38,7 @@ Test(line_limit, longest_line_with_cr_lf)
         client_send(client, byte, 1);
     }
     client_expect_text(client, "0123456789\r\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(line_limit, one_byte_too_long)
@@ -57,8 +55,7 @@ Test(line_limit, one_byte_too_long)
     }
     int client = client_connect(&server);
     client_echo(client, "go on\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(line_limit, shortest_limit)
@@ -70,8 +67,7 @@ Test(line_limit, shortest_limit)
     client_send_text(client, "\n");
     client_expect_text(client, ERROR_LINE);
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(line_limit, default_is_65536)
@@ -97,8 +93,7 @@ Test(line_limit, lines_before_are_answered_first)
     client_send_text(client, "one\ntwo\r\nthree\nthis one is too long\nnever answered\n");
     client_expect_text(client, "one\ntwo\r\nthree\n" ERROR_LINE);
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Bounded memory: the error comes while the line goes on, long before it could all be kept. */

@@ -83,8 +83,7 @@ Test(overload, case_21_client_over_the_limit_is_not_served)
                   (int)got, reply, client_outcome_text(outcome));
         client_close(second);
     }
-    client_close(first);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(overload, case_21_redirect_names_the_other_server)
@@ -98,8 +97,7 @@ Test(overload, case_21_redirect_names_the_other_server)
     client_expect_end(second);
     client_close(second);
     client_echo(first, "I still have it\n");
-    client_close(first);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(overload, case_22_one_leaves_the_next_gets_in)
@@ -119,8 +117,7 @@ Test(overload, case_22_one_leaves_the_next_gets_in)
         }
     }
     client_echo(stays, "I am still here\n");
-    client_close(stays);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(overload, case_22_wait_serves_the_next_when_one_leaves)
@@ -136,9 +133,7 @@ Test(overload, case_22_wait_serves_the_next_when_one_leaves)
     client_echo(first, "still served\n");
     leave(second);
     client_expect_text(third, "I wait\n");
-    client_close(first);
-    client_close(third);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(overload, case_22_wait_serves_all_in_turn)
@@ -200,8 +195,7 @@ Test(overload, case_30_connect_flood_starves_nobody)
               flood.connected);
     cr_assert_lt(slowest, 5.0, "a reply took %.1f s while %d connections came and went", slowest,
                  flood.connected);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /*
@@ -225,7 +219,5 @@ Test(overload, a_message_that_has_waited_too_long_is_refused)
     client_expect_text(waits, "ERR server busy\n");
     client_echo(waits, "the connection still serves\n");
     cr_assert_eq(server_counter(&server, "tasks_late"), 1);
-    client_close(busy);
-    client_close(waits);
-    server_stop(&server);
+    server_close_all(&server);
 }

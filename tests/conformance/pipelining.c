@@ -49,8 +49,7 @@ Test(pipelining, erratum_14_every_request_of_one_read_is_answered)
     client_send_text(client, " the fourth\nfifth\n");
     client_expect_text(client, "half of the fourth\nfifth\n");
     client_echo(client, "and the connection still serves\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A run that asks for one message leaves the second line of a read where no event leads to it. */
@@ -60,8 +59,7 @@ Test(pipelining, erratum_25_the_second_line_of_a_read_waits_for_no_further_byte)
     int client = client_connect(&server);
     client_send_text(client, "one\ntwo\n");
     client_expect_text(client, "one\ntwo\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* All replies come without another byte being sent: nothing waits for a next event that does not
@@ -111,6 +109,5 @@ Test(pipelining, empty_lines_by_the_thousand)
     client_exchange(client, lines, sizeof lines, lines, sizeof lines);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }

@@ -82,10 +82,7 @@ Test(proxy_protocol, a_client_behind_a_proxy_is_served)
     client_echo(longest, "with all that a proxy knows\n");
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
-    client_close(local);
-    client_close(longest);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /** The header, and lines behind it, in all kinds of pieces. */
@@ -146,8 +143,7 @@ Test(proxy_protocol, a_stranger_is_closed_without_a_byte)
     char errors[4096];
     server_errors(&server, errors, sizeof errors);
     cr_assert(strstr(errors, "which --proxy-protocol does not name"), "%s", errors);
-    client_close(witness);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /** A place is for those who may come: a stranger neither takes one nor hears that there is none. */
@@ -162,10 +158,7 @@ Test(proxy_protocol, a_stranger_takes_no_place)
     client_echo(first, "I have the place\n");
     int other = client_connect_with(&server, (struct client_buffers){.source = 9});
     client_expect_gone(other);
-    client_close(stranger);
-    client_close(other);
-    client_close(first);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(proxy_protocol, a_wrong_header_costs_its_sender_only)
@@ -218,8 +211,7 @@ Test(proxy_protocol, a_client_without_a_header_is_closed)
     client = client_connect(&server);
     client_send_text(client, "PROXY TCP4 203.0.113.7 127.0.0.1 4711 80\r\nhello\n");
     client_expect_gone(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(proxy_protocol, a_header_that_does_not_end_is_closed_on_time)
@@ -258,8 +250,7 @@ Test(proxy_protocol, a_header_that_trickles_is_closed_on_time)
         test_pause_ms(20);
     }
     cr_assert_lt(sent, made->length, "%zu bytes, one every 20 ms, were taken", sent);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(proxy_protocol, a_client_that_leaves_in_its_header_leaves_nothing)
@@ -323,8 +314,7 @@ Test(proxy_protocol, over_ipv6)
     struct server_process server = server_start("--bind ::1 --proxy-protocol ::1");
     int client = come(&server);
     client_echo(client, "an IPv4 client behind an IPv6 proxy\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(proxy_protocol, bad_usage)
@@ -404,6 +394,5 @@ Test(proxy_protocol, haproxy_in_front)
     server_errors(&server, errors, sizeof errors);
     cr_assert(echoed, "no line came back; %s", errors);
     cr_assert_null(strstr(errors, "PROXY header"), "%s", errors);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }

@@ -22,8 +22,7 @@ Test(startup, ready_line)
                      server.ready_line);
     int client = client_connect(&server);
     client_echo(client, "hello\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 static bool has_ipv6(void)
@@ -47,8 +46,7 @@ Test(startup, ready_line_of_ipv6)
                      expected, server.ready_line);
     int client = client_connect(&server);
     client_echo(client, "hello over IPv6\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(startup, port_is_taken)

@@ -91,8 +91,7 @@ Test(stats, sigusr1_prints_counters)
     expect_counters(text, lines);
     int client = client_connect(&server);
     client_echo(client, "service goes on\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stats, rejected_clients_are_counted)
@@ -108,8 +107,7 @@ Test(stats, rejected_clients_are_counted)
     server_await_counter(&server, "rejected", 5);
     long long rejected = server_counter(&server, "rejected");
     cr_assert_eq(rejected, 5, "5 clients got the busy line; rejected=%lld", rejected);
-    client_close(first);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Signals interrupt whatever call the server is in. */

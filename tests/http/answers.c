@@ -44,8 +44,7 @@ Test(http_answers, a_file_with_what_is_told_of_it)
     cr_assert_str_eq(reply_field(reply, "Last-Modified"), modified);
     cr_assert_eq(reply_field(reply, "ETag")[0], '"');
     cr_assert_eq(strlen(reply_field(reply, "Date")), 29);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -74,8 +73,7 @@ Test(http_answers, folders)
     expect_status(reply, 200);
     expect_body(reply, "a folder\n");
     expect_goes_on(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -90,8 +88,7 @@ Test(http_answers, a_folder_with_an_odd_name)
     expect_status(reply, 301);
     cr_assert_str_eq(reply_field(reply, "Location"), "./a%3Ab%20%C3%A4%5C%0D%0AX%3A%20y/");
     cr_assert_null(reply_field(reply, "X"));
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -120,8 +117,7 @@ Test(http_answers, a_head_is_the_head_of_a_get)
         }
         expect_goes_on(fd);
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -134,8 +130,7 @@ Test(http_answers, an_empty_file)
     expect_status(reply, 200);
     cr_assert_eq(reply->length, 0);
     expect_goes_on(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -229,8 +224,7 @@ Test(http_answers, a_method_that_is_not_allowed_is_told_which_are)
     const struct reply *reply = ask(fd, "PUT / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nhi");
     expect_status(reply, 405);
     cr_assert_str_eq(reply_field(reply, "Allow"), "GET, HEAD");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -241,8 +235,7 @@ Test(http_answers, keep_alive_is_confirmed_to_http_1_0)
     int fd = client_connect(&server);
     const struct reply *reply = ask(fd, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     cr_assert_str_eq(reply_field(reply, "Connection"), "keep-alive");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -278,8 +271,7 @@ Test(http_answers, what_the_client_has_already_is_not_sent)
     reply = get(fd, "/page.txt", fields);
     expect_status(reply, 200);
     expect_body(reply, "B page\n");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -324,8 +316,7 @@ Test(http_answers, ranges)
                          ranges[i].range);
         }
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -360,8 +351,7 @@ Test(http_answers, a_part_of_another_content_is_not_sent)
         reply = get(fd, "/page.txt", fields);
         expect_status(reply, 200);
     } while (strstr(fields, reply_field(reply, "Last-Modified")) == NULL); /* another second */
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -394,8 +384,7 @@ Test(http_answers, no_file_stays_open)
                       fields[i]);
         }
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 

@@ -72,9 +72,7 @@ Test(http_downloads, case_04_a_big_file_to_a_slow_client)
         cr_assert(probe_sanitized() || more < 1024, "%ld KiB more", more);
     }
     expect_goes_on(fd);
-    client_close(fd);
-    client_close(warm);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -103,8 +101,7 @@ Test(http_downloads, pipelined_downloads_come_one_after_the_other)
     }
     expect_goes_on(fd);
     cr_assert(probe_await_descriptors(server.pid, before), "a file stays open");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -121,8 +118,7 @@ Test(http_downloads, a_part_from_the_middle_of_a_big_file)
     cr_assert_eq(reply.length, MIB);
     expect_sparse(fd, 32 * MIB, MIB);
     expect_goes_on(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -159,8 +155,7 @@ Test(http_downloads, a_file_of_five_gigabytes)
     cr_assert_eq(reply.length, ((off_t)4 << 30) + 100);
     static unsigned char got[MIB];
     client_expect(fd, got, sizeof got);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -186,8 +181,7 @@ Test(http_downloads, a_file_that_becomes_shorter)
     fd = client_connect(&server);
     expect_goes_on(fd);
     cr_assert_lt(probe_busy_during(server.pid, 100), 0.5, "it spins");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -205,9 +199,7 @@ Test(http_downloads, a_file_that_grows_or_goes_is_sent_as_it_was_promised)
     expect_sparse(goes, 0, BIG / 4);
     expect_goes_on(grows);
     expect_status(get(goes, "/goes.bin", ""), 404);
-    client_close(grows);
-    client_close(goes);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -235,8 +227,7 @@ Test(http_downloads, case_08_clients_that_vanish_in_the_middle)
     cr_assert(probe_await_descriptors(server.pid, before), "%ld descriptors, %ld before",
               probe_descriptors(server.pid), before);
     expect_goes_on(warm);
-    client_close(warm);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -249,8 +240,7 @@ Test(http_downloads, case_06_a_client_that_half_closes_gets_all_of_it)
     client_half_close(fd);
     expect_sparse(fd, 0, BIG / 4);
     client_expect_end(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -261,11 +251,10 @@ Test(http_downloads, case_13_a_client_that_takes_nothing)
     site_add_sparse(&site, "big.bin", BIG);
     struct server_process server =
         site_serve(&site, " --idle-timeout 0 --progress-timeout 0.5 --send-buffer 16384");
-    int fd = begin(&server, "/big.bin");
+    begin(&server, "/big.bin");
     server_await_counter(&server, "timed_out", 1);
     server_await_counter(&server, "closed", 1);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -294,9 +283,7 @@ Test(http_downloads, case_29_a_download_does_not_hold_up_the_others)
         reply_take(other, &reply, false);
         expect_status(&reply, 200);
     }
-    client_close(fast);
-    client_close(other);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -318,8 +305,7 @@ static void download_slowly(const char *request_line, const char *fields)
     test_pause_ms(PAUSE_MS); /* what is asked: does the server wait? */
     expect_sparse(fd, 0, BIG);
     client_expect_end(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 

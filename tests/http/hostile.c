@@ -71,9 +71,7 @@ Test(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period)
     expect_status(&reply, 408);
     reply_take(body, &reply, false);
     expect_status(&reply, 408);
-    client_close(head);
-    client_close(body);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -85,8 +83,7 @@ Test(http_hostile, case_16_a_connection_that_is_kept_alive_for_nothing)
     int fd = client_connect(&server);
     expect_goes_on(fd);
     client_expect_end(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -102,8 +99,7 @@ Test(http_hostile, the_time_of_a_request_ends_with_it)
         reply = *ask(fd, HOST "\r\n");
         expect_status(&reply, 200);
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -336,8 +332,7 @@ Test(http_hostile, case_18_lengths_and_nul_bytes)
     client_send(fd, nul_in_field, sizeof nul_in_field - 1);
     reply_take(fd, &reply, false);
     expect_status(&reply, 400);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -380,8 +375,7 @@ Test(http_hostile, no_answer_to_head_has_a_body)
     reply_take(fd, &reply, false);
     expect_status(&reply, 408);
     cr_assert_gt(reply.got, 0, "this was no HEAD");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -538,8 +532,7 @@ static void use_up_descriptors(const struct site *site, bool odd, int *served, i
     server_await_counter(&server, "closed", *served + *refused - at_the_door);
     int fd = client_connect(&server);
     expect_goes_on(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* If the connection takes the last one, there is an answer, and the connection's is free again. */

@@ -32,8 +32,7 @@ Test(http_streams, case_01_byte_by_byte)
         client_await_delivered(fd);
     }
     expect_page(fd, "byte by byte");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -94,8 +93,7 @@ Test(http_streams, case_02_a_hundred_pipelined_requests_in_one_segment)
             expect_body(&reply, content);
         }
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -122,8 +120,7 @@ Test(http_streams, case_02_ten_thousand_pipelined_requests)
         }
     }
     free(requests);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -167,8 +164,7 @@ Test(http_streams, case_06_a_client_that_half_closes_gets_all_its_answers)
     expect_page(fd, "first");
     expect_page(fd, "second");
     client_expect_end(fd);
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -195,8 +191,7 @@ Test(http_streams, a_body_is_dropped_and_the_next_request_is_found)
         expect_body(&reply, "a folder\n");
         expect_page(fd, "behind a body");
     }
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 
@@ -211,8 +206,7 @@ Test(http_streams, an_answer_waits_for_the_end_of_the_body)
     client_send_text(fd, "34" PAGE);
     expect_page(fd, "with a body");
     expect_page(fd, "behind it");
-    client_close(fd);
-    server_stop(&server);
+    server_close_all(&server);
     site_close(&site);
 }
 

@@ -41,10 +41,7 @@ Test(stage2_one_thread, however_many_clients)
     cr_assert_eq(probe_own_threads(server.pid), without,
                  "five hundred clients: expected %ld thread, as without them, there are %ld",
                  without, probe_own_threads(server.pid));
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /*
@@ -94,9 +91,7 @@ Test(stage2_one_thread, cannot_yet_quick_messages_wait_for_a_slow_one)
               "blocked for %d ms",
               took, BLOCK_MS);
     client_expect_text(slow, "this takes a while\n");
-    client_close(slow);
-    client_close(quick);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /*
@@ -124,8 +119,7 @@ Test(stage2_one_thread, firehose_gets_no_more_than_its_turn)
                      took);
     }
     client_reset(firehose);
-    client_close(other);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
@@ -177,9 +171,7 @@ Test(stage2_one_thread, cannot_yet_check_a_password_beside_others)
     struct pollfd answered = {.fd = slow, .events = POLLIN};
     cr_assert_eq(poll(&answered, 1, 0), 1,
                  "the quick one was answered while a password was being checked");
-    client_close(slow);
-    client_close(quick);
-    server_stop(&server);
+    server_close_all(&server);
     unlink(users);
     rmdir(folder);
 }

@@ -82,10 +82,7 @@ ParameterizedTest(int *selector, stage2_selectors, many_clients_that_come_and_go
             clients[i] = client_connect(&server);
         }
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 ParameterizedTestParameters(stage2_selectors, burst_and_refusal)
@@ -123,8 +120,7 @@ ParameterizedTest(int *selector, stage2_selectors, idle_timeout)
     int client = client_connect(&server);
     client_echo(client, "and now I say nothing\n");
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Interest in writing only while output waits: a writable socket that is watched wakes the loop

@@ -125,8 +125,7 @@ Test(stage3_load, erratum_13_the_next_request_does_not_wait)
     struct server_process server = server_start("--workers 1 --block-ms 300 --cost-every 1000");
     int client = answer_first_of_two(&server);
     client_expect_text(client, "second\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* With --guard none the reply comes when somebody else happens to wake the reactor. */
@@ -136,11 +135,9 @@ Test(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client)
         server_start("--workers 1 --block-ms 300 --cost-every 1000 --guard none");
     int client = answer_first_of_two(&server);
     client_expect_silence(client, 200);
-    int other = client_connect(&server);
+    client_connect(&server);
     client_expect_text(client, "second\n");
-    client_close(other);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A worker waits for the selector while the reactor sleeps in it; a signal wakes the reactor. */
@@ -236,8 +233,7 @@ Test(stage3_load, case_30_a_connect_flood_does_not_starve_who_is_connected)
     }
     cr_assert_eq(echoes, ECHOES, "%d of %d lines were answered beside %d connections", echoes,
                  ECHOES, atomic_load(&flood.connections));
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- connections that die under load ---- */

@@ -92,9 +92,7 @@ Test(stage3_workers, two_busy_clients_use_two_workers)
         }
     }
     cr_assert_eq(workers, 2);
-    client_close(clients[0]);
-    client_close(clients[1]);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- how many threads ---- */
@@ -124,8 +122,7 @@ Test(stage3_workers, none_before_the_first_message)
     client_send_text(client, "only half of a");
     server_await_counter(&server, "bytes_in", 14);
     cr_assert_eq(threads_named(server.pid, "worker"), 0);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* A message need not wait until its worker has been started, at the price of threads that may never
@@ -133,11 +130,10 @@ Test(stage3_workers, none_before_the_first_message)
 Test(stage3_workers, warm_ones_are_there_before_the_first_message)
 {
     struct server_process server = server_start("--workers 5 --warm");
-    int client = client_connect(&server);
+    client_connect(&server);
     server_await_counter(&server, "accepted", 1);
     cr_assert(probe_await_own_threads(server.pid, 1 + 5), "no warm workers");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The first is the core's; what does not fit in the queue starts the others, to the maximum. */

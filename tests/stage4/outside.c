@@ -40,11 +40,7 @@ Test(stage4_outside, a_message_that_blocks_delays_nobody_else)
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "quick messages took %.1f s beside a slow one", took);
     client_expect_silence(slow, 10);
-    for (int i = 0; i < QUICK; i++) {
-        client_close(quick[i]);
-    }
-    client_close(slow);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Reads from both until one of them has got the text. */
@@ -83,10 +79,7 @@ static void expect_refusal(const char *app, const char *message, const char *ref
     client_send_text(clients[1], message);
     client_send_text(clients[2], message);
     cr_assert(one_is_told(clients + 1, refusal), "nobody is told: %s", refusal);
-    for (int i = 0; i < 3; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage4_outside, case_35_a_busy_chat_says_so)
@@ -145,10 +138,7 @@ Test(stage4_outside, threads_are_main_dispatcher_and_workers)
     }
     cr_assert_eq(probe_own_threads(server.pid), 2 + WORKERS, "with %d clients there are %ld",
                  CLIENTS, probe_own_threads(server.pid));
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- options ---- */
@@ -216,22 +206,18 @@ Test(stage4_outside, overload_reject)
     client_expect_text(second, "ERR server busy\n");
     client_expect_end(second);
     client_echo(first, "and keep it\n");
-    client_close(first);
-    client_close(second);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage4_outside, overload_redirect)
 {
     struct server_process server =
         server_start("--max-connections 1 --overload redirect=[::1]:7005");
-    int first = one_that_stays(&server);
+    one_that_stays(&server);
     int second = client_connect(&server);
     client_expect_text(second, "ERR server busy, try [::1]:7005\n");
     client_expect_end(second);
-    client_close(first);
-    client_close(second);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The dispatcher that lets one go has to tell the acceptor, which sleeps. */
@@ -248,8 +234,7 @@ Test(stage4_outside, overload_wait)
         client_expect_text(next, "I wait\n");
         first = next;
     }
-    client_close(first);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /** As server_await_counter(), for a counter that is not shown before it has counted something. */

@@ -289,6 +289,5 @@ Test(stage5_chain, behind_a_proxy_the_elements_know_the_client)
     cr_assert_not_null(strstr(errors, "203.0.113.7:4711 --> \"0123456789"), "%s", errors);
     client_expect_text(client, "0");
     client_expect_silence(client, 200); /* a byte a second: it is throttled */
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }

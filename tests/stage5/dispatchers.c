@@ -50,10 +50,7 @@ static long threads_with(const char *options)
         client_echo(clients[i], "hello\n");
     }
     long threads = probe_own_threads(server.pid);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
     return threads;
 }
 
@@ -89,10 +86,7 @@ Test(stage5_dispatchers, one_that_is_held_up_holds_up_its_own_clients_only)
     cr_assert(its_own >= BLOCK_MS / 1000.0 - 0.05,
               "a client of the same dispatcher was answered after %.2f s", its_own);
     client_expect_text(slow, "this takes a while\n");
-    client_close(slow);
-    client_close(other);
-    client_close(same);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* With workers a message that blocks keeps no dispatcher. */
@@ -110,9 +104,7 @@ Test(stage5_dispatchers, workers_take_what_blocks)
     client_echo(quick, "this does not\n");
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "a quick message took %.2f s", took);
-    client_close(slow);
-    client_close(quick);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 static double seconds_for_a_reply(const char *suspicious)
@@ -127,8 +119,7 @@ static double seconds_for_a_reply(const char *suspicious)
     double begin = test_now();
     client_echo(client, line);
     double took = test_now() - begin;
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
     return took;
 }
 

@@ -135,10 +135,7 @@ Test(stage5_pool, threads_are_an_acceptor_and_dispatchers)
     cr_assert_eq(probe_own_threads(server.pid), 1 + DISPATCHERS,
                  "with %d dispatchers and no workers there are %ld threads", DISPATCHERS,
                  probe_own_threads(server.pid));
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage5_pool, a_dispatcher_for_each_cpu_unless_it_is_told_otherwise)
@@ -162,10 +159,7 @@ Test(stage5_pool, workers_come_on_top)
     }
     cr_assert_eq(probe_own_threads(server.pid), 1 + DISPATCHERS + WORKERS, "there are %ld threads",
                  probe_own_threads(server.pid));
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- a message that blocks ---- */
@@ -269,8 +263,7 @@ Test(stage5_pool, erratum_16_a_client_that_pipelines_slow_messages_has_one_worke
     double took = test_now() - begin;
     cr_assert_lt(took, LINES * EACH_MS / 1000.0 / 4, "beside the busy one the others took %.1f s",
                  took);
-    client_close(busy);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The end is not delayed by a handler that blocks in a dispatcher. */
@@ -333,8 +326,7 @@ static void one_byte_per_period(const char *limit, double seconds)
     client_expect_gone(client);
     double took = test_now() - begin;
     cr_assert_gt(took, seconds - 0.01, "closed after %.3f s", took);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage5_pool, erratum_20_one_byte_per_idle_period_and_a_request_timeout)
@@ -413,6 +405,5 @@ Test(stage5_pool, no_workers_are_as_good_as_any_number)
     struct server_process server = server_start("--workers 0 --suspicious ::/0 --throttle 1000000");
     int client = client_connect(&server);
     client_echo(client, "hello\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }

@@ -140,8 +140,7 @@ Test(stage5_throttle, clients_of_ipv6)
     client_echo(client, "these are thirty bytes of text\n");
     double took = test_now() - begin;
     cr_assert_gt(took, 0.31 * 0.9, "31 bytes at 100 B/s took %.3f s", took);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- erratum 19: what is held back is output that waits ---- */
@@ -174,7 +173,7 @@ Test(stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap)
         "--app chat --suspicious 127.0.0.2 --throttle 5 --output-high-mark 50000 --output-cap %d",
         CAP);
     char line[LINE + 1];
-    int slow = client_connect_with(&server, (struct client_buffers){.source = 2});
+    client_connect_with(&server, (struct client_buffers){.source = 2});
     server_await_counter(&server, "accepted", 1);
     int talker = client_connect_with(&server, (struct client_buffers){.source = 3});
     memset(line, 'x', LINE - 1);
@@ -193,9 +192,7 @@ Test(stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap)
     client_send_text(talker, "/who\n");
     client_await_reply(talker); /* who did not, stays */
     cr_assert_eq(server_counter(&server, "closed"), 1);
-    client_close(slow);
-    client_close(talker);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage5_throttle, erratum_19_memory_is_bounded)
@@ -237,8 +234,7 @@ Test(stage5_throttle, case_38_a_half_closed_client_gets_all_of_it)
     client_expect_text(client, "forty bytes and one, in four tenths of a s\n");
     client_expect_end(client);
     cr_assert_gt(test_now() - begin, 0.43 * 0.9);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* The server closes, after what it has to say of the line has left at the client's rate. */
@@ -252,8 +248,7 @@ Test(stage5_throttle, case_38_a_close_while_throttled_flushes)
     client_expect_text(client, "twenty and no more\nERR line too long\n");
     client_expect_end(client);
     cr_assert_gt(test_now() - begin, 0.37 * 0.9);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* An answer that leaves in time. */

@@ -40,7 +40,6 @@ static void expect_answers(const char *sent, const char *wanted)
     client_half_close(ann);
     take_all(ann, answers, sizeof(answers));
     verdict(strcmp(answers, wanted) == 0, "Ann sent \"%s\" and got \"%s\"", sent, answers);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -64,7 +63,6 @@ Test(exercise1_1, keeps_bytes_that_are_no_letters)
     client_half_close(ann);
     take_all(ann, answers, sizeof(answers));
     verdict(strcmp(answers, bytes) == 0, "a byte above 127 came back as another one");
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -95,7 +93,6 @@ Test(exercise1_3, ping_may_come_in_pieces)
     take_all(ann, answers, sizeof(answers));
     verdict(strcmp(answers, "ok\n") == 0, "a ping in three pieces, and half of one, got \"%s\"",
             answers);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -123,8 +120,6 @@ Test(exercise2_3, each_client_has_its_number)
     verdict(strcmp(answer[0], "1: hello\n1: again\n") == 0, "the first client got \"%s\"",
             answer[0]);
     verdict(strcmp(answer[1], "3: good morning\n") == 0, "the third client got \"%s\"", answer[1]);
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -168,8 +163,6 @@ Test(exercise2_4, a_long_answer_is_made_as_there_is_room)
     verdict(probe_sanitized() || grown < GROWTH_KIB, "the server grew by %ld KiB", grown);
     free(wanted);
     free(answers);
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -197,7 +190,6 @@ Test(exercise2_4, lines_behind_a_long_answer_wait_for_it)
     free(lines);
     free(wanted);
     free(answers);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -234,9 +226,6 @@ static void expect_slow_lines_to_delay_their_own_client(void)
     }
     verdict(ann_took < 0.9 && all_took < 3, "Ann's answer took %.2f s, and four slow ones %.2f s",
             ann_took, all_took);
-    for (int i = 0; i < CLIENTS; i++)
-        client_close(clients[i]);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -258,7 +247,6 @@ static void expect_no_trouble_from_slow_clients_that_leave(void)
     verdict(test_now() - begin > 0.95, "a slow line was answered after %.2f s", test_now() - begin);
     step_expect_alive(&server);
     client_echo(ann, "hello\n");
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -278,7 +266,6 @@ static void expect_no_trouble_from_a_slow_client_that_leaves_in_time(void)
     double begin = test_now();
     client_expect_text(ann, "hello\nslow\n");
     verdict(test_now() - begin > 0.95, "a slow line was answered after %.2f s", test_now() - begin);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -327,8 +314,6 @@ Test(exercise2_6, the_client_that_has_to_go_reads_goodbye)
     }
     take_all(clients[0], answers, sizeof(answers));
     verdict(strcmp(answers, "goodbye\n") == 0, "the client that had to go read \"%s\"", answers);
-    for (int i = 0; i <= ROOM; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -376,7 +361,5 @@ Test(exercise5_2, those_who_stay_are_spread_evenly)
         verdict(here >= EACH - 1 && here <= EACH + 1,
                 "of %d clients that stay, dispatcher %d has %lld", STAYING, i, here);
     }
-    for (int i = 0; i < STAYING; i++)
-        client_close(staying[i]);
     step_stop(&server);
 }

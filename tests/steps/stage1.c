@@ -38,8 +38,6 @@ Test(step1_2, a_silent_client_keeps_nobody_waiting)
     verdict(step_answers(bob, "hello\n"),
             "Bob got no answer in %d ms, because Ann is connected and says nothing",
             step_patience_ms());
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -70,7 +68,6 @@ Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
         server_await_end(&server, step_patience());
     step_expect_alive(&server);
     verdict(answered, "Bob got no answer in %d ms, because Eve left early", step_patience_ms());
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -94,7 +91,6 @@ Test(step1_3, half_a_line_is_not_answered)
     client_half_close(ann);
     size_t got = take_all(ann, answer, sizeof(answer) - 1);
     verdict(got == 0, "Ann sent half a line, \"hel\", and got the answer \"%s\"", answer);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -113,7 +109,6 @@ Test(step1_3, a_line_may_come_in_pieces)
     take_all(ann, answer, sizeof(answer) - 1);
     verdict(strcmp(answer, "hello\ngood morning\n") == 0,
             "Ann sent \"hel\", \"lo\\ngood\" and \" morning\\nand\", and got \"%s\"", answer);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -162,9 +157,6 @@ Test(step1_4, a_client_learns_that_there_is_no_room)
     for (int i = 0; i < CROWD; i++)
         clients[i] = client_connect(&server);
     expect_word(clients[CROWD - 1], "ERR server busy\n", "Ann came when no descriptor was left");
-    client_close(clients[0]);
-    for (int i = 1; i < CROWD; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 

@@ -33,7 +33,6 @@ Test(step2_2, a_server_with_nothing_to_do_sleeps)
     int ann = client_connect(&server);
     client_echo(ann, "hello\n");
     expect_sleep(&server, "nobody sends anything");
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -65,8 +64,6 @@ Test(step2_3, each_client_is_in_the_middle_of_its_own_line)
     take_all(bob, answer[1], sizeof(answer[1]) - 1);
     verdict(strcmp(answer[0], "hello\n") == 0, "Ann's line came back as \"%s\"", answer[0]);
     verdict(strcmp(answer[1], "good morning\n") == 0, "Bob's line came back as \"%s\"", answer[1]);
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -140,8 +137,6 @@ Test(step2_4, keeps_answering_others_while_one_does_not_read)
     push_lines(bob, line, sizeof(line), 16000000);
     verdict(step_answers(ann, "hello\n"),
             "Bob does not read, and Ann waits for him: no answer in %d ms", step_patience_ms());
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -152,7 +147,6 @@ Test(step2_4, keeps_sleeping_while_one_does_not_read)
     int bob = client_connect(&server);
     push_lines(bob, line, sizeof(line), 16000000);
     expect_sleep(&server, "Bob does not read");
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -171,7 +165,6 @@ Test(step2_4, keeps_its_memory_bounded_while_one_does_not_read)
     verdict(grown < BOUND_KIB,
             "Bob sent %zu bytes and reads nothing, and the server holds %ld KiB for him", sent,
             grown);
-    client_close(bob);
     step_stop(&server);
 }
 
@@ -182,7 +175,6 @@ Test(step2_4, keeps_sleeping_with_nothing_to_do)
     client_echo(ann, "hello\n");
     client_echo(ann, "hello again\n");
     expect_sleep(&server, "all answers have gone out");
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -222,8 +214,6 @@ Test(step2_5, many_lines_of_one_client_do_not_keep_others_waiting)
             waiting, LINES);
     client_try_receive(eve, answers, LINES, test_now() + 3 * test_deadline_ms() / 1000.0, &got);
     cr_assert_eq(got, LINES, "Eve got %zu of %d answers", got, LINES);
-    client_close(ann);
-    client_close(eve);
     step_stop(&server);
 }
 
@@ -241,8 +231,6 @@ Test(step2_6, a_new_client_is_served_however_many_are_silent)
     expect_sleep(&server, "seventy clients are connected and silent");
     verdict(step_answers(clients[CROWD - 1], "hello\n"),
             "the last of %d clients got no answer in %d ms", CROWD, step_patience_ms());
-    for (int i = 0; i < CROWD; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -265,8 +253,6 @@ Test(step2_6, the_client_silent_longest_makes_room)
         client_try_receive(clients[1], word, sizeof(word), step_patience(), &got);
     verdict(outcome == CLIENT_ENDED, "one client more than there is room for, and nobody left");
     client_echo(clients[0], "still here\n");
-    for (int i = 0; i <= ROOM; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -296,8 +282,6 @@ Test(step2_7, a_client_closed_in_this_round_gets_no_event)
     step_expect_alive(&server);
     verdict(answered, "the new client got no answer in %d ms", step_patience_ms());
     client_expect_gone(clients[0]);
-    for (int i = 0; i <= ROOM; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -314,6 +298,5 @@ Test(step2_9, a_client_that_says_nothing_is_disconnected_in_time)
     verdict(outcome == CLIENT_ENDED,
             "Ann may be silent for 300 ms, and after %d ms she is still connected",
             step_patience_ms());
-    client_close(ann);
     step_stop(&server);
 }

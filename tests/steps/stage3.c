@@ -24,8 +24,6 @@ Test(step3_1, a_slow_question_keeps_nobody_else_waiting)
     client_echo(ann, "hello\n");
     verdict(!step_has_answer(carl), "Ann got her answer only after Carl, who asks slow questions");
     client_expect_text(carl, "what is the answer?\n");
-    client_close(ann);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -52,7 +50,6 @@ Test(step3_1, keeps_the_order_of_a_clients_lines)
             "Carl asked, and sent another line while the worker had his question; the answers were "
             "\"%s\"",
             answers);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -71,7 +68,6 @@ Test(step3_1, keeps_a_client_whose_question_takes_longer_than_it_may_be_silent)
             "Carl's time to be silent was over while the worker had his question: his answer was "
             "\"%s\"",
             answer);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -108,9 +104,6 @@ Test(step3_2, two_slow_questions_keep_nobody_else_waiting)
             "Ann got her answer only after two others, who ask slow questions");
     client_expect_text(carl, "what is the answer?\n");
     client_expect_text(carla, "and what was the question?\n");
-    client_close(ann);
-    client_close(carla);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -129,8 +122,6 @@ Test(step3_2, four_questions_are_answered_at_the_same_time)
     double took = 1000 * (test_now() - begin);
     verdict(took < 2 * EACH_MS, "%d questions of %d ms took %.0f ms: some waited for others", CARLS,
             EACH_MS, took);
-    for (int i = 0; i < CARLS; i++)
-        client_close(carls[i]);
     step_stop(&server);
 }
 
@@ -171,7 +162,6 @@ Test(step3_4, the_next_line_does_not_wait_for_another_client)
     client_try_receive(carl, answer, sizeof(answer), step_patience(), &got);
     verdict(got == sizeof(answer), "Carl's second line was not answered within %d ms",
             step_patience_ms());
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -190,11 +180,10 @@ Test(step3_4, holds_for_many_clients)
 Test(step3_4, keeps_sleeping_with_nothing_to_do)
 {
     struct server_process server = step_start_with("");
-    int ann = step_client(&server);
+    step_client(&server);
     double busy = probe_busy_during(server.pid, 300);
     verdict(busy < 0.1, "nobody sends anything, and the server keeps %.0f %% of a processor busy",
             100 * busy);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -210,6 +199,5 @@ Test(step3_5, a_server_that_nobody_asks_has_no_workers)
     verdict(threads == 1, "nobody has asked anything, and there are %ld threads", threads);
     client_send_text(ann, "lo\n");
     client_expect_text(ann, "hello\n");
-    client_close(ann);
     step_stop(&server);
 }

@@ -31,9 +31,6 @@ Test(step4_1, a_client_too_many_is_turned_away_while_the_dispatcher_is_busy)
             "Ann was turned away only when somebody had an answer");
     client_expect_text(carl, "what is the answer?\n");
     client_expect_text(carla, "and what was the question?\n");
-    client_close(ann);
-    client_close(carla);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -65,9 +62,6 @@ Test(step4_2, ten_answers_cost_few_wakeups)
     server_await_counter(&server, "tasks_completed", answers + CARLS);
     wakeups = server_counter(&server, "wakeups_asked") - wakeups;
     verdict(wakeups < MANY, "%d answers have cost %lld wakeups", CARLS, wakeups);
-    for (int i = 0; i < CARLS; i++)
-        client_close(carls[i]);
-    client_close(carla);
     step_stop(&server);
 }
 
@@ -109,7 +103,5 @@ Test(step4_4, what_one_client_says_another_one_hears)
     cr_assert(hears(ann, "welcome") && hears(bob, "welcome"));
     client_send_text(ann, "good morning\n");
     verdict(hears(bob, "] good morning\n"), "Bob did not hear what Ann said");
-    client_close(ann);
-    client_close(bob);
     step_stop(&server);
 }

@@ -23,8 +23,6 @@ static void expect_a_slow_question_to_keep_ann_apart(const char *options)
     client_echo(ann, "hello again\n");
     verdict(!step_has_answer(carl), "Ann got her answer only after Carl, who asks slow questions");
     client_expect_text(carl, "what is the answer?\n");
-    client_close(ann);
-    client_close(carl);
     step_stop(&server);
 }
 
@@ -43,7 +41,6 @@ Test(step5_1, an_answer_costs_no_wakeup)
         client_echo(ann, "hello again\n");
     long long wakeups = server_counter(&server, "wakeups_asked") - before;
     verdict(wakeups < LINES / 10, "%d answers have cost %lld wakeups", LINES, wakeups);
-    client_close(ann);
     step_stop(&server);
 }
 
@@ -91,8 +88,6 @@ Test(step5_3, a_client_from_a_suspicious_network_gets_a_rate)
     verdict(eve_took > 1, "Eve, at %d bytes per second, had %d of them after %.2f s",
             BYTES_PER_SECOND, BYTES, eve_took);
     verdict(eve_has < BYTES, "Ann, whom nobody suspects, had to wait as long as Eve");
-    client_close(ann);
-    client_close(eve);
     step_stop(&server);
 }
 
@@ -173,8 +168,6 @@ Test(step5_4, keeps_a_guard_page_below_each_stack)
         client_echo(clients[i], "hello\n");
     }
     cr_assert_eq(guard_pages(server.pid) - before, CLIENTS);
-    for (int i = 0; i < CLIENTS; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -195,8 +188,6 @@ Test(step5_4, keeps_to_a_few_pages_per_client)
     }
     long grown = probe_resident_kib(server.pid) - before;
     cr_assert_lt(grown, CLIENTS * KIB_EACH, "%d clients cost %ld KiB", CLIENTS, grown);
-    for (int i = 0; i < CLIENTS; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 

@@ -92,6 +92,7 @@ void step_expect_alive(struct server_process *server)
 void step_stop(struct server_process *server)
 {
     step_expect_alive(server);
+    clients_close(server);
     server_signal(server, SIGTERM);
     step_stop_told(server);
 }
@@ -138,8 +139,6 @@ void step_expect_one_thread(void)
     }
     long threads = probe_own_threads(server.pid);
     verdict(threads == 1, "%d silent clients cost %ld threads", CLIENTS, threads - 1);
-    for (int i = 0; i < CLIENTS; i++)
-        client_close(clients[i]);
     step_stop(&server);
 }
 
@@ -185,8 +184,6 @@ void step_expect_rounds(const char *options, int clients, int rounds, const char
                     clients, round, step_patience_ms());
         }
     }
-    for (int i = 0; i < clients; i++)
-        client_close(fds[i]);
     step_stop(&server);
 }
 

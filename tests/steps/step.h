@@ -32,8 +32,8 @@ bool step_is_bare(void);
 bool step_is_known(void);
 
 /**
- * Ends the program. Bare steps are ended by SIGTERM itself, a stage exits with 0. That it is gone
- * already, or ends in another way, is a verdict.
+ * Closes all clients and ends the program. Bare steps are ended by SIGTERM itself, a stage exits
+ * with 0. That it is gone already, or ends in another way, is a verdict.
  */
 void step_stop(struct server_process *server);
 

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -243,6 +244,29 @@ void client_reset(int fd)
 void client_close(int fd)
 {
     close(fd);
+}
+
+void clients_close(const struct server_process *server)
+{
+    DIR *descriptors = opendir("/proc/self/fd");
+    cr_assert_not_null(descriptors);
+    for (struct dirent *each; (each = readdir(descriptors)) != NULL;) {
+        struct sockaddr_in6 peer; /* the port stands where that of IPv4 does */
+        socklen_t size = sizeof peer;
+        int fd = atoi(each->d_name);
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+            (peer.sin6_family == AF_INET || peer.sin6_family == AF_INET6) &&
+            ntohs(peer.sin6_port) == server->port) {
+            close(fd);
+        }
+    }
+    closedir(descriptors);
+}
+
+void server_close_all_at(const char *where, struct server_process *server)
+{
+    clients_close(server);
+    server_stop_at(where, server);
 }
 
 /* ---- receiving ---- */

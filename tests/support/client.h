@@ -89,6 +89,13 @@ void client_reset(int fd);
 
 void client_close(int fd);
 
+/** Closes all connections that the test has to the server. */
+void clients_close(const struct server_process *server);
+
+/** The end of most tests: closes all connections that it has to the server, and stops that. */
+#define server_close_all(server) server_close_all_at(HERE, server)
+void server_close_all_at(const char *where, struct server_process *server);
+
 /* ---- receiving ---- */
 
 #define client_expect(fd, data, length) client_expect_at(HERE, fd, data, length)
