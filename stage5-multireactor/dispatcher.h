@@ -26,8 +26,19 @@
 #include "selector_guard.h"
 #include "status_change_queue.h"
 
+#include <stdalign.h>
+
+enum {
+    /** What processors exchange at a time, on those that we know; bytes. */
+    CACHE_LINE_SIZE = 64,
+};
+
 struct dispatcher {
-    struct server *server;
+    /*
+     * The dispatchers of a pool stand side by side. If two of them shared a cache line, each write
+     * of one thread to its own fields would take the line from the other (false sharing).
+     */
+    alignas(CACHE_LINE_SIZE) struct server *server;
     struct executor *executor; /* NULL: handlers run in the dispatcher's thread */
     struct admission *admission;
     struct counters counters; /* of its connections */

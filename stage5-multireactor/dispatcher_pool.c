@@ -18,7 +18,8 @@ int dispatcher_pool_open(struct dispatcher_pool *pool, size_t count, struct serv
                          const struct selector_provider *provider, bool guard_works)
 {
     *pool = (struct dispatcher_pool){.server = server, .executor = executor};
-    pool->dispatchers = calloc(count, sizeof(*pool->dispatchers));
+    pool->dispatchers =
+        aligned_alloc(alignof(struct dispatcher), count * sizeof(*pool->dispatchers));
     if (pool->dispatchers != NULL) {
         while (pool->count < count &&
                dispatcher_open(&pool->dispatchers[pool->count], server, executor, admission,

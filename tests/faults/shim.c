@@ -370,6 +370,13 @@ WRAP(void *, calloc, (size_t count, size_t size))
     return __real_calloc(count, size);
 }
 
+WRAP(void *, aligned_alloc, (size_t alignment, size_t size))
+{
+    FAILS("aligned_alloc", ENOMEM);
+    FAIL_WITH(NULL)
+    return __real_aligned_alloc(alignment, size);
+}
+
 WRAP(void *, realloc, (void *block, size_t size))
 {
     FAILS("realloc", ENOMEM);

@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -535,4 +536,18 @@ Test(stage5_runs, case_29_endless_input_does_not_starve_the_others_of_its_dispat
     client_close(second);
     end(firehose.fd);
     recorder_expect_whole_life(&other);
+}
+
+/* What the thread of one writes in each round, and what the thread of the next reads in each. */
+Test(stage5_runs, two_dispatchers_share_no_cache_line)
+{
+    enum { LINE_SIZE = 64 };
+    framework_open(&framework, "--dispatchers 3 --workers 0");
+    const struct dispatcher *dispatchers = framework.pool.dispatchers;
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq((uintptr_t)&dispatchers[i] % LINE_SIZE, 0, "dispatcher %d begins at %p", i + 1,
+                     (const void *)&dispatchers[i]);
+    }
+    framework_run(&framework);
+    framework_stop(&framework);
 }
