@@ -57,11 +57,12 @@ static bool take_nonce(struct cipher_element *self, struct input_queue *input)
 {
     struct message piece;
     while (cipher_nonce_lacks(&self->peer) > 0 && !self->refused) {
-        size_t count = input_queue_together(input);
+        size_t count = input_queue_length(input);
         if (count > cipher_nonce_lacks(&self->peer))
             count = cipher_nonce_lacks(&self->peer);
-        if (count == 0 || !input_queue_dequeue(input, count, &piece))
+        if (count == 0)
             return false;
+        piece = input_queue_dequeue(input, count);
         switch (cipher_nonce_take(&self->peer, piece.data, piece.length)) {
         case CIPHER_NONCE_MORE: break;
         case CIPHER_NONCE_DONE: chacha20_init(&self->in, self->key, self->peer.bytes); break;
@@ -77,8 +78,9 @@ static bool decrypt(struct cipher_element *self, struct input_queue *input, size
 {
     unsigned char clear[PIECE];
     struct message piece;
-    if (count > CHACHA20_LENGTH - self->received || !input_queue_peek(input, count, &piece))
+    if (count > CHACHA20_LENGTH - self->received)
         return false;
+    piece = input_queue_peek(input, count);
     chacha20_xor(&self->in, self->received, clear, piece.data, count);
     bool kept = input_queue_append(&self->clear, clear, count);
     explicit_bzero(clear, count); /* it may be a password */
@@ -95,7 +97,7 @@ static bool decrypt_input(struct cipher_element *self, struct input_queue *input
     bool good = true;
     while (good && !input_queue_is_empty(input)) {
         size_t room = self->clear.limit - input_queue_length(&self->clear);
-        size_t count = input_queue_together(input);
+        size_t count = input_queue_length(input);
         count = count < room ? count : room;
         if (count == 0)
             break;

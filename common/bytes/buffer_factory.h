@@ -27,25 +27,22 @@
 struct shared_file;
 struct shared_message;
 
-/** What an input queue knows of its bytes; it keeps that in its last segment. */
-struct input_sum {
-    struct segment *unsearched; /* if searched > 0: where the search goes on */
-    uint32_t length;            /* bytes in the queue */
-    uint32_t searched;          /* that many bytes in front contain no searched_for */
-};
-
 /**
- * A link of a queue's chain. Readable bytes are data[start] up to, not including, data[end];
- * what lies behind end, up to SEGMENT_SIZE, is free room. An output queue also has links without
- * room of their own, whose bytes lie in a message that several queues share, or in a file, from
- * file_start up to, not including, file_end: a file can be longer than a size_t counts.
+ * A block of memory for bytes. Readable are data[start] up to, not including, data[end]; what lies
+ * behind end, up to SEGMENT_SIZE, is free room. The block of an input queue can also be a larger
+ * one of the heap. An output queue is a chain of segments, and has links without room of their own,
+ * too, whose bytes lie in a message that several queues share, or in a file, from file_start up to,
+ * not including, file_end: a file can be longer than a size_t counts.
  */
 struct segment {
     struct segment *next;
     size_t start;
     size_t end;
     union {
-        struct input_sum sum;              /* of an input queue, in the last segment */
+        struct {               /* of an input queue */
+            uint32_t capacity; /* bytes of data; more than SEGMENT_SIZE: it is of the heap */
+            uint32_t searched; /* that many bytes in front contain no searched_for */
+        };
         struct {                           /* of an output queue */
             struct shared_message *shared; /* the bytes are there */
             struct shared_file *file;      /* the bytes are there; neither: they are in data */

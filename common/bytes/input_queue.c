@@ -7,140 +7,136 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    ROOM_MIN = 1024,                 /* what a fill offers the socket at least */
+    ROOM_OF_MANY = 4 * SEGMENT_SIZE, /* what it offers one that has filled all the room before */
+};
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 void input_queue_init(struct input_queue *queue, struct buffer_factory *factory, uint32_t limit)
 {
-    *queue = (struct input_queue){.factory = factory, .limit = limit, .fresh_segments = 1};
+    *queue = (struct input_queue){.factory = factory, .limit = limit};
 }
 
-/* The segment at the front; NULL: there is none. */
-static struct segment *first_of(const struct input_queue *queue)
+/* ---- The block ------------------------------------------------------------------------------ */
+
+/* An empty block of that capacity or more. NULL without memory. */
+static struct segment *take_block(struct input_queue *queue, size_t capacity)
 {
-    return queue->last != NULL ? queue->last->next : NULL;
+    bool is_segment = capacity <= (size_t)SEGMENT_SIZE;
+    struct segment *block =
+        is_segment ? buffer_factory_take(queue->factory, 1) : malloc(sizeof(*block) + capacity);
+    if (block == NULL)
+        return NULL;
+    block->start = block->end = 0;
+    block->capacity = is_segment ? (uint32_t)SEGMENT_SIZE : (uint32_t)capacity;
+    block->searched = 0;
+    return block;
 }
 
-/* The segment behind another; NULL behind the last one. */
-static struct segment *behind(const struct input_queue *queue, const struct segment *segment)
+/* Gives a block back to where it came from. Its bytes are not needed any more. */
+static void drop_block(struct input_queue *queue, struct segment *block)
 {
-    return segment != queue->last ? segment->next : NULL;
-}
-
-/* Overwrites what has left each segment; or, to `the_end`, all of it. */
-static void wipe(struct input_queue *queue, bool the_end)
-{
-    for (struct segment *segment = first_of(queue); segment != NULL;
-         segment = behind(queue, segment))
-        explicit_bzero(segment->data, the_end ? segment->end : segment->start);
-}
-
-/* Gives the segments in front of `end`, or all if that is NULL, back to where they came from. */
-static void drop_until(struct input_queue *queue, const struct segment *end)
-{
-    struct segment *dropped;
-    while (queue->last != NULL && (dropped = queue->last->next) != end) {
-        queue->last->next = dropped->next;
-        if (dropped == queue->last)
-            queue->last = NULL;
-        dropped->next = NULL;
-        if (dropped->end > SEGMENT_SIZE)
-            free(dropped);
-        else
-            buffer_factory_give_back(queue->factory, dropped);
+    if (queue->secret)
+        explicit_bzero(block->data, block->end);
+    if (block->capacity > (uint32_t)SEGMENT_SIZE) {
+        free(block);
+    } else {
+        block->next = NULL;
+        buffer_factory_give_back(queue->factory, block);
     }
 }
 
 void input_queue_clear(struct input_queue *queue)
 {
-    bool secret = queue->secret;
-    if (secret)
-        wipe(queue, true);
-    drop_until(queue, NULL);
-    input_queue_init(queue, queue->factory, queue->limit);
-    queue->secret = secret;
+    if (queue->block != NULL)
+        drop_block(queue, queue->block);
+    queue->block = NULL;
+    queue->filled = false;
 }
 
 bool input_queue_retire(struct input_queue *queue)
 {
-    if (queue->secret)
-        wipe(queue, false);
-    if (queue->last == NULL)
+    struct segment *block = queue->block;
+    if (block == NULL)
         return true;
-    struct segment *first = queue->last->next;
-    if (first->start < first->end)
+    if (queue->secret)
+        explicit_bzero(block->data, block->start);
+    if (block->start < block->end)
         return false;
-    while (first != NULL && first->start == first->end)
-        first = behind(queue, first);
-    drop_until(queue, first);
-    return queue->last == NULL;
+    drop_block(queue, block);
+    queue->block = NULL;
+    return true;
 }
 
 /* The message that is out was handed out under the old word, and is wiped or not by that. */
 void input_queue_set_secret(struct input_queue *queue, bool secret)
 {
-    if (secret == queue->secret)
-        return;
-    input_queue_retire(queue);
+    if (secret != queue->secret)
+        input_queue_retire(queue);
     queue->secret = secret;
 }
 
-static size_t room_of_last(const struct input_queue *queue)
+/* Moves the bytes to where the block begins. */
+static void close_up(const struct input_queue *queue)
 {
-    return queue->last != NULL ? segment_room(queue->last) : 0;
-}
-
-/* Points iov at the room of the last segment and of fresh ones, `room` bytes at most. */
-static int offer_room(const struct input_queue *queue, struct segment *fresh, size_t room,
-                      struct iovec *iov)
-{
-    int count = 0;
-    struct segment *segment = room_of_last(queue) > 0 ? queue->last : fresh;
-    while (segment != NULL && room > 0) {
-        size_t here = segment_room(segment);
-        here = here < room ? here : room;
-        iov[count++] = (struct iovec){segment->data + segment->end, here};
-        room -= here;
-        segment = segment == queue->last ? fresh : segment->next;
-    }
-    return count;
-}
-
-/* It is the last one from now on, so it has the sums. */
-static void append_segment(struct input_queue *queue, struct segment *segment)
-{
-    struct segment *last = queue->last;
-    segment->sum = last != NULL ? last->sum : (struct input_sum){0};
-    segment->next = last != NULL ? last->next : segment;
-    if (last != NULL)
-        last->next = segment;
-    queue->last = segment;
+    struct segment *block = queue->block;
+    size_t length = segment_length(block);
+    memmove(block->data, block->data + block->start, length);
+    if (queue->secret)
+        explicit_bzero(block->data + length, block->end - length);
+    block->start = 0;
+    block->end = length;
 }
 
 /*
- * The last segment, which has room; if it has none, the next one of the fresh ones is the last one
- * from now on.
+ * A block with that capacity for the bytes, whose front is at the beginning of it. The heap can
+ * mostly extend a large block where it is; a secret moves with us, because realloc() leaves the
+ * bytes behind where they were. False without memory.
  */
-static struct segment *last_with_room(struct input_queue *queue, struct segment **fresh)
+static bool grow(struct input_queue *queue, size_t capacity)
 {
-    if (room_of_last(queue) == 0) {
-        struct segment *taken = *fresh;
-        *fresh = taken->next;
-        append_segment(queue, taken);
-    }
-    return queue->last;
+    struct segment *old = queue->block;
+    bool in_place = old->capacity > (uint32_t)SEGMENT_SIZE && old->start == 0 && !queue->secret;
+    struct segment *block =
+        in_place ? realloc(old, sizeof(*old) + capacity) : take_block(queue, capacity);
+    if (block == NULL)
+        return false;
+    block->capacity = (uint32_t)capacity;
+    queue->block = block;
+    if (in_place)
+        return true;
+    block->end = segment_length(old);
+    block->searched = old->searched;
+    memcpy(block->data, old->data + old->start, block->end);
+    drop_block(queue, old);
+    return true;
 }
 
-/* So many bytes are new, in the order of offer_room(). What is left of the fresh segments. */
-static struct segment *count_new(struct input_queue *queue, struct segment *fresh, size_t count)
+/* Makes sure of that much room behind the last byte; the limit allows it. False without memory. */
+static bool make_room(struct input_queue *queue, size_t wanted)
 {
-    while (count > 0) {
-        struct segment *last = last_with_room(queue, &fresh);
-        size_t here = segment_room(last);
-        here = here < count ? here : count;
-        last->end += here;
-        last->sum.length += (uint32_t)here;
-        count -= here;
+    if (queue->block == NULL) {
+        queue->block = take_block(queue, wanted);
+        return queue->block != NULL;
     }
-    return fresh;
+    const struct segment *block = queue->block;
+    size_t needed = segment_length(block) + wanted;
+    if (block->capacity - block->end >= wanted)
+        return true;
+    if (needed > block->capacity) {
+        size_t doubled = smaller(2 * (size_t)block->capacity, queue->limit);
+        return grow(queue, needed > doubled ? needed : doubled);
+    }
+    close_up(queue);
+    return true;
 }
+
+/* ---- Bytes that come ------------------------------------------------------------------------ */
 
 ssize_t input_queue_fill(struct input_queue *queue, int fd)
 {
@@ -150,24 +146,19 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
         errno = ENOBUFS;
         return -1;
     }
-    struct segment *fresh = buffer_factory_take(queue->factory, queue->fresh_segments);
-    if (fresh == NULL) {
+    if (!make_room(queue, smaller(room, queue->filled ? ROOM_OF_MANY : ROOM_MIN))) {
         errno = ENOMEM;
         return -1;
     }
-    struct iovec iov[1 + INPUT_QUEUE_MAX_FRESH];
-    int count = offer_room(queue, fresh, room, iov);
-    ssize_t received = socket_receive(fd, iov, count);
+    struct segment *block = queue->block;
+    struct iovec iov = {block->data + block->end, smaller(room, block->capacity - block->end)};
+    ssize_t received = socket_receive(fd, &iov, 1);
     int error = errno;
     if (received >= 0)
         trace_event(TRACE_RECEIVE, fd, received);
-    fresh = count_new(queue, fresh, received > 0 ? (size_t)received : 0);
-    if (fresh != NULL)
-        buffer_factory_give_back(queue->factory, fresh);
-    if (fresh != NULL || room_of_last(queue) > 0)
-        queue->fresh_segments = 1;
-    else if (queue->fresh_segments < INPUT_QUEUE_MAX_FRESH)
-        queue->fresh_segments *= 2; /* there is more: a socket that fills all that was offered */
+    block->end += received > 0 ? (size_t)received : 0;
+    queue->filled = received > 0 && (size_t)received == iov.iov_len;
+    input_queue_retire(queue); /* nothing came into an empty one */
     errno = error;
     return received;
 }
@@ -177,184 +168,67 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
     input_queue_retire(queue);
     if (length > queue->limit - input_queue_length(queue))
         return false;
-    size_t room = room_of_last(queue);
-    struct segment *fresh = NULL;
-    if (length > room) {
-        fresh =
-            buffer_factory_take(queue->factory, (length - room + SEGMENT_SIZE - 1) / SEGMENT_SIZE);
-        if (fresh == NULL)
-            return false;
-    }
-    while (length > 0) {
-        struct segment *to = last_with_room(queue, &fresh);
-        size_t here = segment_room(to);
-        here = here < length ? here : length;
-        memcpy(to->data + to->end, bytes, here);
-        to->end += here;
-        to->sum.length += (uint32_t)here;
-        bytes += here;
-        length -= here;
-    }
+    if (length == 0)
+        return true;
+    if (!make_room(queue, length))
+        return false;
+    memcpy(queue->block->data + queue->block->end, bytes, length);
+    queue->block->end += length;
     return true;
 }
 
-bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
+/* ---- Bytes that are there ------------------------------------------------------------------- */
+
+bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
                             size_t *index)
 {
-    size_t passed = 0;
-    for (const struct segment *segment = first_of(queue); segment != NULL;
-         segment = behind(queue, segment)) {
-        size_t length = segment_length(segment);
-        size_t skip = from > passed ? from - passed : 0;
-        if (skip < length) {
-            const unsigned char *start = segment->data + segment->start;
-            const unsigned char *found = memchr(start + skip, wanted, length - skip);
-            if (found != NULL) {
-                *index = passed + (size_t)(found - start);
-                return true;
-            }
-        }
-        passed += length;
-    }
-    return false;
-}
-
-/* The distance from the front to the end of a segment: what follows it is mostly short. */
-static size_t distance_to_end(const struct input_queue *queue, const struct segment *segment)
-{
-    size_t distance = queue->last->sum.length;
-    while ((segment = behind(queue, segment)) != NULL)
-        distance -= segment_length(segment);
-    return distance;
-}
-
-/* Looks at no byte in front of `from`, nor at the segments that these are in. */
-static bool search_on(struct input_queue *queue, size_t from, size_t *index)
-{
-    struct input_sum *sum = &queue->last->sum;
-    struct segment *segment = sum->unsearched;
-    size_t ahead = from == 0 ? segment_length(segment) : distance_to_end(queue, segment);
-    for (;; ahead += segment_length(segment)) {
-        const unsigned char *end = segment->data + segment->end;
-        const unsigned char *found =
-            memchr(end - (ahead - from), queue->searched_for, ahead - from);
-        sum->unsearched = segment;
-        if (found != NULL) {
-            *index = ahead - (size_t)(end - found);
-            return true;
-        }
-        if (segment == queue->last)
-            return false;
-        from = ahead;
-        segment = segment->next;
-    }
+    if (from >= input_queue_length(queue))
+        return false;
+    const unsigned char *front = queue->block->data + queue->block->start;
+    const unsigned char *found = memchr(front + from, wanted, input_queue_length(queue) - from);
+    if (found != NULL)
+        *index = (size_t)(found - front);
+    return found != NULL;
 }
 
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
 {
-    if (input_queue_is_empty(queue))
+    struct segment *block = queue->block;
+    if (block == NULL)
         return false;
-    struct input_sum *sum = &queue->last->sum;
-    if (queue->searched_for != wanted || sum->searched == 0) {
-        queue->searched_for = wanted;
-        sum->searched = 0;
-        sum->unsearched = queue->last->next;
-    }
-    bool found = search_on(queue, sum->searched, index);
-    sum->searched = found ? (uint32_t)*index : sum->length;
+    size_t from = queue->searched_for == wanted ? block->searched : 0;
+    bool found = input_queue_index_from(queue, wanted, from, index);
+    queue->searched_for = wanted;
+    block->searched = (uint32_t)(found ? *index : segment_length(block));
     return found;
 }
 
-/* Moves the front of the queue count bytes on. The segments stay for the message handed out. */
-static void advance(struct input_queue *queue, size_t count)
-{
-    assert(count <= input_queue_length(queue));
-    if (count == 0)
-        return;
-    struct input_sum *sum = &queue->last->sum;
-    sum->length -= (uint32_t)count;
-    sum->searched = sum->searched > count ? sum->searched - (uint32_t)count : 0;
-    for (struct segment *segment = first_of(queue); count > 0; segment = segment->next) {
-        size_t here = segment_length(segment);
-        here = here < count ? here : count;
-        segment->start += here;
-        count -= here;
-    }
-}
-
-/*
- * Makes the first count bytes, which lie in several segments, one segment at the front, which is as
- * large as that takes. False if there is no memory.
- */
-static bool join(struct input_queue *queue, size_t count)
-{
-    struct segment *joined = count <= (size_t)SEGMENT_SIZE ? buffer_factory_take(queue->factory, 1)
-                                                           : malloc(sizeof(*joined) + count);
-    if (joined == NULL)
-        return false;
-    *joined = (struct segment){.end = count};
-    struct input_sum sum = queue->last->sum;
-    struct segment *segment = first_of(queue);
-    for (size_t copied = 0; copied < count;) {
-        size_t rest = count - copied;
-        size_t here = segment_length(segment) < rest ? segment_length(segment) : rest;
-        memcpy(joined->data + copied, segment->data + segment->start, here);
-        copied += here;
-        segment->start += here;
-        if (segment->start < segment->end)
-            break;
-        segment = behind(queue, segment);
-    }
-    if (queue->secret)
-        wipe(queue, false);
-    drop_until(queue, segment);
-    struct segment *last = queue->last;
-    append_segment(queue, joined);
-    if (last != NULL)
-        queue->last = last; /* in a ring, what stands behind the last one is the first one */
-    if (sum.searched <= count)
-        sum.unsearched = joined;
-    queue->last->sum = sum;
-    return true;
-}
-
-bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message)
+struct message input_queue_peek(const struct input_queue *queue, size_t count)
 {
     assert(count > 0 && count <= input_queue_length(queue));
+    return (struct message){queue->block->data + queue->block->start, count};
+}
+
+/* The block stays for the message. */
+struct message input_queue_dequeue(struct input_queue *queue, size_t count)
+{
     input_queue_retire(queue);
-    if (segment_length(queue->last->next) < count && !join(queue, count))
-        return false;
-    const struct segment *first = queue->last->next;
-    *message = (struct message){first->data + first->start, count};
-    return true;
-}
-
-bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message)
-{
-    if (!input_queue_peek(queue, count, message))
-        return false;
-    advance(queue, count);
-    return true;
-}
-
-size_t input_queue_together(struct input_queue *queue)
-{
-    return input_queue_retire(queue) ? 0 : segment_length(first_of(queue));
+    struct message message = input_queue_peek(queue, count);
+    struct segment *block = queue->block;
+    block->start += count;
+    block->searched = block->searched > count ? block->searched - (uint32_t)count : 0;
+    return message;
 }
 
 void input_queue_discard(struct input_queue *queue, size_t count)
 {
-    advance(queue, count);
+    if (count > 0)
+        input_queue_dequeue(queue, count);
     input_queue_retire(queue);
 }
 
 unsigned char input_queue_at(const struct input_queue *queue, size_t index)
 {
     assert(index < input_queue_length(queue));
-    const struct segment *segment = first_of(queue);
-    while (index >= segment_length(segment)) {
-        index -= segment_length(segment);
-        segment = segment->next;
-    }
-    return segment->data[segment->start + index];
+    return queue->block->data[queue->block->start + index];
 }

@@ -3,17 +3,17 @@
  * Interfaces").
  *
  * TCP is a stream: a read returns a piece of a message, or several and a half. The input queue
- * collects the pieces and gives them back as messages. It is a chain of segments: bytes come in
- * behind the last one by one readv(2) at a time, and leave at the first. Hitchens' own queue was
- * one fixed buffer of 1024 bytes, and a longer line stopped his server forever (erratum 1); this
- * one grows to a limit, and says so when the limit is reached.
+ * collects the pieces in one block of memory and gives them back as messages: bytes come in behind
+ * the last one and leave at the front. The block is a segment of the factory; when more than that
+ * has to wait, it is a larger one of the heap, which doubles. Hitchens' own queue was one fixed
+ * buffer of 1024 bytes, and a longer line stopped his server forever (erratum 1); this one grows to
+ * a limit, and says so when the limit is reached.
  *
  * Interface:
  * - One thread at a time, without a lock: a connection's input has one reader.
  * - A message handed out is a view into the queue. It is valid until the next call on the queue;
  *   calls with a const queue do not count.
- * - A message in one segment is handed out where it lies. A message that spans several segments is
- *   first copied into one segment that is large enough. The caller sees no difference.
+ * - A message is handed out where it lies.
  * - An empty queue holds no memory, once its last message has been retired (input_queue_retire()).
  */
 #ifndef COMMON_INPUT_QUEUE_H
@@ -33,16 +33,11 @@ struct message {
 
 struct input_queue {
     struct buffer_factory *factory;
-    struct segment *last;   /* knows the first one (a ring) and the sums; NULL: none */
-    uint32_t limit;         /* bytes it may hold; never changes */
-    uint8_t searched_for;   /* the byte of the last search */
-    uint8_t fresh_segments; /* how much new room the next fill offers */
-    bool secret;            /* what leaves the queue is wiped */
-};
-
-enum {
-    /** The new room that a fill offers to a connection that sends a lot: 16 KiB. */
-    INPUT_QUEUE_MAX_FRESH = 4,
+    struct segment *block; /* where the bytes are; NULL: there are none */
+    uint32_t limit;        /* bytes it may hold; never changes */
+    uint8_t searched_for;  /* the byte of the last search */
+    bool filled;           /* the last fill took all the room there was: the next one offers more */
+    bool secret;           /* what leaves the queue is wiped */
 };
 
 /** An empty queue that holds at most limit bytes. The factory has to outlive it. */
@@ -52,10 +47,10 @@ void input_queue_init(struct input_queue *queue, struct buffer_factory *factory,
 void input_queue_clear(struct input_queue *queue);
 
 /**
- * Reads what the socket has, by one socket_receive() into the room of the last segment and new
- * segments. Returns the bytes read; 0 at end of stream; -1 with errno on error, among them EAGAIN
- * (nothing to read now), ENOMEM (no segment to be had), ENOBUFS (the queue is at its limit). An
- * error leaves the queue as it was.
+ * Reads what the socket has, by one socket_receive() into the room behind the last byte, which it
+ * makes first. Returns the bytes read; 0 at end of stream; -1 with errno on error, among them
+ * EAGAIN (nothing to read now), ENOMEM (the block cannot grow), ENOBUFS (the queue is at its
+ * limit). An error leaves the bytes as they were.
  */
 ssize_t input_queue_fill(struct input_queue *queue, int fd);
 
@@ -76,23 +71,17 @@ bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_
  * Finds the first wanted byte that is at a distance of at least `from`. For callers that search for
  * several in turn and keep their own position.
  */
-bool input_queue_index_from(struct input_queue *queue, unsigned char wanted, size_t from,
+bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
                             size_t *index);
 
 /**
- * As input_queue_dequeue(), but the bytes stay in the queue: for a caller that has to read the
+ * The first count bytes, which must be there and stay there: for a caller that has to read the
  * beginning of a message to know where it ends.
  */
-bool input_queue_peek(struct input_queue *queue, size_t count, struct message *message);
+struct message input_queue_peek(const struct input_queue *queue, size_t count);
 
-/**
- * Takes count bytes, which must be there, from the front and hands them out as one message.
- * False if they had to be joined and there is no memory; the queue is unchanged then.
- */
-bool input_queue_dequeue(struct input_queue *queue, size_t count, struct message *message);
-
-/** How many bytes are contiguous at the front: these can be taken without a copy. */
-size_t input_queue_together(struct input_queue *queue);
+/** Takes count bytes, which must be there, from the front and hands them out as one message. */
+struct message input_queue_dequeue(struct input_queue *queue, size_t count);
 
 /** Drops count bytes, which must be there, from the front. */
 void input_queue_discard(struct input_queue *queue, size_t count);
@@ -119,7 +108,7 @@ bool input_queue_retire(struct input_queue *queue);
 /** Bytes in the queue. */
 static inline size_t input_queue_length(const struct input_queue *queue)
 {
-    return queue->last != NULL ? queue->last->sum.length : 0;
+    return queue->block != NULL ? segment_length(queue->block) : 0;
 }
 
 /** Whether it holds as much as it may. */
@@ -130,7 +119,7 @@ static inline bool input_queue_is_full(const struct input_queue *queue)
 
 static inline bool input_queue_is_empty(const struct input_queue *queue)
 {
-    return queue->last == NULL || queue->last->sum.length == 0;
+    return queue->block == NULL || queue->block->start == queue->block->end;
 }
 
 #endif

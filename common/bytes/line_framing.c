@@ -27,7 +27,8 @@ enum framing_result line_framing_next(struct input_queue *input, size_t max_line
         return already_too_long(input, max_line) ? FRAMING_TOO_LONG : FRAMING_INCOMPLETE;
     if (index > max_line && text_length(input, index) > max_line)
         return FRAMING_TOO_LONG;
-    return input_queue_dequeue(input, index + 1, line) ? FRAMING_MESSAGE : FRAMING_NO_MEMORY;
+    *line = input_queue_dequeue(input, index + 1);
+    return FRAMING_MESSAGE;
 }
 
 /* Text, CR and LF; one byte less could leave a line that is neither whole nor too long. */

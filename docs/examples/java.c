@@ -23,7 +23,6 @@ ssize_t bytes(struct input_queue *input, struct output_chain *output, struct seg
               struct buffer_factory *factory, struct shared_message *shared, int fd)
 {
     size_t index = 0;
-    struct message line;
 
     segment = buffer_factory_take(factory, 1);
     size_t remaining = segment_length(segment);
@@ -32,13 +31,13 @@ ssize_t bytes(struct input_queue *input, struct output_chain *output, struct seg
 
     ssize_t received = input_queue_fill(input, fd);
     bool found = input_queue_index_of(input, '\n', &index);
-    bool taken = input_queue_dequeue(input, index + 1, &line);
+    struct message line = input_queue_dequeue(input, index + 1);
     unsigned char first = input_queue_at(input, 0);
     input_queue_clear(input);
 
     shared_message_retain(shared);
     output_chain_drain(output);
-    return received + (ssize_t)(remaining + room) + found + taken + first;
+    return received + (ssize_t)(remaining + room) + found + (ssize_t)line.length + first;
 }
 
 ssize_t channels(struct listener *listener, const struct endpoint *endpoint, struct log *log,

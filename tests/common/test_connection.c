@@ -1313,10 +1313,9 @@ static enum framing_result changing_next(struct input_handler *self, struct chan
     struct changing_element *own = container_of(self, struct changing_element, element.handler);
     struct input_queue *input = channel_input(facade);
     unsigned char text[100];
-    struct message taken;
     size_t length = input_queue_length(input);
     if (length > 0) {
-        cr_assert(input_queue_dequeue(input, length, &taken));
+        struct message taken = input_queue_dequeue(input, length);
         change(text, taken.data, length);
         cr_assert(input_queue_append(&own->clear, text, length));
     }

@@ -417,28 +417,6 @@ Test(line_framing, the_input_limit_has_room_for_the_longest_line_and_no_more)
     cr_assert_eq(line_framing_input_limit((size_t)1 << 30), (1u << 30) + 2);
 }
 
-Test(no_memory, line_framing_says_so_and_finds_the_line_later)
-{
-    if (!memory_can_run_out())
-        cr_skip_test("not under a sanitizer or valgrind");
-    static char text[SEGMENT_SIZE + 2];
-    struct bench bench;
-    struct message line;
-    memset(text, 'x', SEGMENT_SIZE);
-    text[SEGMENT_SIZE] = '\n';
-    bench_open(&bench, 65536);
-    put(bench.ends[0], text, SEGMENT_SIZE + 1);
-    while (input_queue_fill(&bench.input, bench.ends[1]) > 0) {
-    }
-    memory_take_all();
-    enum framing_result result = line_framing_next(&bench.input, 65536, &line);
-    memory_give_back();
-    cr_assert_eq(result, FRAMING_NO_MEMORY);
-    cr_assert_eq(line_framing_next(&bench.input, 65536, &line), FRAMING_MESSAGE);
-    cr_assert_eq(line.length, SEGMENT_SIZE + 1);
-    bench_close(&bench);
-}
-
 /* ---- how a line begins ---- */
 
 static bool begins_with(const char *bytes, const char *word)

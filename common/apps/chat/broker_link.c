@@ -158,7 +158,6 @@ static enum framing_result next_value(struct input_handler *self, struct channel
     switch (result) {
     case RESP_VALUE: return FRAMING_MESSAGE;
     case RESP_MORE: return FRAMING_INCOMPLETE;
-    case RESP_NO_MEMORY: return FRAMING_NO_MEMORY;
     case RESP_BAD: break;
     }
     return FRAMING_TOO_LONG; /* nothing more is read, and it is closed */

@@ -61,13 +61,11 @@ static enum resp_result take_bulk(struct resp_reader *reader, struct input_queue
         return drop_more(reader, input, value);
     }
     size_t whole = head + (size_t)length + 2;
-    struct message bytes;
     if (input_queue_length(input) < whole)
         return RESP_MORE;
     if (input_queue_at(input, whole - 2) != '\r' || input_queue_at(input, whole - 1) != '\n')
         return RESP_BAD;
-    if (!input_queue_dequeue(input, whole, &bytes))
-        return RESP_NO_MEMORY;
+    struct message bytes = input_queue_dequeue(input, whole);
     *value = (struct resp_value){.type = RESP_BULK, .text = {bytes.data + head, (size_t)length}};
     return RESP_VALUE;
 }
@@ -76,9 +74,7 @@ static enum resp_result take_bulk(struct resp_reader *reader, struct input_queue
 static enum resp_result take_line(struct input_queue *input, size_t length,
                                   struct resp_value *value)
 {
-    struct message line;
-    if (!input_queue_dequeue(input, length, &line))
-        return RESP_NO_MEMORY;
+    struct message line = input_queue_dequeue(input, length);
     unsigned char type = line.data[0];
     *value = (struct resp_value){.text = {line.data + 1, length - 3}};
     bool has_number = parse_number(value->text, &value->number);
@@ -100,7 +96,6 @@ enum resp_result resp_next(struct resp_reader *reader, struct input_queue *input
                            struct resp_value *value)
 {
     size_t line;
-    struct message head;
     int64_t length;
     if (reader->dropping > 0)
         return drop_more(reader, input, value);
@@ -109,8 +104,7 @@ enum resp_result resp_next(struct resp_reader *reader, struct input_queue *input
         return result;
     if (input_queue_at(input, 0) != '$')
         return take_line(input, line, value);
-    if (!input_queue_peek(input, line, &head))
-        return RESP_NO_MEMORY;
+    struct message head = input_queue_peek(input, line);
     struct message digits = {head.data + 1, line - 3};
     if (!parse_number(digits, &length) || length < 0)
         return take_line(input, line, value);

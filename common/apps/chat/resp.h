@@ -38,10 +38,9 @@ struct resp_value {
 };
 
 enum resp_result {
-    RESP_VALUE,     /* a whole value is there */
-    RESP_MORE,      /* its end has not come yet */
-    RESP_BAD,       /* this is not RESP2 */
-    RESP_NO_MEMORY, /* it is there, and cannot be handed out */
+    RESP_VALUE, /* a whole value is there */
+    RESP_MORE,  /* its end has not come yet */
+    RESP_BAD,   /* this is not RESP2 */
 };
 
 struct resp_reader {

@@ -339,8 +339,7 @@ static enum framing_result next_message(struct input_handler *self, struct chann
     }
     if (connection->head == 0)
         return FRAMING_INCOMPLETE;
-    if (!input_queue_peek(input, connection->head, message))
-        return FRAMING_NO_MEMORY;
+    *message = input_queue_peek(input, connection->head);
     read_head(connection, *message);
     connection->handled = input_queue_length(input) >= connection->whole;
     return connection->handled ? FRAMING_MESSAGE : FRAMING_INCOMPLETE;

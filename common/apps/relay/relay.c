@@ -95,10 +95,11 @@ static enum framing_result next_bytes(struct input_handler *self, struct channel
                                       struct message *bytes)
 {
     struct input_queue *input = channel_input(facade);
-    size_t length = input_queue_together(input);
+    size_t length = input_queue_length(input);
     if (length == 0 || end_of(self)->other == NULL)
         return FRAMING_INCOMPLETE;
-    return input_queue_dequeue(input, length, bytes) ? FRAMING_MESSAGE : FRAMING_NO_MEMORY;
+    *bytes = input_queue_dequeue(input, length);
+    return FRAMING_MESSAGE;
 }
 
 /*
