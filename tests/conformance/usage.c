@@ -5,6 +5,8 @@
 #include "support/server_process.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,40 +145,80 @@ Test(usage, bad_address)
     expect_refused("--bind 127.0.0.1:80", "--bind: expected an IP address, got '127.0.0.1:80'");
 }
 
+/* Copies the next option at or behind a place, or returns NULL. */
+static const char *next_option(const char *at, char option[64])
+{
+    while ((at = strstr(at, "--")) != NULL) {
+        size_t length = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-");
+        if (length > 0 && length < 60) {
+            snprintf(option, 64, "%.*s", (int)length + 2, at);
+            return at + 2 + length;
+        }
+        at += 2;
+    }
+    return NULL;
+}
+
+static bool names(const char *text, const char *option)
+{
+    char other[64];
+    while ((text = next_option(text, other)) != NULL) {
+        if (strcmp(other, option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* README.md has a table of the options that all stages share, in rows that begin with "| `--". */
 Test(usage, help_lists_every_option)
 {
-    static const char *const options[] = {"--bind",
-                                          "--port",
-                                          "--max-line",
-                                          "--max-connections",
-                                          "--overload",
-                                          "--idle-timeout",
-                                          "--request-timeout",
-                                          "--lifetime",
-                                          "--progress-timeout",
-                                          "--drain-timeout",
-                                          "--output-high-mark",
-                                          "--output-low-mark",
-                                          "--output-cap",
-                                          "--send-buffer",
-                                          "--work-us",
-                                          "--block-ms",
-                                          "--cost-every",
-                                          "--stats",
-                                          "--log",
-                                          "--help",
-                                          "--version"};
+    char line[1024], option[64];
+    int rows = 0;
     struct program_result result = program_run("--help");
     cr_assert_eq(result.exit_status, 0, "--help should exit with 0, and exits with %d: %s",
                  result.exit_status, result.err);
     cr_assert_str_empty(result.err, "--help belongs on standard output; standard error has: %s",
                         result.err);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        cr_assert(strstr(result.out, options[i]), "--help does not list %s; it prints: %s",
-                  options[i], result.out);
+    FILE *readme = fopen("README.md", "re");
+    cr_assert_not_null(readme, "the tests run where README.md is");
+    while (fgets(line, sizeof line, readme)) {
+        bool row = strncmp(line, "| `--", 5) == 0;
+        rows += row;
+        for (const char *at = line; row && (at = next_option(at, option)) != NULL;) {
+            cr_assert(names(result.out, option),
+                      "README.md has %s in its table, and --help does not list it; it prints: %s",
+                      option, result.out);
+        }
     }
+    fclose(readme);
+    cr_assert_gt(rows, 4, "README.md has no table of options any more");
     cr_assert(strstr(result.out, "65536") && strstr(result.out, "127.0.0.1"),
               "--help should tell the defaults; it prints: %s", result.out);
+}
+
+/* An option that --help lists is told somewhere: in README.md, or on a page. */
+Test(usage, every_option_of_help_is_on_a_page)
+{
+    static char page[1 << 20];
+    char option[64];
+    glob_t pages;
+    struct program_result result = program_run("--help");
+    cr_assert_eq(glob("README.md", 0, NULL, &pages), 0, "the tests run where README.md is");
+    glob("docs/*.md", GLOB_APPEND, NULL, &pages);
+    for (const char *at = result.out; (at = next_option(at, option)) != NULL;) {
+        bool told = false;
+        for (size_t i = 0; i < pages.gl_pathc && !told; i++) {
+            FILE *file = fopen(pages.gl_pathv[i], "re");
+            page[file != NULL ? fread(page, 1, sizeof page - 1, file) : 0] = '\0';
+            told = names(page, option);
+            if (file != NULL) {
+                fclose(file);
+            }
+        }
+        cr_assert(told, "--help lists %s, and no page tells of it", option);
+    }
+    globfree(&pages);
 }
 
 Test(usage, version)
