@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 TestSuite(chat_broker_state, .timeout = 120);
@@ -171,6 +172,46 @@ Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
     end();
 }
 
+/** Ann has asked for a name, or wished for one, and the broker answers. Whether she is told. */
+static bool is_told(enum broker_answer answer)
+{
+    struct broker_outbox outbox = {0};
+    mutex_lock(&broker.lock);
+    broker_claim_answered(&broker, &user, answer, &outbox);
+    mutex_unlock(&broker.lock);
+    return outbox.answered == &user && user.answer == answer;
+}
+
+/* An answer to a wish may be left out, but who has said a name waits for what becomes of it. */
+Test(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another)
+{
+    begin("ann~alpha");
+    strcpy(user.wish, "ann");
+    cr_assert_null(ask_for_wishes());
+    cr_assert(is_told(BROKER_TAKEN));
+    broker_dealt_with(&broker, &user);
+    cr_assert(broker_claim(&broker, &user, "eve"));
+    cr_assert(is_told(BROKER_TAKEN));
+    broker_dealt_with(&broker, &user);
+    cr_assert(broker_claim(&broker, &user, "eve"));
+    cr_assert(is_told(BROKER_AWAY));
+    end();
+}
+
+/* Or nobody could have the name until the lease has expired. */
+Test(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_back)
+{
+    begin("user1~alpha");
+    cr_assert(broker_claim(&broker, &user, "ann"));
+    cr_assert(is_told(BROKER_GRANTED));
+    broker_left(&broker, &user);
+    sent[0] = '\0';
+    channel_post_drop(&user.post);
+    cr_assert_not_null(strstr(sent, "DEL"), "`%s`", sent);
+    cr_assert_not_null(strstr(sent, "chat:nick:ann"), "`%s`", sent);
+    end();
+}
+
 /*
  * After a restart everybody says his name at once, and no more than so many bytes wait for the
  * broker. Those behind wait for those ahead, and need not go by another name meanwhile.
@@ -196,6 +237,60 @@ Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
     clerk.chores[CHORE_BROKER].run(&broker, &facade);
     cr_assert_eq(other.claim, CLAIM_ASKED);
     cr_assert_not_null(strstr(sent, "chat:nick:bob"));
+    end();
+}
+
+/*
+ * Ann was granted a name that somebody else here has: the lease is his, and as young as her claim
+ * now. So all leases are renewed at the next look, before an older one can take the name from him.
+ */
+Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
+{
+    begin("ann");
+    user.is_leased = true;
+    user.since = 4711;
+    mutex_lock(&broker.lock);
+    broker.next_renewal = INT64_MAX;
+    mutex_unlock(&broker.lock);
+    broker_declined(&broker, &user);
+    sent[0] = '\0';
+    clerk.chores[CHORE_BROKER].run(&broker, &facade);
+    cr_assert_not_null(strstr(sent, "renew"), "`%s`", sent);
+    cr_assert_not_null(strstr(sent, "4711"), "`%s`", sent);
+    end();
+}
+
+/** Another server publishes its beat, and how many lines it has sent; how many have been missed. */
+static uint64_t hear_beat(int lines)
+{
+    char text[100];
+    struct broker_outbox outbox = {0};
+    int length = snprintf(text, sizeof text, "chat1 beta 1 %d %d 0 H ", LEASE, lines);
+    mutex_lock(&broker.lock);
+    broker_hear(&broker, (struct message){(const unsigned char *)text, (size_t)length}, &outbox);
+    uint64_t missed = broker.missed;
+    mutex_unlock(&broker.lock);
+    resp_free(&outbox.items);
+    return missed;
+}
+
+/*
+ * What comes late by a connection that the server had given up does not follow, and is ignored.
+ * Only if nothing else comes for a while our count is wrong. Two that come late are no such while.
+ */
+Test(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time)
+{
+    begin("ann");
+    cr_assert_eq(hear_beat(7), 0);
+    cr_assert_eq(hear_beat(3), 0);
+    cr_assert_eq(hear_beat(7), 0);
+    mutex_lock(&broker.lock);
+    struct roster_server *beta = roster_find(&broker.roster, 1);
+    cr_assert_not_null(beta);
+    beta->behind_since -= beta->behind_since != 0 ? LEASE : 0; /* that was long ago */
+    mutex_unlock(&broker.lock);
+    cr_assert_eq(hear_beat(3), 0);
+    cr_assert_eq(hear_beat(7), 0, "what came late was believed, and the rest has gone missing");
     end();
 }
 

@@ -186,6 +186,21 @@ Test(connection_outgoing, it_may_take_its_own_timeout_and_no_other)
     bench_close(&bench, "not_connected");
 }
 
+/* The answer comes when the time is over, and nobody has looked yet: it counts. */
+Test(connection_outgoing, an_answer_that_comes_just_in_time_counts)
+{
+    struct bench bench;
+    bench_open(&bench, true);
+    await_writable(&bench);
+    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), SELECT_READ);
+    cr_assert_str_eq(bench.noting.calls, "starting");
+    close(bench.listening);
+    bench_close(&bench, "starting end_of_input stopped");
+    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_CONNECTS_FAILED), 0);
+}
+
 /* However long it took. */
 Test(connection_outgoing, its_idle_time_begins_when_it_has_connected)
 {

@@ -841,6 +841,30 @@ Test(executor, backs_off_when_no_thread_can_be_started)
     finish(&executor);
 }
 
+/* Failures that a start came between have nothing to do with each other. */
+Test(executor, that_could_start_a_thread_has_forgotten_earlier_failures)
+{
+    struct executor executor;
+    struct job jobs[3];
+    open_with(&executor, 8, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 3, &executor, NULL);
+    faults.thread = no_thread_again;
+    cr_assert_not(executor_submit(&executor, &jobs[0].task));
+    cr_assert_not(executor_submit(&executor, &jobs[0].task));
+    faults.thread = NULL;
+    while (!executor_submit(&executor, &jobs[0].task)) /* until it tries again */
+        sched_yield();
+    faults.thread = no_thread_again;
+    int before = atomic_load(&attempts);
+    cr_assert(executor_submit(&executor, &jobs[1].task));
+    cr_assert(executor_submit(&executor, &jobs[2].task));
+    faults.thread = NULL;
+    cr_assert_eq(atomic_load(&attempts) - before, 2, "it backs off after a single failure");
+    finish(&executor);
+    for (int i = 0; i < 3; i++)
+        expect_fate(&jobs[i], 1, 0);
+}
+
 /* Threads that are warm take no task, so nothing but the end of their executor ends them. */
 Test(executor, that_has_warm_threads_can_be_closed_at_once)
 {

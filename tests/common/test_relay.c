@@ -512,16 +512,22 @@ Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_nothing_behind)
 /* It goes when the result has been posted: that is dropped, by whichever thread. */
 Test(relay, a_result_that_comes_too_late_is_dropped)
 {
+    struct channel other = {0};
+    struct channel server = {0};
     struct scene scene;
-    scene_open_to(&scene, "slow.test:9");
+    scene_open_to(&scene, "slow.test:9,127.0.0.1:9");
     names_answer(true);
     double end = test_now() + test_deadline_ms() / 1000.0;
     while (atomic_load(&scene.client.post) == NULL)
         cr_assert_gt(test_left_ms(end), 0);
     goes(&scene.client);
     channel_post_drop(atomic_load(&scene.client.post));
+    comes(&scene, &other, &server);
+    expect_to(&other, NAMES_SLOW ":9"); /* it has no connection, so it is the next */
+    ends(&other);
     relay_application.close(scene.relay);
     forget(&scene.client);
+    forget(&other);
 }
 
 static void refuses(struct channel *client, int error)

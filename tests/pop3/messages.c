@@ -250,6 +250,21 @@ Test(pop3_messages, gone_ones_are_looked_for_once)
     server_stop(&server);
 }
 
+/* Another program may have put it aside for a while: QUIT looks once more for it. */
+Test(pop3_messages, one_that_was_gone_and_is_back_is_removed)
+{
+    mailboxes_deliver("ann/new/1.one", "one\n");
+    struct server_process server = mailboxes_serve("");
+    int client = pop3_login(&server, "ann");
+    shell("cd %s && mv new/1.one aside", mailboxes_path("ann"));
+    pop3_error(client, "RETR 1");
+    shell("cd %s && mv aside cur/1.one:2,S", mailboxes_path("ann"));
+    pop3_ok(client, "DELE 1");
+    pop3_quit(client);
+    cr_assert_not(mailboxes_have("ann/cur/1.one:2,S"));
+    server_stop(&server);
+}
+
 /* One message in both folders, as a reader leaves it that was interrupted, is one message. */
 Test(pop3_messages, one_in_both_folders_is_one)
 {

@@ -3,6 +3,7 @@
  * bring about, and for what none can see: how much is enqueued at a time.
  */
 #include "common/apps/pop3/pop3_session.h"
+#include "common/base/clock.h"
 #include "mailboxes.h"
 #include "support/configure.h"
 
@@ -31,6 +32,7 @@ static struct {
     struct input_handler *handler;
     bool holds_tasks;          /* they are begun, and no helper has them yet */
     struct channel_task *held; /* the last one */
+    bool suspended;
 } fake;
 
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
@@ -56,6 +58,20 @@ static void close_it(struct channel_facade *facade)
 {
     (void)facade;
     fake.closed = true;
+}
+
+static void suspend(struct channel_facade *facade)
+{
+    (void)facade;
+    fake.suspended = true;
+}
+
+/* Time stands still here. */
+static void set_timer(struct channel_facade *facade, struct channel_timer *timer, int64_t ms)
+{
+    (void)facade;
+    (void)timer;
+    cr_assert_gt(ms, 0);
 }
 
 static struct input_queue *input(struct channel_facade *facade)
@@ -88,6 +104,8 @@ static const struct channel_facade_verbs fake_verbs = {.input = input,
                                                        .set_handler = set_handler,
                                                        .peer = peer,
                                                        .close = close_it,
+                                                       .suspend = suspend,
+                                                       .set_timer = set_timer,
                                                        .begin = begin_task};
 
 static struct server server = {.name = "test", .settings.max_line = 1000};
@@ -154,6 +172,62 @@ Test(pop3_session, a_refused_command_was_not_done)
     handler->verbs->refuse_input(handler, message, &fake.facade);
     cr_assert(strncmp(fake.text, "-ERR [SYS/TEMP] ", 16) == 0, "%s", fake.text);
     cr_assert_str_eq(give(handler, "STAT\r\n"), "+OK 1 5\r\n");
+    end(handler);
+}
+
+/* ---- PASS ---- */
+
+/** Lets passwords of Ann's be looked at until one stands in line; how many came before it. */
+static int fill_line(struct pop3_guesses *guesses, struct pop3_guess *others, int most)
+{
+    struct endpoint client;
+    int count = 0;
+    peer(&fake.facade, &client);
+    while (count < most &&
+           pop3_guesses_begin(guesses, &client, "ann", clock_ms(), &others[count]) == 0) {
+        count++;
+    }
+    return count;
+}
+
+/* Its place goes with the session's memory: those behind it would wait for it, and look at it. */
+Test(pop3_session, a_password_that_stands_in_line_leaves_it_with_its_client)
+{
+    enum { MOST = 100 };
+    static struct pop3_guess others[MOST];
+    struct input_handler *handler = begin();
+    struct pop3_guesses *guesses = &((struct pop3_session *)handler)->pop3->guesses;
+    int count = fill_line(guesses, others, MOST);
+    cr_assert_lt(count, MOST);
+    pop3_guesses_end(guesses, &others[count], POP3_PASSWORD_NOT_TOLD, clock_ms());
+    cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
+    cr_assert_str_empty(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"));
+    cr_assert(fake.suspended, "it waits");
+    handler->verbs->stopping(handler, &fake.facade);
+    for (int i = 0; i < count; i++) {
+        pop3_guesses_end(guesses, &others[i], POP3_PASSWORD_NOT_TOLD, clock_ms());
+    }
+    mutex_lock(&guesses->lock);
+    bool is_empty = list_is_empty(&guesses->all);
+    mutex_unlock(&guesses->lock);
+    cr_assert(is_empty, "nobody is left, and somebody stands in line");
+    end(handler);
+}
+
+/* The password was right, and the mailbox is open: it is closed again for the next session. */
+Test(pop3_session, a_mailbox_that_nobody_waits_for_any_more_is_closed)
+{
+    struct input_handler *handler = begin();
+    fake.holds_tasks = true;
+    cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
+    cr_assert_str_empty(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"));
+    fake.held->run(fake.held);
+    cr_assert_lt(mailboxes_lock(), 0, "it is open");
+    handler->verbs->stopping(handler, &fake.facade);
+    fake.held->dropped(fake.held);
+    int lock = mailboxes_lock();
+    cr_assert_geq(lock, 0);
+    close(lock);
     end(handler);
 }
 
