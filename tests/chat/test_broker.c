@@ -23,7 +23,8 @@ static struct broker broker;
 static struct channel_facade commands;
 static struct channel_facade facade; /* of the user */
 static struct broker_user user;
-static char sent[4096]; /* to the broker, since the last look */
+static char sent[4096];             /* to the broker, since the last look */
+static struct channel_post *posted; /* the last one */
 
 static enum output_result enqueue(struct channel_facade *self, struct piece piece)
 {
@@ -33,13 +34,19 @@ static enum output_result enqueue(struct channel_facade *self, struct piece piec
     return OUTPUT_FLOWING;
 }
 
+static void note_post(struct channel_facade *self, struct channel_post *post)
+{
+    (void)self;
+    posted = post;
+}
+
 static void count_reference(struct channel_facade *self)
 {
     (void)self;
 }
 
 static const struct channel_facade_verbs verbs = {
-    .enqueue = enqueue, .retain = count_reference, .release = count_reference};
+    .enqueue = enqueue, .post = note_post, .retain = count_reference, .release = count_reference};
 
 static void nobody_hears(struct channel_post *post, struct channel_facade *self)
 {
@@ -291,6 +298,25 @@ Test(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time)
     mutex_unlock(&broker.lock);
     cr_assert_eq(hear_beat(3), 0);
     cr_assert_eq(hear_beat(7), 0, "what came late was believed, and the rest has gone missing");
+    end();
+}
+
+/* But not for longer than anybody waits for an answer: the broker may be slow for all of them. */
+Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
+{
+    struct broker_user other = {0};
+    begin("user1~alpha");
+    broker_came(&broker, &other, &facade, "user2~alpha");
+    broker.waiting_max = 1000;
+    cr_assert(broker_claim(&broker, &user, "ann"));
+    cr_assert(broker_claim(&broker, &other, "bob"));
+    cr_assert_eq(other.claim, CLAIM_WAITS);
+    other.asked -= BROKER_CLAIM_MS;
+    clerk.chores[CHORE_BROKER].run(&broker, &facade);
+    cr_assert_eq(posted, &other.post);
+    cr_assert_eq(other.answer, BROKER_AWAY);
+    cr_assert_eq(other.claim, CLAIM_NONE);
+    cr_assert_eq(user.claim, CLAIM_ASKED);
     end();
 }
 

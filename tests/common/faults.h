@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 
 /** Stand-ins; NULL leaves a call to the system. */
 struct faults {
@@ -18,6 +19,7 @@ struct faults {
     int (*accept4)(int fd, int flags);
     ssize_t (*sendfile)(int socket, int file, off_t *offset, size_t count); /* Linux */
     int (*thread)(void); /* pthread_create: 0 leaves it to the system, else it is its result */
+    time_t later;        /* seconds that the monotonic clock is ahead of the system's */
 };
 
 extern struct faults faults;

@@ -49,6 +49,13 @@ void names_answer(bool found)
     mutex_unlock(&lock);
 }
 
+void names_wait(void)
+{
+    mutex_lock(&lock);
+    answers = false;
+    mutex_unlock(&lock);
+}
+
 static bool await_answer(void)
 {
     pthread_once(&once, init);

@@ -20,4 +20,7 @@ void names_await_asked(int times);
 /** Lets all that ask for slow.test, now and later, have their answer. */
 void names_answer(bool found);
 
+/** Those that ask for slow.test from now on wait again. */
+void names_wait(void);
+
 #endif

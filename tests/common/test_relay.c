@@ -6,6 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
+#include "faults.h"
 #include "names.h"
 #include "support/configure.h"
 #include "support/deadline.h"
@@ -565,6 +566,30 @@ Test(relay, without_a_connect_timeout_nothing_is_bounded)
     cr_assert_eq(scene.client.timeout, 0);
     ends(&scene.client);
     scene_close(&scene);
+}
+
+/* A name server that does not answer any more must not cost a target that is where it was. */
+Test(relay, a_lookup_leaves_half_of_the_time_to_the_addresses_that_were_known)
+{
+    struct channel other = {0};
+    struct channel server = {0};
+    struct scene scene;
+    scene_open_to(&scene, "slow.test:9");
+    names_answer(true);
+    hear_lookup(&scene.client);
+    ends(&scene.client);
+    names_wait();
+    faults.later = RELAY_ADDRESS_FRESH_MS / 1000;
+    comes(&scene, &other, &server);
+    cr_assert_null(server.handler, "the addresses are old");
+    cr_assert_eq(other.milliseconds, 500);
+    fire_timer(&other);
+    expect_to(&other, NAMES_SLOW ":9");
+    names_answer(true); /* for nobody */
+    ends(&other);
+    relay_application.close(scene.relay);
+    forget(&scene.client);
+    forget(&other);
 }
 
 /* Half a minute later it is looked up again. */
