@@ -738,7 +738,7 @@ END
 - common/base/sum.c:5: `return a + b;` became `return (a + b);`
 - common/base/sum.c:5: `return a + b;` became `return a + c;`
 END
-    run make test-planted PLANT=faults
+    run make plant PLANT=faults
     check 'what no test notices is listed, and nothing else' \
         '[ $status -eq 0 ] && [ "$(count "^- ")" -eq 1 ] &&
          says "^- common/base/sum.c:10: .return a < 7;. became .return a <= 7;.$"'
@@ -747,13 +747,38 @@ END
     check 'what is noticed is kept with the test that noticed it' \
         'grep -q "^- common/base/sum.c:5: .*: common: sum::adds$" build/planted/noticed.txt'
     check 'faults are planted in a copy' 'cmp -s common/base/sum.c planted_in'
-    run make test-planted N=3 SEED=5
+    run make plant N=3 SEED=5
     first=$out
     check 'as many faults are planted as were asked for' '[ $status -eq 0 ] && says "^3 faults planted, "'
-    run make test-planted N=3 SEED=5
+    run make plant N=3 SEED=5
     check 'the same seed plants the same faults' '[ "$out" = "$first" ]'
+    # Faults that are kept.
+    keep() { # NAME SED_SCRIPT PATTERN
+        mkdir -p tests/planted
+        sed "$2" common/base/sum.c >changed
+        { printf 'What a user would see.\nnoticed by: common: %s\n\n' "$3"
+            diff -u --label a/common/base/sum.c --label b/common/base/sum.c common/base/sum.c changed
+        } >"tests/planted/$1.patch"
+        rm changed
+    }
+    keep noticed 's/return a + b/return a - b/' 'sum/adds'
+    run make test-planted
+    check 'a fault that is kept has to be noticed' '[ $status -eq 0 ] && [ "$(last)" = "1 passed, 0 failed" ]'
+    keep survives 's/return a < 7/return a <= 7/' 'sum/adds'
+    run make test-planted
+    check 'one that survives fails' '[ $status -ne 0 ] && says "^1 passed, 1 failed$" &&
+        says "^planted: FAILED: survives.patch is not noticed by common, sum/adds$"'
+    keep survives 's/return a < 7/return a <= 7/' 'sum/none'
+    run make test-planted
+    check 'and so does one without tests' '[ $status -ne 0 ] && says "common, sum/none: fails before a fault is planted, or there"'
+    sed -i.old 's/return a < 7/return a == 7/' tests/planted/survives.patch
+    sed -i.old 's/sum.none/sum\/adds/' tests/planted/survives.patch
+    run make test-planted
+    check 'and one whose place has changed' '[ $status -ne 0 ] && says "survives.patch cannot be planted" && says "^1 passed"'
+    check 'these are planted in a copy, too' 'cmp -s common/base/sum.c planted_in'
+    rm -r tests/planted
     sed -i.old 's/return a + b/return a - b/' common/base/sum.c
-    run make test-planted N=1
+    run make plant N=1
     check 'no fault is planted where a test fails without one' \
         '[ $status -ne 0 ] && says "common fails before a fault is planted: sum::adds$"'
     mv kept common/base/sum.c

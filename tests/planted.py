@@ -2,9 +2,12 @@
 """Plants faults of one line into the servers, one at a time, and reports those that no test notices.
 
   usage: tests/planted.py FOLDER --sources FILE.c... --suites NAME=COMMAND...
-             [--count N --seed N | --faults FILE]            (`make test-planted` calls this)
+             [--count N --seed N | --faults FILE]            (`make plant` calls this)
+         tests/planted.py FOLDER --kept FOLDER_OF_PATCHES --suites NAME=COMMAND...
+                                                             (`make test-planted` calls this)
 
-It works in a copy of the project, FOLDER/tree, and never changes the project itself.
+It works in a copy of the project, FOLDER/tree, and never changes the project itself. With --kept it plants
+faults that no test had noticed once, and that have tests now: see keep_watch().
 
  1. The map. Every suite runs once with gcc's counters, so we know which suites run a line, and how
     long each of them takes. The map is kept in FOLDER/map.json until a source or a test changes.
@@ -29,6 +32,7 @@ be seen: that is for a reader to judge. It is 1 if a suite fails before any faul
 
 import argparse
 import collections
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -150,15 +154,28 @@ class Suite:
 class Tree:
     """The copy of the project, in which things are built and run."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, log=None):
         self.path = folder / "tree"
-        self.log = folder / "log"
+        self.log = log or folder / "log"
+        self.planted = folder / "planted"
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SERVER", "SANITIZER")}
+
+    def begin(self, products):
+        """From here to end() objects may have faults in them, and be newer than the next copy of their sources."""
+        self.planted.write_text(" ".join(products))
+
+    def end(self):
+        """All sources are as they were, with the time of now; and now all objects are, too."""
+        if self.make(self.planted.read_text().split()):
+            self.planted.unlink()
 
     def copy(self, top, build):
         """Copies with the times, so that make builds only what has changed since the last copy."""
         self.path.mkdir(parents=True, exist_ok=True)
+        if self.planted.exists(): # nobody has come to the end
+            shutil.rmtree(self.path / "build", ignore_errors=True)
+            self.planted.unlink()
         for each in self.path.iterdir():
             if each.name not in ("build", "counted"):
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
@@ -206,15 +223,15 @@ class Tree:
         output = self.log.read_text(errors="replace")
         return sorted(set(re.findall(r"^\[FAIL\] ([^\s:]+::[^\s:]+):", output, re.MULTILINE)))
 
-    def notices(self, suite, **options):
-        """What a suite fails with, twice; None if it passes."""
+    def notices(self, suite, pattern=None, **options):
+        """What a suite, or some of its tests, fails with, twice; None if it passes."""
         for _ in range(2):
-            passes = self.run(suite, **options)
+            passes = self.run(suite, pattern=pattern, **options)
             if passes is not False:
                 return None if passes else "it did not end"
             names = self.failed()
-            pattern = "@(" + "|".join(name.replace("::", "/") for name in names) + ")"
-            if not self.run(suite, pattern=pattern if names else None, **options):
+            again = "@(" + "|".join(name.replace("::", "/") for name in names) + ")"
+            if not self.run(suite, pattern=again if names else pattern, **options):
                 return ", ".join(self.failed() or names) or "it failed"
         return None
 
@@ -306,6 +323,89 @@ def try_fault(fault, tree, suites):
         source.write_text(text)
 
 
+# ---- faults that are kept ---------------------------------------------------------------------
+
+
+class Kept:
+    """A patch. Above it stands what a user would see, and a line `noticed by: SUITE: PATTERN` for each suite
+    that has to fail; PATTERN chooses its tests."""
+
+    def __init__(self, file, suites):
+        self.name, self.file, self.trouble = file.stem, file, None
+        by_name = {suite.name: suite for suite in suites}
+        demands = re.findall(r"^noticed by: (.+?): (.+)$", file.read_text().split("\n--- ")[0], re.MULTILINE)
+        if not demands or any(suite not in by_name for suite, _ in demands):
+            sys.exit(f"planted: {file}: has to say `noticed by: SUITE: PATTERN`; there are: {', '.join(by_name)}")
+        self.demands = [(by_name[suite], pattern) for suite, pattern in demands]
+
+    def products(self):
+        return sorted({each for suite, _ in self.demands for each in suite.products})
+
+    def patch(self, tree, *options):
+        command = ["patch", "-s", "-f", "-p1", "--no-backup-if-mismatch", *options, "-i", str(self.file.resolve())]
+        return subprocess.run(command, cwd=tree.path, check=False).returncode == 0
+
+
+def put_aside(tree, fault, name):
+    """Copies what a fault's suites run, so that the next fault can be built meanwhile; where that is."""
+    for each in fault.products():
+        place = tree.path / name / each
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(tree.path / "build" / each, place)
+    return name
+
+
+def passes_without(tree, suite, pattern):
+    """Whether tests pass, and there are some, as long as nothing is planted."""
+    run = Tree(tree.path.parent, tree.path.parent / "log.without")
+    return run.run(suite, pattern=pattern) and re.search(r"Tested: .*?[1-9]", run.log.read_text(errors="replace"))
+
+
+def watch(folder, fault, out):
+    """Runs what has to notice a fault, and says so in fault.trouble if something does not."""
+    tree = Tree(folder, folder / f"log.{fault.name}")
+    for suite, pattern in fault.demands:
+        if not tree.notices(suite, out=out, pattern=pattern, bound=120):
+            fault.trouble = f"is not noticed by {suite.name}, {pattern}"
+    shutil.rmtree(tree.path / out)
+
+
+def keep_watch(folder, patches, suites):
+    """Plants the faults that are kept, one after the other, and builds only what each of them changes. The tests
+    of two run at a time. Prints those that survive; whether there is none."""
+    faults = [Kept(file, suites) for file in sorted(patches.glob("*.patch"))]
+    tree = Tree(folder)
+    tree.copy(pathlib.Path.cwd(), folder.parent)
+    products = sorted({each for fault in faults for each in fault.products()})
+    if not tree.make(products):
+        sys.exit(tree.log.read_text() + "planted: the project does not build")
+    for suite, pattern in sorted({demand for fault in faults for demand in fault.demands}, key=lambda each: each[1]):
+        if not passes_without(tree, suite, pattern):
+            sys.exit(f"planted: {suite.name}, {pattern}: fails before a fault is planted, or there is no such test")
+    tree.begin(products)
+    watched = []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for fault in faults:
+            if not fault.patch(tree, "--dry-run") or not fault.patch(tree):
+                fault.trouble = "cannot be planted: its patch does not apply"
+                continue
+            if tree.make(fault.products()):
+                out = put_aside(tree, fault, f"build/kept/{fault.name}")
+                watched.append(pool.submit(watch, folder, fault, out))
+            else:
+                fault.trouble = "does not build"
+            fault.patch(tree, "-R")
+        tree.end()
+    for each in watched:
+        each.result()
+    for fault in faults:
+        if fault.trouble:
+            print(f"planted: FAILED: {fault.file.name} {fault.trouble}")
+    failed = sum(fault.trouble is not None for fault in faults)
+    print(f"{len(faults) - failed} passed, {failed} failed")
+    return failed == 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
@@ -314,10 +414,14 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--faults")
+    parser.add_argument("--kept", type=pathlib.Path)
     arguments = parser.parse_args()
     folder, suites = arguments.folder.resolve(), arguments.suites
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
+    if arguments.kept:
+        folder.mkdir(parents=True, exist_ok=True)
+        return 0 if keep_watch(folder, arguments.kept, suites) else 1
     tree = Tree(folder)
     tree.copy(pathlib.Path.cwd(), folder.parent)
     lines = kept_map(folder, tree, suites, arguments.sources)
@@ -331,6 +435,7 @@ def main():
         count = arguments.count
 
     noticed, missed, left_out = [], [], 0
+    tree.begin(sorted({each for suite in suites for each in suite.products}))
     for fault in faults:
         if len(noticed) + len(missed) == count:
             break
@@ -343,9 +448,11 @@ def main():
         else:
             missed.append(fault)
             print(f"- {show(fault)}", flush=True)
+    tree.end()
     print(f"{len(noticed) + len(missed)} faults planted, {len(noticed)} noticed, {len(missed)} not noticed; "
           f"{left_out} left out that do not compile or change nothing")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -272,17 +272,25 @@ coverage:
 	@tests/need.sh gcov 'command -v gcov' gcc
 	@tests/coverage.sh $(BUILD)/coverage test-common $(STAGE_TESTS) test-faults
 
-### test-planted [N=20] [SEED=1] [PLANT=list]: plant faults of one line, and list those no test notices
+### test-planted: plant the faults that are kept in tests/planted, each of which a test has to notice
 # The suites run in a copy of the project, where $OUT is the folder of what was built.
 .PHONY: test-planted
 PLANTED := $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c))
-test-planted: OUT = $$OUT
+run_planted = tests/planted.py $(BUILD)/planted $1 --suites $(run_common) \
+    $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,$(NUMBERS),FAULTS=few)
+test-planted plant: OUT = $$OUT
 test-planted:
+	@tests/need.sh patch 'command -v patch' patch
+	$(NEED_PYTHON)
+	@$(call run_planted,--kept tests/planted)
+
+### plant [N=20] [SEED=1] [PLANT=list]: plant faults of one line, and list those no test notices
+.PHONY: plant
+plant:
 	@tests/need.sh gcov 'command -v gcov' gcc
 	$(NEED_PYTHON)
-	@tests/planted.py $(BUILD)/planted $(if $(PLANT),--faults $(PLANT),\
-	    --count $(or $(N),20) --seed $(or $(SEED),1)) --sources $(PLANTED) --suites $(run_common) \
-	    $(foreach n,$(NUMBERS),$(call run_stage,$n)) $(call run_faults,$(NUMBERS),FAULTS=few)
+	@$(call run_planted,$(if $(PLANT),--faults $(PLANT),\
+	    --count $(or $(N),20) --seed $(or $(SEED),1)) --sources $(PLANTED))
 
 ### test-memcheck [MEMCHECK="suites"]: run the tests of common/, or some suites, under valgrind
 .PHONY: test-memcheck

@@ -206,7 +206,7 @@ Test(connection_outgoing, its_idle_time_begins_when_it_has_connected)
 {
     struct bench bench;
     bench_open(&bench, true);
-    bench.server.settings.deadlines.idle = 1000;
+    bench.server.outgoing.idle = 1000;
     bench.connection.deadlines.active -= 900;
     await_writable(&bench);
     cr_assert_eq(run(&bench, false), SELECT_READ);
