@@ -3,9 +3,7 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
-#include "common/apps/cipher_element.h"
-#include "common/apps/log_element.h"
-#include "common/apps/throttle_element.h"
+#include "common/apps/chain_service.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 
@@ -26,6 +24,14 @@ static const struct application *const applications[] = {
     NULL,
 };
 
+/* What options may put before the application; the last one is next to the client. */
+static const struct chain_service *const services[] = {
+    &throttle_service,
+    &log_service,
+    &cipher_service,
+    NULL,
+};
+
 /* What only this stage lets a user choose. */
 struct choice {
     struct application_choice application;
@@ -34,17 +40,12 @@ struct choice {
     size_t helpers;
     size_t dispatchers;
     bool guard_works;
-    struct throttle_choice throttle;
-    bool log_traffic;
-    struct cipher_choice cipher;
 };
 
 /* The parts of this server that are not in every stage. */
 struct parts {
     struct input_handler_factory *application;
-    struct throttle_element_factory throttle;
-    struct log_element_factory log;
-    struct cipher_element_factory cipher;
+    struct input_handler_factory *chain;
     struct executor executor;
     struct executor helpers;
     struct admission admission;
@@ -59,16 +60,12 @@ static int cannot(const struct server *server, const char *what, int error)
 }
 
 /* The handlers of connections: the application's, behind the elements that were asked for. */
-static struct input_handler_factory *chain(struct server *server, const struct choice *choice,
-                                           struct parts *parts)
+static struct input_handler_factory *chain(struct server *server,
+                                           struct input_handler_factory *application)
 {
-    struct input_handler_factory *factory = parts->application;
-    if (choice->throttle.gatekeeper != NULL)
-        factory = throttle_element_over(&parts->throttle, factory, &choice->throttle);
-    if (choice->log_traffic)
-        factory = log_element_over(&parts->log, factory, &server->log);
-    if (choice->cipher.clients != NULL || choice->cipher.servers != NULL)
-        factory = cipher_element_over(&parts->cipher, factory, &choice->cipher, &server->log);
+    struct input_handler_factory *factory = application;
+    for (size_t i = 0; factory != NULL && services[i] != NULL; i++)
+        factory = services[i]->over(factory, server);
     return factory;
 }
 
@@ -79,8 +76,7 @@ static int serve(struct server *server, const struct choice *choice,
     int error = dispatcher_pool_start(&parts->dispatchers);
     if (error != 0)
         return cannot(server, "start the dispatchers", error);
-    acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission,
-                  chain(server, choice, parts));
+    acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission, parts->chain);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
@@ -101,6 +97,11 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
+    parts.chain = chain(server, parts.application);
+    if (parts.chain == NULL) {
+        application_close(choice->application.chosen, parts.application);
+        return EXIT_FAILURE;
+    }
     executor_open(&parts.executor, &settings);
     struct executor_settings helpers = executor_helpers_settings(choice->helpers);
     executor_open(&parts.helpers, &helpers);
@@ -147,9 +148,8 @@ int main(int argc, char **argv)
     options_add(&options, executor_helpers_option(&choice.helpers));
     options_add(&options, selector_guard_option(&choice.guard_works));
     server_connect_option(&options, &server.settings);
-    throttle_options(&options, &choice.throttle);
-    options_add(&options, log_element_option(&choice.log_traffic));
-    cipher_options(&options, &choice.cipher);
+    for (size_t i = 0; services[i] != NULL; i++)
+        services[i]->options(&options);
     int status = options_parse(&options, argc, argv);
     if (status == OPTIONS_SERVE)
         status = application_settle(&choice.application, &options, choice.executor.policy);
@@ -158,9 +158,7 @@ int main(int argc, char **argv)
 
     if (server_open(&server, STAGE_NAME) != 0)
         return EXIT_FAILURE;
-    status = EXIT_FAILURE;
-    if (cipher_read_keys(&choice.cipher, &server.log))
-        status = run(&server, &choice);
+    status = run(&server, &choice);
     server_close(&server);
     return status;
 }

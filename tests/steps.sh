@@ -340,11 +340,14 @@ first_linked() { # STEP [OBJECT]
     cat "$work/linked" >>"$work/known"
 }
 
-# Stands in for all applications but echo in a program that is only linked.
+# Stands in for what has a folder in common/apps, all applications but echo, in a program that is only
+# linked. A folder has an application or a service of a chain.
 without_applications() {
     for folder in common/apps/*/; do
-        name=$(basename "$folder")_application
-        [ ! -d "$folder" ] || [ "$name" = echo_application ] || echo "extern const char $name; const char $name = 0;"
+        name=$(basename "$folder")
+        [ ! -d "$folder" ] || [ "$name" = echo ] ||
+            echo "extern const char ${name}_application, ${name}_service;
+                const char ${name}_application = 0, ${name}_service = 0;"
     done | ${CC:-cc} -x c -c -o "$work/without.o" -
 }
 

@@ -1,6 +1,8 @@
 #include "common/apps/log_element.h"
 
+#include "common/apps/chain_service.h"
 #include "common/base/container_of.h"
+#include "common/server/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,3 +155,21 @@ struct option log_element_option(bool *wanted)
                            .help = "show all that comes in and goes out, passwords too",
                            .target = wanted};
 }
+
+/* ---- As a service --------------------------------------------------------------------------- */
+
+static bool wanted;
+
+static void add_options(struct options *options)
+{
+    options_add(options, log_element_option(&wanted));
+}
+
+static struct input_handler_factory *log_over(struct input_handler_factory *inner,
+                                              struct server *server)
+{
+    static struct log_element_factory factory;
+    return wanted ? log_element_over(&factory, inner, &server->log) : inner;
+}
+
+const struct chain_service log_service = {add_options, log_over};

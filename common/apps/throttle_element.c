@@ -1,5 +1,6 @@
 #include "common/apps/throttle_element.h"
 
+#include "common/apps/chain_service.h"
 #include "common/base/container_of.h"
 #include "common/bytes/pace.h"
 
@@ -111,3 +112,22 @@ void throttle_options(struct options *options, struct throttle_choice *choice)
                              .min = 1,
                              .max = PACE_MAX_RATE < SIZE_MAX ? (size_t)PACE_MAX_RATE : SIZE_MAX});
 }
+
+/* ---- As a service --------------------------------------------------------------------------- */
+
+static struct throttle_choice chosen;
+
+static void add_options(struct options *options)
+{
+    throttle_options(options, &chosen);
+}
+
+static struct input_handler_factory *throttle_over(struct input_handler_factory *inner,
+                                                   struct server *server)
+{
+    static struct throttle_element_factory factory;
+    (void)server;
+    return chosen.gatekeeper != NULL ? throttle_element_over(&factory, inner, &chosen) : inner;
+}
+
+const struct chain_service throttle_service = {add_options, throttle_over};

@@ -2,7 +2,7 @@
  * ChaCha20: the test vectors of RFC 8439 (sections 2.3.2, 2.4.2, and appendix A.1 and A.2), and
  * that a stream is the same wherever it is entered.
  */
-#include "common/bytes/chacha20.h"
+#include "common/apps/cipher/chacha20.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

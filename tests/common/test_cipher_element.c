@@ -1,9 +1,9 @@
 /*
- * The element that encrypts (common/apps/cipher_element.c) in front of a fake channel, where what
- * it needs can fail: random bytes, memory, and the stream itself, which has an end. What it does
- * when all is well, tests/stage5/cipher.c shows.
+ * The element that encrypts (common/apps/cipher/cipher_element.c) in front of a fake channel, where
+ * what it needs can fail: random bytes, memory, and the stream itself, which has an end. What it
+ * does when all is well, tests/stage5/cipher.c shows.
  */
-#include "common/apps/cipher_key.h"
+#include "common/apps/cipher/cipher_key.h"
 #include "common/bytes/line_framing.h"
 #include "helpers.h"
 
@@ -17,8 +17,8 @@ TestSuite(cipher_element, .timeout = 60);
 
 /* ---- the element's source, with calls that can fail ---- */
 
-#include "common/apps/cipher_element.h"
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/cipher/cipher_element.h"
+#include "common/apps/cipher/cipher_nonce.h"
 
 static bool out_of_memory;
 static bool out_of_randomness;
@@ -52,7 +52,7 @@ struct input_handler_factory *tested_element_over(struct cipher_element_factory 
                                                   struct input_handler_factory *inner,
                                                   const struct cipher_choice *choice,
                                                   const struct log *log);
-#include "common/apps/cipher_element.c"
+#include "common/apps/cipher/cipher_element.c"
 #undef cipher_element_over
 #undef malloc
 #undef shared_message_create

@@ -4,7 +4,7 @@
  * The first byte says in what pieces the rest comes, and whose line is expected: however it is cut,
  * the answer is the same.
  */
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/cipher/cipher_nonce.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "common/apps/cipher_key.h"
+#include "common/apps/cipher/cipher_key.h"
 #include "common/apps/log_element.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/apps/throttle_element.h"

@@ -3,7 +3,7 @@
  */
 #include "cipher_client.h"
 
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/cipher/cipher_nonce.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>

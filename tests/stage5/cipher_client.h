@@ -1,13 +1,13 @@
 /*
- * A client that speaks the cipher (common/apps/cipher_element.h), and keeps what passes: each byte
- * as it was on the wire, and as clear text.
+ * A client that speaks the cipher (common/apps/cipher/cipher_element.h), and keeps what passes:
+ * each byte as it was on the wire, and as clear text.
  *
  * Rules: main thread of a test only, these functions assert.
  */
 #ifndef TESTS_CIPHER_CLIENT_H
 #define TESTS_CIPHER_CLIENT_H
 
-#include "common/bytes/chacha20.h"
+#include "common/apps/cipher/chacha20.h"
 #include "support/client.h"
 
 /** Where keys and files are: a temporary folder. */

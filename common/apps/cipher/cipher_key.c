@@ -1,6 +1,6 @@
-#include "common/apps/cipher_key.h"
+#include "common/apps/cipher/cipher_key.h"
 
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/cipher/cipher_nonce.h"
 
 #include <ctype.h>
 #include <errno.h>

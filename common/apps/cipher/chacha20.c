@@ -1,4 +1,4 @@
-#include "common/bytes/chacha20.h"
+#include "common/apps/cipher/chacha20.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/cipher/cipher_nonce.h"
 
 #include <string.h>
 #include <unistd.h>

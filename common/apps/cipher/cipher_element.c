@@ -1,7 +1,9 @@
-#include "common/apps/cipher_element.h"
+#include "common/apps/cipher/cipher_element.h"
 
-#include "common/apps/cipher_nonce.h"
+#include "common/apps/chain_service.h"
+#include "common/apps/cipher/cipher_nonce.h"
 #include "common/base/container_of.h"
+#include "common/server/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -367,3 +369,25 @@ struct input_handler_factory *cipher_element_over(struct cipher_element_factory 
     factory->facade_verbs.enqueue = enqueue;
     return &factory->factory;
 }
+
+/* ---- As a service --------------------------------------------------------------------------- */
+
+static struct cipher_choice chosen;
+
+static void add_options(struct options *options)
+{
+    cipher_options(options, &chosen);
+}
+
+static struct input_handler_factory *cipher_over(struct input_handler_factory *inner,
+                                                 struct server *server)
+{
+    static struct cipher_element_factory factory;
+    if (!cipher_read_keys(&chosen, &server->log))
+        return NULL;
+    if (chosen.clients == NULL && chosen.servers == NULL)
+        return inner;
+    return cipher_element_over(&factory, inner, &chosen, &server->log);
+}
+
+const struct chain_service cipher_service = {add_options, cipher_over};

@@ -12,7 +12,7 @@
 #ifndef COMMON_CIPHER_NONCE_H
 #define COMMON_CIPHER_NONCE_H
 
-#include "common/bytes/chacha20.h"
+#include "common/apps/cipher/chacha20.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -28,7 +28,7 @@
 #ifndef COMMON_CIPHER_ELEMENT_H
 #define COMMON_CIPHER_ELEMENT_H
 
-#include "common/apps/cipher_key.h"
+#include "common/apps/cipher/cipher_key.h"
 #include "common/apps/handler_element.h"
 
 struct cipher_element_factory {

@@ -5,9 +5,9 @@
 #ifndef COMMON_CIPHER_KEY_H
 #define COMMON_CIPHER_KEY_H
 
+#include "common/apps/cipher/chacha20.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
-#include "common/bytes/chacha20.h"
 
 /** What the options say, and the keys once they are read. */
 struct cipher_choice {
