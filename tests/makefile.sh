@@ -249,15 +249,15 @@ check 'Ctrl-C reaches the server once, which ends in its own way' 'says "^stoppe
 # first is up to the kernel, so there are some of them.
 groups='' numbers=$(seq 10)
 for number in $numbers; do
-    setsid make run STAGE=1 ARGS=wait >log.$number 2>&1 &
+    setsid make run STAGE=1 ARGS=wait >"log.$number" 2>&1 &
     groups="$groups $!"
 done
 for number in $numbers; do
     tries=0
-    until grep -q answers log.$number || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
+    until grep -q answers "log.$number" || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
 done
-for group in $groups; do kill -- -$group; done
-for group in $groups; do wait $group; done 2>/dev/null
+for group in $groups; do kill -- "-$group"; done
+for group in $groups; do wait "$group"; done 2>/dev/null
 out=$(cat log.*)
 rm log.*
 check 'make says nothing of a server that somebody stops' \
