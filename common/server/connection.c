@@ -219,11 +219,13 @@ static bool outlives_stop(const struct connection *connection)
 
 static void look_whether_it_comes(struct connection *connection, unsigned asked) NO_LOCK_HELD
 {
+    bool stops = (asked & ASK_STOP) != 0;
+    connection->in_grace = stops && connection_is_new(connection);
     if (connection->phase == CONNECTION_CONNECTING) {
-        connection_finish_connecting(connection, asked);
-    } else if ((asked & ASK_STOP) != 0) {
+        connection_finish_connecting(connection,
+                                     connection->in_grace ? asked & ~(unsigned)ASK_STOP : asked);
+    } else if (stops) {
         connection_read_header(connection);
-        connection->in_grace = connection_is_new(connection);
         connection->broken |= connection->phase == CONNECTION_ARRIVING && !connection->in_grace;
     }
 }
@@ -239,6 +241,7 @@ void connection_handle_found(struct connection *connection, enum connection_mess
         look_whether_it_comes(connection, asked);
     if ((asked & ASK_STOP) != 0 && outlives_stop(connection)) {
         connection_ask(connection, 0, ASK_STOP);
+        connection->in_grace = false;
         asked &= ~(unsigned)ASK_STOP;
     }
     if (connection->phase != CONNECTION_OPEN || connection->broken || (asked & ASK_END) != 0)

@@ -93,8 +93,7 @@ bool connection_will_block(struct connection *connection)
 bool connection_is_new(const struct connection *connection)
 {
     int64_t now = clock_ms();
-    return !connection->has_spoken && !connection->outgoing &&
-           now < connection_grace_until(connection, now);
+    return !connection->has_spoken && now < connection_grace_until(connection, now);
 }
 
 int64_t connection_grace_until(const struct connection *connection, int64_t now)
@@ -147,13 +146,13 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING)
         return linger_deadline(connection, now);
+    int64_t grace = connection->in_grace ? connection_grace_until(connection, now) : INT64_MAX;
     if (connection->phase == CONNECTION_CONNECTING)
-        return connection_connect_until(connection, now);
+        return earlier(grace, connection_connect_until(connection, now));
     int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
     if (connection->timers.first != NULL)
         next = earlier(next, application_moment(connection));
-    if (connection->in_grace)
-        next = earlier(next, connection_grace_until(connection, now));
+    next = earlier(next, grace);
     if (connection->phase == CONNECTION_RESETTING)
         next = earlier(next, now + RESET_LOOK_MS);
     return connection->held_back ? earlier(next, connection_output_due(connection)) : next;
@@ -226,13 +225,13 @@ bool connection_expire(struct connection *connection, int64_t now)
             connection_ask(connection, ASK_END, 0);
         return is_over; /* even if the end was asked for before: its time does not come again */
     }
-    if (connection->phase == CONNECTION_CONNECTING) {
-        bool is_late = now >= connection_deadline(connection, now);
-        connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
-        return is_late;
-    }
     bool grace_ends = connection->in_grace && now >= connection_grace_until(connection, now);
     connection->in_grace &= !grace_ends;
+    if (connection->phase == CONNECTION_CONNECTING) {
+        bool is_late = now >= connection_connect_until(connection, now);
+        connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
+        return is_late || grace_ends;
+    }
     bool was_held_back = connection->held_back;
     connection_count_output(connection, output_chain_look(&connection->output), now);
     enum deadline passed = passed_deadline(connection, now);

@@ -153,8 +153,8 @@ struct input_handler_verbs {
     /**
      * For a handler of channel_connect(): there is no connection after all, and it hears nothing
      * else. The error is an errno: ECONNREFUSED and others of connect(2); ETIMEDOUT, also after
-     * the timeout of channel_connect(); ECANCELED if the server stops. NULL: there is nothing to do
-     * then.
+     * the timeout of channel_connect(); ECANCELED if the server stops and there is no answer within
+     * a second. NULL: there is nothing to do then.
      */
     void (*not_connected)(struct input_handler *self, int error);
 

@@ -215,11 +215,18 @@ Test(connection_outgoing, its_idle_time_begins_when_it_has_connected)
     bench_close(&bench, "starting end_of_input stopped");
 }
 
-Test(connection_outgoing, a_server_that_stops_does_not_wait_for_an_answer)
+Test(connection_outgoing, a_server_that_stops_waits_for_an_answer_no_longer_than_for_a_message)
 {
     struct bench bench;
     bench_open_silent(&bench);
     connection_ask(&bench.connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
+    cr_assert_eq(run(&bench, false), SELECT_WRITE);
+    int64_t until = deadlines_born(&bench.connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
+    cr_assert_leq(connection_deadline(&bench.connection, clock_ms()), until);
+    bench.connection.deadlines.born -= SERVER_GRACE_MS;
+    bench.connection.connect_timeout = 0;
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
     cr_assert_eq(run(&bench, false), CONNECTION_OVER);
     cr_assert_eq(bench.noting.error, ECANCELED);

@@ -497,3 +497,34 @@ Test(relay, a_client_that_reads_slowly_gets_all_of_a_download)
     struct scene scene = open_scene("--idle-timeout 1");
     check_whole(&scene, scene.server, scene.client);
 }
+
+/* Whoever has connected is accepted at a stop, and its server's connection may still come about. */
+Test(relay, clients_that_were_not_accepted_yet_are_relayed)
+{
+    enum { CLIENTS = 20 };
+    struct backend backend = backend_open(100);
+    struct server_process relay =
+        server_start("--app relay --to 127.0.0.1:%d --drain-timeout 30", backend.port);
+    int clients[CLIENTS];
+    server_signal(&relay, SIGSTOP);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&relay);
+        client_send_text(clients[i], "in time\n");
+    }
+    server_signal(&relay, SIGTERM);
+    server_signal(&relay, SIGCONT);
+    for (int i = 0; i < CLIENTS; i++) {
+        int server = backend_accept(&backend);
+        client_expect_text(server, "in time\n");
+        client_expect_end(server);
+        client_send_text(server, "answered\n");
+        client_close(server);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_expect_text(clients[i], "answered\n");
+        client_expect_end(clients[i]);
+        client_close(clients[i]);
+    }
+    server_expect_exit(&relay);
+    backend_close(&backend);
+}
