@@ -320,6 +320,29 @@ Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
     end();
 }
 
+/** So many lines more are lost, and then the clerk looks; how many users are to be told of. */
+static uint64_t lose_lines(uint64_t count)
+{
+    mutex_lock(&broker.lock);
+    broker_lines_lost(&broker, count);
+    mutex_unlock(&broker.lock);
+    clerk.chores[CHORE_BROKER].run(&broker, &facade);
+    mutex_lock(&broker.lock);
+    uint64_t untold = broker.lost;
+    mutex_unlock(&broker.lock);
+    return untold;
+}
+
+/* Or a broker that is too slow would have users told at each look, as long as it is. */
+Test(chat_broker_state, lost_lines_are_told_when_no_more_are_lost)
+{
+    begin("ann");
+    cr_assert_eq(lose_lines(2), 2);
+    cr_assert_eq(lose_lines(1), 3);
+    cr_assert_eq(lose_lines(0), 0);
+    end();
+}
+
 /** The pause until the next attempt, when the link ends that was up for so long. */
 static int64_t pause_after(int64_t up_for)
 {

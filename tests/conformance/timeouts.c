@@ -112,6 +112,18 @@ Test(timeouts, request_timeout_is_for_each_line_anew)
     server_stop(&server);
 }
 
+/* Whichever thread handles the line, the time of the one behind it has begun. */
+Test(timeouts, half_a_line_behind_a_whole_one_has_its_time)
+{
+    struct server_process server = server_start("--request-timeout 0.5");
+    int client = client_connect(&server);
+    client_send_text(client, "whole\nhalf a line");
+    client_expect_text(client, "whole\n");
+    client_expect_end(client);
+    client_close(client);
+    server_stop(&server);
+}
+
 Test(timeouts, zero_is_off)
 {
     struct server_process server = server_start("--idle-timeout 0 --request-timeout 0 --lifetime 0 "

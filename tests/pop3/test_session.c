@@ -33,6 +33,7 @@ static struct {
     bool holds_tasks;          /* they are begun, and no helper has them yet */
     struct channel_task *held; /* the last one */
     bool suspended;
+    struct channel_timer *timer; /* that is set */
 } fake;
 
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
@@ -66,11 +67,17 @@ static void suspend(struct channel_facade *facade)
     fake.suspended = true;
 }
 
-/* Time stands still here. */
+static void resume(struct channel_facade *facade)
+{
+    (void)facade;
+    fake.suspended = false;
+}
+
+/* It fires when the test wants it. */
 static void set_timer(struct channel_facade *facade, struct channel_timer *timer, int64_t ms)
 {
     (void)facade;
-    (void)timer;
+    fake.timer = timer;
     cr_assert_gt(ms, 0);
 }
 
@@ -105,6 +112,7 @@ static const struct channel_facade_verbs fake_verbs = {.input = input,
                                                        .peer = peer,
                                                        .close = close_it,
                                                        .suspend = suspend,
+                                                       .resume = resume,
                                                        .set_timer = set_timer,
                                                        .begin = begin_task};
 
@@ -211,6 +219,29 @@ Test(pop3_session, a_password_that_stands_in_line_leaves_it_with_its_client)
     bool is_empty = list_is_empty(&guesses->all);
     mutex_unlock(&guesses->lock);
     cr_assert(is_empty, "nobody is left, and somebody stands in line");
+    end(handler);
+}
+
+/* While it waited another guess came, and there is a delay again. PASS wants USER before it. */
+Test(pop3_session, a_password_that_is_refused_for_now_is_nobodys_any_more)
+{
+    enum { WRONG = 3 };
+    struct endpoint client;
+    struct input_handler *handler = begin();
+    struct pop3_guesses *guesses = &((struct pop3_session *)handler)->pop3->guesses;
+    peer(&fake.facade, &client);
+    for (int i = 0; i < WRONG; i++) {
+        struct pop3_guess other = {0};
+        cr_assert_eq(pop3_guesses_begin(guesses, &client, "ann", clock_ms(), &other), 0);
+        pop3_guesses_end(guesses, &other, POP3_PASSWORD_WRONG, clock_ms());
+    }
+    cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
+    cr_assert_str_empty(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"));
+    cr_assert_not_null(fake.timer);
+    channel_timer_fire(fake.timer);
+    cr_assert_not(fake.suspended);
+    cr_assert(strncmp(fake.text, "-ERR [SYS/TEMP] too many", 24) == 0, "%s", fake.text);
+    cr_assert_str_eq(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"), "-ERR first the user\r\n");
     end(handler);
 }
 
