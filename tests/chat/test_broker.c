@@ -267,18 +267,29 @@ Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
     end();
 }
 
-/** Another server publishes its beat, and how many lines it has sent; how many have been missed. */
-static uint64_t hear_beat(int lines)
+/** Another server publishes its beat or a line; how many of its lines have been missed. */
+static uint64_t hear(char kind, int lines)
 {
     char text[100];
     struct broker_outbox outbox = {0};
-    int length = snprintf(text, sizeof text, "chat1 beta 1 %d %d 0 H ", LEASE, lines);
+    int length = snprintf(text, sizeof text, "chat1 beta 1 %d %d 0 %c %s", LEASE, lines, kind,
+                          kind == 'L' ? "bob hello" : "");
     mutex_lock(&broker.lock);
     broker_hear(&broker, (struct message){(const unsigned char *)text, (size_t)length}, &outbox);
     uint64_t missed = broker.missed;
     mutex_unlock(&broker.lock);
     resp_free(&outbox.items);
     return missed;
+}
+
+/** The server has said something that does not follow; that was long ago. */
+static void make_behind_for_long(void)
+{
+    mutex_lock(&broker.lock);
+    struct roster_server *beta = roster_find(&broker.roster, 1);
+    cr_assert_not_null(beta);
+    beta->behind_since -= beta->behind_since != 0 ? LEASE : 0;
+    mutex_unlock(&broker.lock);
 }
 
 /*
@@ -288,16 +299,12 @@ static uint64_t hear_beat(int lines)
 Test(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time)
 {
     begin("ann");
-    cr_assert_eq(hear_beat(7), 0);
-    cr_assert_eq(hear_beat(3), 0);
-    cr_assert_eq(hear_beat(7), 0);
-    mutex_lock(&broker.lock);
-    struct roster_server *beta = roster_find(&broker.roster, 1);
-    cr_assert_not_null(beta);
-    beta->behind_since -= beta->behind_since != 0 ? LEASE : 0; /* that was long ago */
-    mutex_unlock(&broker.lock);
-    cr_assert_eq(hear_beat(3), 0);
-    cr_assert_eq(hear_beat(7), 0, "what came late was believed, and the rest has gone missing");
+    cr_assert_eq(hear('H', 7), 0);
+    cr_assert_eq(hear('H', 3), 0);
+    cr_assert_eq(hear('H', 7), 0);
+    make_behind_for_long();
+    cr_assert_eq(hear('H', 3), 0);
+    cr_assert_eq(hear('H', 7), 0, "what came late was believed, and the rest has gone missing");
     end();
 }
 
@@ -317,6 +324,20 @@ Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
     cr_assert_eq(other.answer, BROKER_AWAY);
     cr_assert_eq(other.claim, CLAIM_NONE);
     cr_assert_eq(user.claim, CLAIM_ASKED);
+    end();
+}
+
+/* Somebody has published in its name: what it says is ignored for a while, and then it counts. */
+Test(chat_broker_state, lines_that_were_ignored_have_been_missed)
+{
+    begin("ann");
+    cr_assert_eq(hear('H', 7), 0);
+    uint64_t forged = hear('H', 100);
+    cr_assert_eq(hear('L', 8), forged);
+    cr_assert_eq(hear('L', 9), forged);
+    make_behind_for_long();
+    cr_assert_eq(hear('L', 10), forged + 2);
+    cr_assert_eq(hear('L', 11), forged + 2);
     end();
 }
 

@@ -349,6 +349,25 @@ Test(relay, a_stream_that_was_cut_off_is_reset_on_the_other_side)
     }
 }
 
+/* It was suspended when that came: what it has read goes before the reset. */
+Test(relay, what_a_lost_peer_has_sent_is_passed_on)
+{
+    struct scene scene;
+    scene_join(&scene);
+    buffer_factory_init(&scene.server.buffers, 16);
+    input_queue_init(&scene.client.input, &scene.server.buffers, 100);
+    cr_assert(input_queue_append(&scene.client.input, (const unsigned char *)"rest", 4));
+    scene.backend.results[0] = OUTPUT_FLOWING;
+    scene.backend.result_count = 1;
+    scene.client.reason = END_PEER_LOST;
+    input_handler_end_of_input(scene.client.handler, &scene.client.facade);
+    cr_assert_eq(scene.backend.result_count, 0, "nothing was enqueued");
+    cr_assert_not(scene.backend.finished);
+    input_queue_clear(&scene.client.input);
+    buffer_factory_destroy(&scene.server.buffers);
+    scene_end(&scene);
+}
+
 /* ---- names ---- */
 
 /** Waits for the result of a lookup, and has it heard in the client's context. */

@@ -295,6 +295,19 @@ static void no_deadline_passes_meanwhile(const char *ways)
     end(client);
 }
 
+/* It is read meanwhile, and has nothing to say: it waits for the result. */
+static void who_waits_for_a_result_is_not_idle(const char *ways)
+{
+    int client = begin(ways, "--idle-timeout 0.1");
+    begin_held(client, "errand\n");
+    client_expect_silence(client, 350);
+    cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_gone(client); /* from now on it is */
+    end(client);
+}
+
 /* A server that stops answers what it has begun. */
 static void of_a_server_that_stops(const char *ways)
 {

@@ -193,7 +193,9 @@ Test(stage4_clerk, what_is_asked_for_sooner_is_posted_again, .init = begin, .fin
     cr_assert_eq(users[0].posts, 1, "it is set for sooner anyway");
     clerk_ask(&clerk, CHORE_NEWS, clock_ms());
     cr_assert_eq(users[0].posts, 2);
+    users[0].timer->place.moment = 4711; /* where it is in his tree */
     channel_post_run(users[0].post);
+    cr_assert_eq(users[0].timer->place.moment, 4711, "it is made anew, and in the tree still");
     channel_timer_fire(users[0].timer);
     cr_assert_eq(chores_done, 1);
 }
