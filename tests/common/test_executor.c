@@ -1117,6 +1117,10 @@ Test(executor, what_has_waited_too_long_is_late)
     submit_all(&executor, jobs, 1);
     AWAIT(executor_stats(&executor).completed == 3);
     cr_assert_not(jobs[0].task.late, "a worker waited for it");
+    jobs_init(jobs, 1, &executor, NULL);
+    cr_assert(executor_insist(&executor, &jobs[0].task));
+    AWAIT(executor_stats(&executor).completed == 4);
+    cr_assert_not(jobs[0].task.late, "its waiting has only begun");
     finish(&executor);
 }
 
