@@ -149,7 +149,7 @@ void connection_log_close(const struct connection *connection, const char *why)
 {
     struct endpoint peer;
     char place[ENDPOINT_TEXT_SIZE];
-    connection_peer(connection, &peer);
+    connection_peer_so_far(connection, &peer);
     endpoint_format(&peer, place);
     log_write(&connection_server(connection)->log, LOG_LEVEL_INFO, "closed %s: %s", place, why);
 }
@@ -157,7 +157,7 @@ void connection_log_close(const struct connection *connection, const char *why)
 void connection_out_of_memory(struct connection *connection)
 {
     struct endpoint peer;
-    connection_peer(connection, &peer);
+    connection_peer_so_far(connection, &peer);
     server_no_memory(connection_server(connection), connection_home(connection)->counters, &peer);
     connection_fail(connection, END_RESOURCES);
 }

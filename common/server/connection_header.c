@@ -18,10 +18,15 @@ struct arrival {
 
 void connection_peer(const struct connection *connection, struct endpoint *endpoint)
 {
-    const struct short_endpoint *peer = &connection->peer;
+    endpoint_of_short(endpoint, &connection->peer);
+}
+
+void connection_peer_so_far(const struct connection *connection, struct endpoint *endpoint)
+{
     if (connection->phase == CONNECTION_ARRIVING)
-        peer = &connection->arrival->proxy;
-    endpoint_of_short(endpoint, peer);
+        endpoint_of_short(endpoint, &connection->arrival->proxy);
+    else
+        connection_peer(connection, endpoint);
 }
 
 void connection_expect_header(struct connection *connection)

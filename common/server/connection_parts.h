@@ -100,6 +100,9 @@ void connection_finish_connecting(struct connection *connection, unsigned asked)
 /** Until when it may take to connect; INT64_MAX: as long as the system tries. */
 int64_t connection_connect_until(const struct connection *connection, int64_t now);
 
+/** Whose it is as far as that is known: its proxy's, before the header has come. */
+void connection_peer_so_far(const struct connection *connection, struct endpoint *endpoint);
+
 /** Tells the log that it is closed, whose it is, and why. */
 void connection_log_close(const struct connection *connection, const char *why);
 
