@@ -70,6 +70,7 @@ void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     while (!reactor->stopping) {
+        handler_take_turns(&reactor->again);
         bool backs_off = reactor->accept_at != INT64_MAX;
         bool goes_on = !list_is_empty(&reactor->again);
         size_t count = selector_select(selector, goes_on ? 0 : backs_off ? SERVER_BACK_OFF_MS : -1);
@@ -78,7 +79,6 @@ void reactor_run(struct reactor *reactor)
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
-        handler_take_turns(&reactor->again);
         if (backs_off)
             acceptor_update(&reactor->acceptor);
     }
