@@ -116,8 +116,9 @@ in_cage() { # SECONDS COMMAND...: without our rights, and without our environmen
 }
 
 # Where namespaces are not permitted, root's other means has to do, and has to reach the course.
-place=$work/runs home=$work/homes
-mkdir "$place" "$home"
+place=$work/trial home=$work/trial/home
+mkdir -p "$home"
+[ -z "$user" ] || chown -R "$user:$user" "$place"
 course=/tmp/course
 if ! in_cage 10 test -w "$place" -a -r tests/steps.sh 2>/dev/null; then
     contained=() course=$PWD
