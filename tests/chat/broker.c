@@ -169,7 +169,7 @@ Test(chat_broker, who_comes_who_goes_and_who_is_where)
 
 Test(chat_broker, a_nickname_is_one_user_s_on_all_servers)
 {
-    struct scene scene = open_scene("");
+    struct scene scene = open_scene("--broker-lease 60"); /* nothing is given back by itself */
     int ann;
     int bob;
     join_both(&scene, &ann, &bob);

@@ -458,6 +458,17 @@ Test(connection, at_a_stop_a_new_client_has_a_second)
     reason_close(&bench, END_SERVER);
 }
 
+/* What it sends is taken in, for when its handler wants input again. */
+Test(connection, at_a_stop_a_new_client_is_read_though_its_input_is_suspended)
+{
+    struct bench bench;
+    reason_open(&bench);
+    channel_suspend(&bench.connection.facade);
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    reason_close(&bench, END_SERVER);
+}
+
 /* It has sent nothing for a while, so that nothing can come to harm. */
 Test(connection, at_a_stop_a_quiet_client_does_not_linger)
 {

@@ -24,7 +24,7 @@ enum {
 /** A connection that is none. */
 static struct {
     struct channel_facade facade;
-    struct input_queue input; /* always empty */
+    struct input_queue input;
     char text[1 << 20];
     size_t length;
     size_t largest; /* that was enqueued at once */
@@ -134,6 +134,7 @@ static struct input_handler *begin(void)
     fake.facade.verbs = &fake_verbs;
     factory = application_open(&pop3_application, &server);
     cr_assert_not_null(factory);
+    buffer_factory_init(&server.buffers, 16);
     static alignas(max_align_t) unsigned char memory[sizeof(struct pop3_session)];
     cr_assert_eq(factory->handler_size, sizeof memory);
     memset(memory, 0, sizeof memory);
@@ -147,6 +148,7 @@ static void end(struct input_handler *handler)
     handler->verbs->stopping(handler, &fake.facade);
     pop3_application.close(factory);
     service_destroy(&server.service);
+    buffer_factory_destroy(&server.buffers);
 }
 
 /** Gives the handler a line, and returns what it enqueues. Only the first piece is asked for. */
@@ -211,6 +213,12 @@ Test(pop3_session, a_password_that_stands_in_line_leaves_it_with_its_client)
     cr_assert(strncmp(give(handler, "USER ann\r\n"), "+OK", 3) == 0);
     cr_assert_str_empty(give(handler, "PASS " MAILBOX_PASSWORD "\r\n"));
     cr_assert(fake.suspended, "it waits");
+    struct message next;
+    input_queue_init(&fake.input, &server.buffers, 100);
+    cr_assert(input_queue_append(&fake.input, (const unsigned char *)"QUIT\r\n", 6));
+    cr_assert_eq(handler->verbs->next_message(handler, &fake.facade, &next), FRAMING_INCOMPLETE,
+                 "a server that stops gives what has come, and that overtakes the password");
+    input_queue_clear(&fake.input);
     handler->verbs->stopping(handler, &fake.facade);
     for (int i = 0; i < count; i++) {
         pop3_guesses_end(guesses, &others[i], POP3_PASSWORD_NOT_TOLD, clock_ms());
