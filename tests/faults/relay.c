@@ -41,7 +41,8 @@ static int await_pair(int client, double end)
 {
     struct pollfd watched[] = {{.fd = listening, .events = POLLIN},
                                {.fd = client, .events = POLLIN}};
-    cr_assert_gt(poll(watched, 2, test_left_ms(end)), 0, "neither connected nor closed");
+    cr_assert_gt(poll(watched, 2, test_left_ms(end)), 0, "neither connected nor closed; plan %s",
+                 getenv("FAULT_PLAN"));
     return watched[0].revents != 0 ? accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
                                    : -1;
 }
@@ -115,5 +116,54 @@ Test(fault_relay, case_40_relaying)
         step += faults_all() ? 1 : STRIDE;
     } while (report.injected > 0 && step < STEPS_MOST);
     cr_assert(step > 20 && step < STEPS_MOST, "a walk of %d steps", step);
+    close(listening);
+}
+
+static int accept_server(double end)
+{
+    cr_assert(test_await(listening, POLLIN, end), "somebody is not connected to a server");
+    return accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+/*
+ * No name server answers. The clients whose target has that name share one lookup, wait for it no
+ * longer than for a connect, and have the next target then; the others do not wait at all.
+ */
+Test(fault_relay, a_name_that_nobody_answers_costs_the_connect_timeout_once)
+{
+    enum { CLIENTS = 8 };
+    static struct fault_report report;
+    int clients[CLIENTS];
+    int servers[CLIENTS];
+    if (!strstr(server_name(), "stage4") && !strstr(server_name(), "stage5")) {
+        return;
+    }
+    listen_somewhere();
+    faults_plan("getaddrinfo:1-=HANG", false);
+    struct server_process relay =
+        server_start("--app relay --to no.such.name.test:7,127.0.0.1:%d --connect-timeout 0.5 "
+                     "--drain-timeout 30 --stats",
+                     port);
+    faults_switch(&relay);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&relay);
+    }
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (int i = 0; i < CLIENTS; i++) {
+        servers[i] = accept_server(end);
+    }
+    server_await_counter(&relay, "connects", CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+        client_close(servers[i]);
+    }
+    server_await_counter(&relay, "closed", 2 * CLIENTS);
+    double begin = test_now();
+    fault_end(&relay, true, 0, &report);
+    cr_assert_lt(test_now() - begin, 15, "the end has waited for the name");
+    cr_assert_eq(report.injected, 1, "%ld lookups", report.injected);
+    cr_assert_not_null(
+        strstr(report.errors, "cannot find no.such.name.test:7: Connection timed out"), "%s",
+        report.errors);
     close(listening);
 }
