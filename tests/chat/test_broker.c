@@ -341,6 +341,32 @@ Test(chat_broker_state, lines_that_were_ignored_have_been_missed)
     end();
 }
 
+/** Whether the other server is taken for one that has gone, if we have listened since that moment.
+ */
+static bool is_gone(int64_t listening_since)
+{
+    struct broker_outbox outbox = {0};
+    mutex_lock(&broker.lock);
+    broker_expire(&broker, listening_since, &outbox);
+    bool gone = roster_find(&broker.roster, 1)->is_gone;
+    mutex_unlock(&broker.lock);
+    resp_free(&outbox.items);
+    return gone;
+}
+
+/* Or after a pause of ours all others would have left, and come again. */
+Test(chat_broker_state, silence_that_we_could_not_have_heard_through_does_not_count)
+{
+    begin("ann");
+    cr_assert_eq(hear('H', 1), 0);
+    mutex_lock(&broker.lock);
+    roster_find(&broker.roster, 1)->heard -= LEASE + 1;
+    mutex_unlock(&broker.lock);
+    cr_assert_not(is_gone(clock_ms() - LEASE / 2));
+    cr_assert(is_gone(1));
+    end();
+}
+
 /** So many lines more are lost, and then the clerk looks; how many users are to be told of. */
 static uint64_t lose_lines(uint64_t count)
 {
