@@ -254,6 +254,26 @@ Test(connection, it_ends_because_the_peer_closes)
     reason_close(&bench, END_PEER_CLOSED);
 }
 
+/* All that it had to say we have heard: what is lost is only ours, and that is another matter. */
+Test(connection, a_peer_that_has_closed_and_does_not_want_the_rest_has_closed)
+{
+    static char much[1 << 20];
+    struct bench bench;
+    signal(SIGPIPE, SIG_IGN);
+    reason_open(&bench);
+    channel_enqueue(&bench.connection.facade, piece_bytes(much, sizeof(much)));
+    shutdown(reason_ends[1], SHUT_WR);
+    connection_receive(&bench.connection);
+    channel_close(&bench.connection.facade);
+    run(&bench);
+    cr_assert_eq(bench.connection.phase, CONNECTION_DRAINING);
+    close(reason_ends[1]);
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    bench_close(&bench);
+    expect_end(&bench, END_PEER_CLOSED);
+    close(reason_ends[0]);
+}
+
 Test(connection, it_ends_because_the_application_closes)
 {
     struct bench bench;
