@@ -322,14 +322,15 @@ static void finish_output(struct connection *connection)
 }
 
 /*
- * Nothing can be sent any more, but what the peer has sent before is still there. If a handler
+ * Nothing can be sent any more, but what the peer has sent before may still be there. If a handler
  * keeps the two directions apart, it gets that, too, unless it does not read at the moment.
  */
 static bool reads_on(const struct connection *connection, unsigned asked)
 {
     return connection->phase == CONNECTION_OPEN && !connection->broken && !connection->input_over &&
            (asked & ASK_READ) != 0 && (asked & (ASK_CLOSE | ASK_END)) == 0 &&
-           input_handler_is_duplex(connection->handler);
+           input_handler_is_duplex(connection->handler) &&
+           socket_is_readable(connection->output.fd);
 }
 
 void connection_send(struct connection *connection)
