@@ -66,7 +66,7 @@ scripts() {
     check cppcheck cppcheck \
         '$TOOL --quiet --error-exitcode=1 --std=c11 -I. -D__linux__ --inline-suppr \
             --enable=warning,performance,portability "$@"' "$@"
-    check shellcheck shellcheck '$TOOL "$@"' $(scripts)
+    check shellcheck shellcheck '$TOOL -x "$@"' $(scripts)
 }
 
 echo 'lint: rooms, and what is lesson'
