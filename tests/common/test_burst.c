@@ -281,6 +281,22 @@ Test(burst, an_old_one_leaves_before_the_next_message, .init = begin, .fini = en
     }
 }
 
+/* What others are held back for later makes it no younger. */
+Test(burst, is_as_old_as_the_first_that_it_holds_back, .init = begin, .fini = end)
+{
+    struct burst burst;
+    burst_begin(&burst, drained);
+    burst_next(&burst, true);
+    channel_enqueue(&listeners[0].connection.facade, piece_bytes("one\n", 4));
+    burst.since -= BURST_MS;
+    channel_enqueue(&listeners[1].connection.facade, piece_bytes("two\n", 4));
+    expect(0, "");
+    burst_next(&burst, true);
+    expect(0, "one\n");
+    expect(1, "two\n");
+    burst_end(&burst);
+}
+
 static void flush(void)
 {
     if (said == 1) {

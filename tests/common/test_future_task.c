@@ -256,6 +256,31 @@ static void expect_got(struct waiting *waiting, int outcome)
     cr_assert_eq(waiting->got, outcome, "it got %d, and not %d", waiting->got, outcome);
 }
 
+/* Who is woken too early sleeps on, and nobody wakes it again. */
+Test(future_task, is_over_before_anybody_is_woken)
+{
+    struct office office;
+    struct errand errand;
+    struct waiting waiting;
+    office_open(&office);
+    errand_init(&errand, &office, 100);
+    errand.waits = true;
+    submit(&office, &errand);
+    wait_in_thread(&waiting, &errand);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (atomic_load(&office.monitor.waiting) == 0 && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    mutex_lock(&office.monitor.lock); /* without which nobody is woken */
+    let_go_on(&errand);
+    while (!future_task_is_over(&errand.future) && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    bool over = future_task_is_over(&errand.future);
+    mutex_unlock(&office.monitor.lock);
+    expect_got(&waiting, 100);
+    cr_assert(over, "who waits is woken first");
+    office_close(&office);
+}
+
 /* Each gets the outcome of its own, though every change wakes all of them. */
 Test(future_task, any_number_of_threads_may_wait)
 {

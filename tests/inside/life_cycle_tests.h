@@ -416,10 +416,11 @@ static void server_stops_while_choked(const char *workers)
     client_close(client);
 }
 
+/* One that comes while the server stops is asked to end like the others, and not cut off later. */
 static void server_stops_before_it_has_started(const char *workers)
 {
     recorder_init(&recorder);
-    framework_open(&framework, "%s", workers);
+    framework_open(&framework, "%s --drain-timeout 3600", workers);
     int client = framework_connect(&framework, &recorder.handler);
     dispatcher_stop(framework_dispatcher(&framework));
     framework_run(&framework);

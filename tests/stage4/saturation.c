@@ -6,6 +6,7 @@
  */
 #include "framework.h"
 
+#include "inside/notes.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -292,4 +293,25 @@ Test(stage4_saturation, urgent_messages_go_first)
     for (int i = 0; i < OTHERS; i++) {
         recorder_expect_whole_life(&others[i]);
     }
+}
+
+/* It has waited for too long and would be refused, but a post came meanwhile: so it has to run. */
+Test(stage4_saturation, a_late_run_that_must_take_place_handles_its_message)
+{
+    static struct note note;
+    begin("abort");
+    note_init(&note, &recorders[WAITING]);
+    note_post(&note);
+    mutex_lock(&framework.executor.lock);
+    framework.executor.settings.max_wait = 1; /* as if the run were as old as the clock */
+    mutex_unlock(&framework.executor.lock);
+    release();
+    client_expect_text(clients[WAITING], "waiting\n");
+    cr_assert_eq(executor_stats(&framework.executor).late, 1);
+    mutex_lock(&framework.executor.lock);
+    framework.executor.settings.max_wait = 0;
+    mutex_unlock(&framework.executor.lock);
+    note_expect(&note, 1, 0);
+    cr_assert_eq(atomic_load(&recorders[WAITING].refused), 0);
+    end();
 }
