@@ -211,8 +211,9 @@ static inline void channel_close(struct channel_facade *facade)
 
 /**
  * As channel_close(), but the peer is to know that this is no orderly end: what is queued arrives,
- * and then the connection is reset. A peer that does not take what is queued has the same time for
- * it as after channel_close(). Any thread. After the end: nothing.
+ * and then the connection is reset. Until then what the peer sends is read and dropped. A peer that
+ * does not take what is queued has the same time for it as after channel_close(). Any thread. After
+ * the end: nothing.
  */
 static inline void channel_reset(struct channel_facade *facade)
 {

@@ -281,6 +281,25 @@ static void end(struct connection *connection)
     connection->phase = CONNECTION_ENDED;
 }
 
+/*
+ * Nobody wants what comes any more. Before a reset it is read all the same, because a peer whose
+ * own output we leave unread may never read what it is to get from us.
+ */
+bool connection_drops_input(const struct connection *connection)
+{
+    bool resets = (connection->phase == CONNECTION_DRAINING ||
+                   connection->phase == CONNECTION_RESETTING) &&
+                  connection_is_asked(connection, ASK_RESET) && !connection->end_of_stream;
+    return connection->phase == CONNECTION_LINGERING || resets;
+}
+
+void connection_end_dropping(struct connection *connection)
+{
+    connection->end_of_stream = true;
+    if (connection->phase == CONNECTION_LINGERING)
+        connection->phase = CONNECTION_ENDED;
+}
+
 /* All is sent. A reset would destroy what the peer's system does not have yet. */
 static void finish_by_reset(struct connection *connection)
 {
@@ -426,7 +445,7 @@ static bool wants_run(const struct connection *connection, enum output_result ou
 static bool wants_read(const struct connection *connection, enum output_result output,
                        unsigned asked)
 {
-    if (connection->phase == CONNECTION_LINGERING || connection->phase == CONNECTION_ARRIVING)
+    if (connection->phase == CONNECTION_ARRIVING || connection_drops_input(connection))
         return true;
     return connection->phase == CONNECTION_OPEN && !connection->input_over &&
            !connection->more_to_handle && connection_is_free(connection, output) &&

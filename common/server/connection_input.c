@@ -62,8 +62,8 @@ void connection_receive(struct connection *connection)
         read_once(connection);
     else if (connection->phase == CONNECTION_ARRIVING)
         connection_read_header(connection);
-    else if (connection->phase == CONNECTION_LINGERING && !socket_drop(connection->output.fd))
-        connection->phase = CONNECTION_ENDED;
+    else if (connection_drops_input(connection) && !socket_drop(connection->output.fd))
+        connection_end_dropping(connection);
 }
 
 bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length)

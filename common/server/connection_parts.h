@@ -44,6 +44,12 @@ bool connection_is_new(const struct connection *connection);
 /** Until when a new connection may still say its first message; ms of clock_ms(). */
 int64_t connection_grace_until(const struct connection *connection, int64_t now);
 
+/** Whether what comes is read and dropped: while it lingers, and before it is reset. */
+bool connection_drops_input(const struct connection *connection);
+
+/** Nothing more comes that could be dropped: the peer has ended its stream, or is lost. */
+void connection_end_dropping(struct connection *connection);
+
 /** It has rested: whether it was lost meanwhile. Nothing is read for that. */
 void connection_look_for_loss(struct connection *connection);
 
