@@ -249,7 +249,7 @@ check 'Ctrl-C reaches the server once, which ends in its own way' 'says "^stoppe
 # first is up to the kernel, so there are some of them.
 groups='' numbers=$(seq 10)
 for number in $numbers; do
-    setsid make run STAGE=1 ARGS=wait >"log.$number" 2>&1 &
+    env -u MAKEFLAGS -u MAKELEVEL setsid make run STAGE=1 ARGS=wait >"log.$number" 2>&1 &
     groups="$groups $!"
 done
 for number in $numbers; do

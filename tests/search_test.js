@@ -13,7 +13,7 @@ const expected = [
     ['non-blocking', 'glossary.html#glossary--non-blocking'],
     ['false sharing', 'glossary.html#glossary--false-sharing'], ['glossary', 'glossary.html'],
     ['errata', 'errata.html'], ['erratum', 'errata.html'], ['thread pool', 'pools.html'],
-    ['event loop', 'stage2.html'], ['lost wakeup', 'step3_3.html'], ['nginx', 'further.html'],
+    ['event loop', 'stage2.html'], ['lost wakeup', 'step3_4.html'], ['nginx', 'further.html'],
     ['SIGPIPE', 'step1_2.html'], ['thread per connection', 'step1_2.html'], ['race condition', 'proving.html'],
     ['timeout', 'armour.html'], ['busy loop', 'step2_2.html'], ['starvation', 'step2_5.html'],
     ['segmentation fault', 'step2_7.html'], ['connection reset', 'glossary.html#glossary--reset'],

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(fault_hangs, .timeout = 60);
-
 static struct fault_report report;
 
 /* Waits until the plan's call hangs. */
@@ -58,7 +56,7 @@ static const char *one_thread_of_each_kind(void)
 }
 
 /* It opens a file, and the disk does not answer. */
-Test(fault_hangs, case_39_a_handler_that_never_returns_does_not_keep_the_server)
+Test(fault_resources, case_39_a_handler_that_never_returns_does_not_keep_the_server)
 {
     faults_plan("openat:1=HANG", false);
     struct server_process server =
@@ -72,7 +70,7 @@ Test(fault_hangs, case_39_a_handler_that_never_returns_does_not_keep_the_server)
 }
 
 /* A relay looks up the name of its target, and no name server answers: nobody waits for that. */
-Test(fault_hangs, case_39_a_name_that_is_looked_up_does_not_keep_the_server)
+Test(fault_resources, case_39_a_name_that_is_looked_up_does_not_keep_the_server)
 {
     if (!server_has_option("--helpers")) {
         return;

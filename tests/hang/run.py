@@ -229,7 +229,7 @@ def race():
     finally:
         server.kill()
         server.wait()
-    for what in "data race", "main thread", "'worker'", "connection_receive", "handler_run_task":
+    for what in "data race", "main thread", "'worker 1'", "connection_receive", "handler_run_task":
         expect(what in report, f"the report has no {what}:\n{report}")
 
 
