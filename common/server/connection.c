@@ -287,9 +287,9 @@ static void end(struct connection *connection)
  */
 bool connection_drops_input(const struct connection *connection)
 {
-    bool resets = (connection->phase == CONNECTION_DRAINING ||
-                   connection->phase == CONNECTION_RESETTING) &&
-                  connection_is_asked(connection, ASK_RESET) && !connection->end_of_stream;
+    bool resets =
+        (connection->phase == CONNECTION_DRAINING || connection->phase == CONNECTION_RESETTING) &&
+        connection_is_asked(connection, ASK_RESET) && !connection->end_of_stream;
     return connection->phase == CONNECTION_LINGERING || resets;
 }
 
