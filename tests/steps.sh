@@ -18,6 +18,7 @@
 #   diff FROM TO [PARTS] what changes between two steps or stages; in parts (docs/stage_diff.sh)
 #   new_lines STEP       how many lines of code are not in the step before
 #   list                 a line for each step; wants CC, OUT, SANITIZE, LIBRARIES and all steps built
+#   linked STEP_OR_STAGE the files of common/ that it links with echo alone, behind their lines of code; wants the same
 #   pages [check]        puts the code that pages and chapters show into them anew, or checks that it is there
 #   test STEP...         runs the tests of steps; wants the same, and OUT/tests/steps
 #   check STEP...        that these steps are small, and that all pages show the code that there is
@@ -315,8 +316,8 @@ $file
 linked() { # STEP [OBJECT]
     # shellcheck disable=SC2046,SC2086 # lists of files
     grep -q '"common/' $(sources "$1") || return 0
-    objects=$OUT/steps/$1
-    ! is_stage "$1" || objects=$OUT/obj/$(name "$1")
+    objects=$OUT/obj/$(name "$1")
+    [ -d "$objects" ] || objects=$OUT/steps/$1
     # shellcheck disable=SC2086 # CC may be several words
     ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o ${2:+"$2"} "$OUT/libcommon.a" \
         ${LIBRARIES:-} -Wl,-Map="$work/map" || exit 2
@@ -349,6 +350,12 @@ without_applications() {
             echo "extern const char ${name}_application, ${name}_service;
                 const char ${name}_application = 0, ${name}_service = 0;"
     done | ${CC:-cc} -x c -c -o "$work/without.o" -
+}
+
+linked_with_echo() { # STEP_OR_STAGE
+    without_applications && linked "$1" "$work/without.o" | while read -r file; do
+        echo "$(code <"$file" | wc -l) $file"
+    done
 }
 
 list() {
@@ -799,6 +806,7 @@ numbers | names | folder | before | field | lost | sources | sanitized | new_lin
     ;;
 stage-steps) stage_steps ;;
 name) name "$@" ;;
+linked) linked_with_echo "$@" ;;
 lay-out) lay_out "$@" ;;
 diff) compare "$@" ;;
 test) test_steps "$@" ;;

@@ -25,8 +25,7 @@ $(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
 
 .SECONDARY: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/peer_*.c))
 
-# Servers that count what a line costs them (tests/bench/counted.c): compiled once more, without
-# optimisation, because a function that the compiler has inlined cannot be counted.
+# Servers that count what a line costs them (tests/bench/counted.c), compiled once more.
 COUNTED := $(STAGES:%=$(OUT)/counted/%)
 COUNTED_LOCKS := $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null)
 counted = $(patsubst $(OUT)/obj/%,$(OUT)/obj-counted/%,$1)
@@ -34,7 +33,7 @@ counted = $(patsubst $(OUT)/obj/%,$(OUT)/obj-counted/%,$1)
 $(OUT)/obj-counted/%.o: %.c tests/bench/counted.h $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(COMPILE) -O0 -finstrument-functions -include tests/bench/counted.h -c -o $@ $(source)
+	$(Q)$(COMPILE) -include tests/bench/counted.h -c -o $@ $(source)
 
 $(COUNTED): $(OUT)/counted/%: $$(call counted,$$(call objects,$$*) $(COMMON_OBJECTS)) \
     $(OUT)/obj/tests/bench/counted.o % Makefile
@@ -73,10 +72,11 @@ bench-full: all $(BENCH_TOOLS) $$(PEERS)
 bench-table:
 	$(BENCH) table
 
-### bench-line: count what a line costs each stage, and write it into docs/measuring.md; a minute
+### bench-line [ARGS="--tree FOLDER --files"]: count what a line passes and costs, and write it into docs/measuring.md; two minutes
 .PHONY: bench-line
-bench-line: all $(BENCH_TOOLS) $(COUNTED)
-	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md
+bench-line: all step-programs $(BENCH_TOOLS) $(COUNTED)
+	@tests/need.sh gcov 'command -v gcov' gcc
+	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
 ### bench-overload: offer the stages up to twice their capacity, and write docs/measuring.md; a quarter of an hour
 .PHONY: bench-overload

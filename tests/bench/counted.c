@@ -2,14 +2,12 @@
  * What a counted server has beside its own objects: it counts what the server does, and writes that
  * at exit into the file that COUNTS names, as one line of JSON.
  *
- *   calls     of functions of ours, static inline ones included: the servers are compiled a second
- *             time, with -O0 and -finstrument-functions
  *   locks     calls that take one, and those that wait or signal; each that takes one also gives it
  *             back. The linker sends them through here (--wrap), and bench.mk finds their names in
  *             the LOCK lines
- *   atomics   read-modify-writes, as <stdatomic.h> spells them (counted.h); loads and stores are
- * not counted, and neither is what a lock does inside switches  of threads, as getrusage(2) has
- * them
+ *   atomics   read-modify-writes, as <stdatomic.h> spells them (counted.h); loads and stores are not
+ *             counted, and neither is what a lock does inside
+ *   switches  of threads, as getrusage(2) has them
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,26 +15,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-static atomic_ullong calls, locks, atomics;
+static atomic_ullong locks, atomics;
 
 static void count(atomic_ullong *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
-void __cyg_profile_func_enter(void *function, void *caller);
-void __cyg_profile_func_enter(void *function, void *caller)
-{
-    (void)function;
-    (void)caller;
-    count(&calls);
-}
-
-void __cyg_profile_func_exit(void *function, void *caller);
-void __cyg_profile_func_exit(void *function, void *caller)
-{
-    (void)function;
-    (void)caller;
 }
 
 void counted_atomic(void);
@@ -74,7 +57,7 @@ __attribute__((destructor)) static void write_counts(void)
     if (file == NULL)
         return;
     getrusage(RUSAGE_SELF, &usage);
-    fprintf(file, "{\"calls\": %llu, \"locks\": %llu, \"atomics\": %llu, \"switches\": %ld}\n",
-            calls, locks, atomics, usage.ru_nvcsw + usage.ru_nivcsw);
+    fprintf(file, "{\"locks\": %llu, \"atomics\": %llu, \"switches\": %ld}\n", locks, atomics,
+            usage.ru_nvcsw + usage.ru_nivcsw);
     fclose(file);
 }

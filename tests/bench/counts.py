@@ -1,10 +1,13 @@
-"""Counts what one line of echo costs each stage: calls, locks, atomic steps, system calls, switches.
+"""Counts what one line of echo costs each stage: calls, files and lines of source that it passes (passed.py), locks,
+atomic steps, system calls, switches; and what programs link.
 
-    usage: python3 tests/bench/counts.py [--build FOLDER] [--docs FILE]
+    usage: python3 tests/bench/counts.py [--build FOLDER] [--docs FILE] [--files] [--tree FOLDER]
 
 Each server runs twice under the same load, with few lines and with many. What the longer run has more,
 divided by the lines that it has more, is the cost of a line: starting, accepting and ending cancel out.
-With --docs the table goes into the document, between its markers.
+With --docs the tables go into the document, between their markers. With --files each file that a line passes is printed,
+with the lines of it that are executed. With --tree what a line passes, and nothing else, is counted for another checkout,
+too, which is built there, in the folder of the same name.
 """
 
 import argparse
@@ -16,11 +19,13 @@ import tempfile
 
 import bench
 import measure
+import passed
 import results as figures
 
 FEW, MANY = 2000, 12000
-CONNECTIONS = 20  # and one for calls, so that a round of a loop has one line
+CONNECTIONS = 20
 COUNTS = ("locks", "atomics", "system calls", "switches")
+LINKED = ("step 1.4", "step 2.8", "stage 1", "stage 2", "stage 3", "stage 4", "stage 5")
 
 
 def counted(tools, server, load, folder):
@@ -48,7 +53,7 @@ def cost_of(tools, plain, slow, folder):
         calls, lines = bench.count_calls(tools, plain, load, folder)
         return {"system calls": sum(calls.values())}, lines
 
-    cost = {"calls": a_line(count, {"connections": 1, "warm_up": 0})["calls"]}
+    cost = {}
     for depth in (1, 16):
         load = {"connections": CONNECTIONS, "depth": depth, "warm_up": 0}
         found = a_line(count, load)
@@ -59,25 +64,56 @@ def cost_of(tools, plain, slow, folder):
 
 
 def table(costs):
-    head = ["program", "calls"] + [f"{name}, {depth}" for name in COUNTS for depth in (1, 16)]
-    lines = [[program, figures.number(cost["calls"], 0)] +
-             [figures.number(cost[name]) for name in head[2:]] for program, cost in costs.items()]
+    head = ["program"] + [f"{name}, {depth}" for name in COUNTS for depth in (1, 16)]
+    lines = [[program] + [figures.number(cost[name]) for name in head[1:]] for program, cost in costs.items()]
     return figures.table(head, lines)
+
+
+def passed_table(found):
+    return figures.table(["program", "calls", "files", "lines executed"],
+                         [[program] + [figures.number(count, 0) for count in (line.calls, line.files, line.lines)]
+                          for program, line in found.items()])
+
+
+def linked_table(found):
+    head = ["program", "files"] + list(passed.COUNTED)
+    return figures.table(head, [[program] + [f"{counts[name]:,}" for name in head[1:]] for program, counts in found.items()])
+
+
+def count_source(tree, build, by_file):
+    """The tables of what a line passes and of what programs link; prints them."""
+    found = passed.of_tree(tree, build, lambda folder: bench.Programs(folder).with_workers(4))
+    linked = {name: passed.linked(tree, build, name.split()[-1]) for name in LINKED}
+    tables = {"passed": passed_table(found), "linked": linked_table(passed.sums(linked))}
+    print("\n\n".join(tables.values()))
+    for program, line in found.items() if by_file else ():
+        print(f"\n{program}")
+        for file, count in line.by_file.most_common():
+            if count >= 0.9:
+                print(f"{count:8.1f} {file}")
+    return tables
 
 
 def main():
     parser = argparse.ArgumentParser(description="Counts what one line of echo costs each stage.")
     parser.add_argument("--build", default="build")
     parser.add_argument("--docs")
+    parser.add_argument("--files", action="store_true")
+    parser.add_argument("--tree")
     arguments = parser.parse_args()
     programs = bench.Programs(arguments.build)
     twins = bench.Programs(os.path.join(arguments.build, "counted")).with_workers(4)
+    tables = count_source(".", arguments.build, arguments.files)
+    if arguments.tree:
+        print(f"\n{arguments.tree}")
+        count_source(arguments.tree, arguments.build, arguments.files)
     with tempfile.TemporaryDirectory() as folder:
         costs = {name: cost_of(programs.tools, server, twins[name], folder)
                  for name, server in programs.with_workers(4).items() if name in twins}
-    print(table(costs))
+    tables["line"] = table(costs)
+    print(f"\n{tables['line']}")
     if arguments.docs:
-        bench.put(arguments.docs, "bench-line", {"line": table(costs)})
+        bench.put(arguments.docs, "bench-line", tables)
     return 0
 
 

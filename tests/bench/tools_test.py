@@ -18,6 +18,7 @@ import chart
 import demo
 import measure
 import overload
+import passed
 import processors
 import real
 from chart import Axis
@@ -54,6 +55,22 @@ class Demo(unittest.TestCase):
         printed = self.slow_messages({"stage 1": 9.3, "stage 2": 9.7})
         self.assertNotIn("90 %", printed)
         self.assertIn("do not differ clearly", printed)
+
+
+class Passed(unittest.TestCase):
+    def test_what_a_run_has_once_does_not_count(self):
+        """A start of 500 lines, and for each line a call of two lines, and one in another file every tenth time."""
+        runs = [{("a.c", 1): 500, ("a.c", "start"): 1, ("a.c", 7): n, ("a.c", 8): n, ("a.c", "each"): n,
+                 ("b.c", 3): n // 10, ("b.c", "seldom"): n // 10} for n in (passed.FEW, passed.MANY)]
+        with unittest.mock.patch.object(passed, "serve"), unittest.mock.patch.object(passed, "counters", return_value=[]), \
+                unittest.mock.patch.object(passed, "executions", side_effect=runs):
+            found = passed.a_line(".", ["server"], [])
+        self.assertEqual((round(found.calls, 3), found.files, round(found.lines, 3)), (1.1, 1, 2.1))
+        self.assertEqual(found.by_file.most_common(1), [("a.c", 2.0)])
+
+    def test_files_are_summed_by_what_they_are_part_of(self):
+        lines = {"common/base/log.c": 5, "common/bytes/input_queue.c": 20, "common/server/connection_turn.c": 300}
+        self.assertEqual(list(passed.sums({"stage 1": lines})["stage 1"].values()), [3, 325, 320, 320])
 
 
 class Chart(unittest.TestCase):
