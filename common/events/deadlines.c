@@ -68,19 +68,24 @@ void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)
 }
 
 /* If all is acknowledged now, it is unknown since when: then `active` stays what it was. */
-void deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged)
+bool deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged)
 {
     bool known = deadlines->owed > unacknowledged;
     uint32_t taken = known ? deadlines->owed - unacknowledged : 0;
     deadlines->owed = unacknowledged;
-    if (taken > 0 && unacknowledged > 0)
-        deadlines->active = stamp(now);
-    if (deadlines->progress == 0)
-        return;
-    if (taken >= DEADLINES_QUANTUM - deadlines->taken)
-        deadlines_restart_progress(deadlines, now);
-    else
-        deadlines->taken += taken; /* the period runs on */
+    if (deadlines->progress != 0) {
+        if (taken >= DEADLINES_QUANTUM - deadlines->taken)
+            deadlines_restart_progress(deadlines, now);
+        else
+            deadlines->taken += taken; /* the period runs on */
+    }
+    return taken > 0 && unacknowledged > 0;
+}
+
+void deadlines_moved(struct deadlines *deadlines, int64_t moment)
+{
+    if (moment > moment_of(deadlines->active, moment))
+        deadlines->active = stamp(moment);
 }
 
 void deadlines_restart_progress(struct deadlines *deadlines, int64_t now)

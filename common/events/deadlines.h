@@ -76,9 +76,13 @@ void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits);
 /**
  * Of what the socket took, this many bytes are not acknowledged yet by the peer; what it has
  * acknowledged since the last call is its progress. The socket's buffer may hold megabytes, so a
- * client can read steadily for minutes before the socket takes anything new from us.
+ * client can read steadily for minutes before the socket takes anything new from us. True if it has
+ * taken a part, so that it was not idle: the caller says when, by deadlines_moved().
  */
-void deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged);
+bool deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t unacknowledged);
+
+/** A byte moved at that moment, which may be a while ago. */
+void deadlines_moved(struct deadlines *deadlines, int64_t moment);
 
 /** Whether output waits: what the last call of deadlines_output() said. */
 static inline bool deadlines_output_waits(const struct deadlines *deadlines)

@@ -24,11 +24,17 @@ static const struct deadline_limits *limits_of(const struct connection *connecti
     return is_needed ? &server->outgoing : &server->settings.deadlines;
 }
 
-/* Asks the system how much of what was sent the peer has acknowledged by now. */
+/*
+ * Asks the system how much of what was sent the peer has acknowledged by now. If that is a part,
+ * the last time at which it had room is when the system last sent it some. To take the look for
+ * that moment would give a peer that stopped long ago the idle timeout once more.
+ */
 static void look_at_peer(struct connection *connection, int64_t now)
 {
-    deadlines_acknowledged(&connection->deadlines, now,
-                           socket_unacknowledged(connection->output.fd));
+    struct deadlines *deadlines = &connection->deadlines;
+    int fd = connection->output.fd;
+    if (deadlines_acknowledged(deadlines, now, socket_unacknowledged(fd)))
+        deadlines_moved(deadlines, now - socket_send_age(fd));
 }
 
 /* What was acknowledged before the time begins does not count; only a limit is worth the call. */

@@ -342,6 +342,14 @@ uint32_t socket_unacknowledged(int fd)
     return ioctl(fd, TIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint32_t)bytes : 0;
 }
 
+uint32_t socket_send_age(int fd)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof(info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_last_data_sent
+                                                                      : 0;
+}
+
 bool socket_drop(int fd)
 {
     char dropped[16384];

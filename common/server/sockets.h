@@ -148,6 +148,12 @@ bool socket_is_lost(int fd, bool *over);
 uint32_t socket_unacknowledged(int fd);
 
 /**
+ * Milliseconds since the system last sent the peer some of the bytes that the socket took; a peer
+ * that has no room gets none. 0 where the system does not say.
+ */
+uint32_t socket_send_age(int fd);
+
+/**
  * Reads and drops once; waits if the socket does. False once nothing more can come. What was read
  * is overwritten, because it may have been a password.
  */

@@ -204,7 +204,8 @@ Test(deadlines, a_peer_that_reads_what_the_system_holds_makes_progress)
     deadlines_output(&deadlines, BORN, true);
     for (int64_t now = BORN + 400; held > 0; now += 400) {
         held -= DEADLINES_QUANTUM;
-        deadlines_acknowledged(&deadlines, now, held);
+        if (deadlines_acknowledged(&deadlines, now, held))
+            deadlines_moved(&deadlines, now);
         cr_assert_eq(deadlines_passed(&deadlines, &all, now + 399), DEADLINE_NONE,
                      "%u bytes are left", held);
     }
@@ -236,10 +237,24 @@ Test(deadlines, a_peer_that_reads_what_the_system_holds_is_not_idle)
 {
     struct deadlines deadlines = started();
     deadlines_sent(&deadlines, BORN, 10000);
-    deadlines_acknowledged(&deadlines, BORN + 900, 9999);
+    cr_assert(deadlines_acknowledged(&deadlines, BORN + 950, 9999));
+    deadlines_moved(&deadlines, BORN + 900);
     assert_passes(&deadlines, &all, BORN + 1900, DEADLINE_IDLE);
-    deadlines_acknowledged(&deadlines, BORN + 1500, 9999);
+    cr_assert_not(deadlines_acknowledged(&deadlines, BORN + 1500, 9999));
     assert_passes(&deadlines, &all, BORN + 1900, DEADLINE_IDLE);
+}
+
+/* Somebody looks when the time is over. What was taken long before that is no reason to wait once
+ * more. */
+Test(deadlines, a_peer_that_stopped_long_before_the_look_is_idle_since_then)
+{
+    struct deadlines deadlines = started();
+    deadlines_sent(&deadlines, BORN + 100, 10000);
+    cr_assert(deadlines_acknowledged(&deadlines, BORN + 1100, 6000));
+    deadlines_moved(&deadlines, BORN + 150);
+    assert_passes(&deadlines, &all, BORN + 1150, DEADLINE_IDLE);
+    deadlines_moved(&deadlines, BORN + 120);
+    assert_passes(&deadlines, &all, BORN + 1150, DEADLINE_IDLE);
 }
 
 /* All is acknowledged, nobody knows since when: probably since shortly after it was sent. */
@@ -247,7 +262,7 @@ Test(deadlines, a_peer_that_has_everything_is_idle_since_that_was_sent)
 {
     struct deadlines deadlines = started();
     deadlines_sent(&deadlines, BORN + 10, 10000);
-    deadlines_acknowledged(&deadlines, BORN + 900, 0);
+    cr_assert_not(deadlines_acknowledged(&deadlines, BORN + 900, 0));
     assert_passes(&deadlines, &all, BORN + 1010, DEADLINE_IDLE);
 }
 

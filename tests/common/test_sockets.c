@@ -655,3 +655,37 @@ Test(sockets, writable_is_what_takes_a_write_or_fails_it)
     cr_assert(socket_is_writable(ends[0]));
     close(ends[0]);
 }
+
+static double milliseconds(void)
+{
+    return test_now() * 1000.0;
+}
+
+/* Probes and their answers go on while the peer has no room, and are no bytes of ours. */
+Test(sockets, a_send_is_as_old_as_the_room_that_the_peer_last_had)
+{
+    enum { OLD = 300, GRAIN = 20 };
+    static char got[65536];
+    int ends[2];
+    tcp_pair_open(ends);
+    fill_up(ends[0]);
+    double end = milliseconds() + test_deadline_ms();
+    while (socket_send_age(ends[0]) < OLD) {
+        cr_assert_lt(milliseconds(), end);
+        poll(NULL, 0, 5);
+    }
+    double old = milliseconds();
+    for (int i = 0; i < 32; i++) {
+        cr_assert(comes(ends[1]));
+        cr_assert_gt(read(ends[1], got, sizeof got), 0);
+    }
+    double age = socket_send_age(ends[0]);
+    cr_assert_leq(age, milliseconds() - old + GRAIN, "%g ms", age);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+Test(sockets, what_is_no_connection_has_no_age)
+{
+    cr_assert_eq(socket_send_age(-1), 0);
+}

@@ -46,18 +46,23 @@ static void close_scene(struct scene *scene)
     backend_close(&scene->backend);
 }
 
-/** A client takes each place, uploads, and leaves when the relay has read all of it. */
-static void fill_places(struct scene *scene, void leave(int client))
+/** A client takes a place, uploads, and leaves when the relay has read all of it. */
+static void fill_place(struct scene *scene, int place, void leave(int client))
 {
     static char bytes[UPLOAD];
     memset(bytes, 'q', sizeof bytes);
+    int client = client_connect(&scene->relay);
+    scene->servers[place] = backend_accept(&scene->backend);
+    client_send(client, bytes, sizeof bytes);
+    server_await_counter(&scene->relay, "bytes_in", (place + 1LL) * UPLOAD);
+    leave(client);
+    server_await_counter(&scene->relay, "closed", place + 1);
+}
+
+static void fill_places(struct scene *scene, void leave(int client))
+{
     for (int i = 0; i < PLACES; i++) {
-        int client = client_connect(&scene->relay);
-        scene->servers[i] = backend_accept(&scene->backend);
-        client_send(client, bytes, sizeof bytes);
-        server_await_counter(&scene->relay, "bytes_in", (i + 1LL) * UPLOAD);
-        leave(client);
-        server_await_counter(&scene->relay, "closed", i + 1);
+        fill_place(scene, i, leave);
     }
 }
 
@@ -184,4 +189,26 @@ Test(relay_places, of_a_server_whose_system_is_full_is_free_after_the_idle_timeo
 Test(relay_places, of_a_server_that_hangs_is_free_after_an_orderly_end)
 {
     is_free_after_the_idle_timeout(client_close, "--idle-timeout 0.5");
+}
+
+/**
+ * Who came after the last byte that the server took is cut off after it, because both wait for the
+ * same time. The server took some bytes, and the relay cannot see when; so it would be easy to give
+ * it the time twice. One dispatcher looks at both, so it cuts them off in their order.
+ */
+Test(relay_places, of_a_server_that_hangs_is_not_held_for_twice_the_idle_timeout)
+{
+    bool is_pool = server_has_option("--dispatchers");
+    struct scene scene =
+        open_scene(is_pool ? SMALL "--idle-timeout 1 --dispatchers 1" : SMALL "--idle-timeout 1");
+    fill_place(&scene, 0, client_reset);
+    int silent = client_connect(&scene.relay);
+    int server = backend_accept(&scene.backend);
+    client_expect_gone(silent);
+    cr_assert_geq(server_counter(&scene.relay, "timed_out"), 2,
+                  "the server that hangs is still there");
+    client_close(silent);
+    client_close(server);
+    client_close(scene.servers[0]);
+    close_scene(&scene);
 }
