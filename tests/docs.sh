@@ -181,7 +181,7 @@ tool_works() { # TOOL
 find_lacking() { # FOLDER OF ALL BLOCKS
     local tool file
     for tool in strace gdb perf ss redis-server haproxy; do
-        grep -lE "(^|[^[:alnum:]-])$tool (-|record)" "$1"/*/*.command >"$work/using" || continue
+        grep -lE "(^|[^[:alnum:]-])$tool( (-|record)|\$)" "$1"/*/*.command >"$work/using" || continue
         ! tool_works "$tool" || continue
         while read -r file; do
             echo "$tool" >"${file%/*}/lacks"

@@ -427,6 +427,23 @@ test-machines: $(WITH_BROKER)
 	@$(NEED_MACHINES) || true
 	@tests/run.sh 'machines=BUILD=$(OUT) tests/machines/machines_test.py $(if $(SHORT),--short)'
 
+# ---- a store, built by the reader --------------------------------------------------------------
+
+ifneq ($(filter test-store,$(MAKECMDGOALS)),)
+ifneq ($(filter-out 1 2 3 4 5 6 7 8,$(TASK))$(word 2,$(TASK)),)
+$(error TASK=$(TASK): expected one of the tasks 1 to 8 of docs/build-a-store.md)
+endif
+endif
+
+### test-store [TASK=N] [SERVER=path]: grade the store that you build (docs/build-a-store.md); without SERVER, test the grader
+# Without redis-server, and where it cannot be installed, the tests with it are skipped.
+.PHONY: test-store
+test-store:
+	$(NEED_PYTHON)
+	@$(if $(SERVER),,tests/need.sh redis 'command -v redis-server' redis-server || true)
+	@tests/run.sh 'store$(if $(TASK),$(comma) task $(TASK))=$(if $(SERVER),tests/store/grader.py $(or $(TASK),1-8) \
+	    "$(abspath $(SERVER))",tests/store/store_test.py $(or $(TASK),1-8))'
+
 # ---- fuzzing -----------------------------------------------------------------------------------
 
 # libFuzzer is clang's, so all that is fuzzed is compiled once more, by clang. Each input queue reads
