@@ -99,44 +99,39 @@ static double best_of(int talker, int count, double wanted)
 }
 
 /* Written one by one, 64 lines to 100 users are 6,400 writes. */
-Test(chat_bursts, lines_that_are_pasted_cost_each_listener_a_write)
+ServerTest(chat_bursts, lines_that_are_pasted_cost_each_listener_a_write, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int talker = chat_join_as(&server, "talker");
-    gather(&server);
+    int talker = chat_join_as(server, "talker");
+    gather(server);
     double most = probe_sanitized() || probe_thread_sanitized() ? 8 : 1.5;
     double pasted = best_of(talker, LINES, most);
     cr_assert_leq(pasted, most, "%d lines came in %.2f segments", LINES, pasted);
     double many = best_of(talker, 4 * LINES, 4 * most);
     cr_assert_leq(many, 4 * most, "%d lines came in %.2f segments", 4 * LINES, many);
     disperse();
-    server_close_all(&server);
 }
 
 /* Nothing follows it, so there is nothing to wait for. */
-Test(chat_bursts, lines_that_come_one_by_one_leave_one_by_one)
+ServerTest(chat_bursts, lines_that_come_one_by_one_leave_one_by_one, "--app chat")
 {
     enum { SAID = 5 };
-    struct server_process server = server_start("--app chat");
-    int talker = chat_join_as(&server, "talker");
-    gather(&server);
+    int talker = chat_join_as(server, "talker");
+    gather(server);
     for (int i = 0; i < SAID; i++) {
         double pieces = segments_of(talker, 1);
         cr_assert(pieces >= 1 && pieces <= 1.5, "a line came in %.2f segments", pieces);
     }
     disperse();
-    server_close_all(&server);
 }
 
 /* What ends a burst: its last line takes the others along, or the run's end does. */
-Test(chat_bursts, lines_before_a_command_or_half_a_line_are_heard)
+ServerTest(chat_bursts, lines_before_a_command_or_half_a_line_are_heard, "--app chat")
 {
     static const char *const ends[] = {"/help\n", "half a line", "\n", "/nick talker\n"};
-    struct server_process server = server_start("--app chat");
-    gather(&server);
+    gather(server);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         char text[100];
-        int talker = chat_join_as(&server, "talker");
+        int talker = chat_join_as(server, "talker");
         snprintf(text, sizeof text, "line 000000\nline 000001\n%s", ends[i]);
         client_send_text(talker, text);
         for (int j = 0; j < LISTENERS; j++) {
@@ -146,21 +141,20 @@ Test(chat_bursts, lines_before_a_command_or_half_a_line_are_heard)
         chat_await_line(listeners[0], "* talker has left");
     }
     disperse();
-    server_stop(&server);
 }
 
 /* Those who talk at the same time hold back for the same listeners, and each one's order stays. */
-Test(chat_bursts, many_that_paste_at_once_are_heard_in_their_order)
+ServerTest(chat_bursts, many_that_paste_at_once_are_heard_in_their_order,
+           "--app chat --output-cap 16777216")
 {
     enum { TALKERS = 4, ROUNDS = 20, PASTED = 30, HEARD = TALKERS * ROUNDS * PASTED };
     static struct chat_line line;
-    struct server_process server = server_start("--app chat --output-cap 16777216");
     int talkers[TALKERS];
-    int listener = chat_join_as(&server, "listener");
+    int listener = chat_join_as(server, "listener");
     for (int i = 0; i < TALKERS; i++) {
         char nick[CHAT_NICK_SIZE];
         snprintf(nick, sizeof nick, "%d", i);
-        talkers[i] = chat_join_as(&server, nick);
+        talkers[i] = chat_join_as(server, nick);
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < TALKERS; i++) {
@@ -186,17 +180,16 @@ Test(chat_bursts, many_that_paste_at_once_are_heard_in_their_order)
                   line.text, next[talker] - 1);
         heard++;
     }
-    server_close_all(&server);
 }
 
+enum { BLOCK_MS = 1000 };
+
 /* Each line takes its time, and leaves before the next one takes its own. */
-Test(chat_bursts, a_line_does_not_wait_for_the_next_one_that_blocks)
+ServerTest(chat_bursts, a_line_does_not_wait_for_the_next_one_that_blocks,
+           "--app chat --block-ms %d --cost-every 2", BLOCK_MS)
 {
-    enum { BLOCK_MS = 1000 };
-    struct server_process server =
-        server_start("--app chat --block-ms %d --cost-every 2", BLOCK_MS);
-    int talker = chat_join_as(&server, "talker");     /* `/nick` was the first one, and has paid */
-    int listener = chat_join_as(&server, "listener"); /* a free one */
+    int talker = chat_join_as(server, "talker");     /* `/nick` was the first one, and has paid */
+    int listener = chat_join_as(server, "listener"); /* a free one */
     client_send_text(talker, "/\n");
     chat_expect_line(talker, "ERR no such command; /help tells which there are");
     client_send_text(talker, "free\nblocks\n");
@@ -206,7 +199,6 @@ Test(chat_bursts, a_line_does_not_wait_for_the_next_one_that_blocks)
     cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "the line before one that blocks came after %.2f s",
                  took);
     chat_expect_line(listener, "[talker] blocks");
-    server_close_all(&server);
 }
 
 /* ---- many that come, and many that leave ---- */
@@ -273,13 +265,12 @@ static long budget(double since, int users)
  * If each of N users were told of each of the others, that would be N * N / 2 lines. One who stays
  * is told of all that come, and of all that leave.
  */
-Test(chat_bursts, many_that_come_or_leave_at_once_are_told_in_few_lines)
+ServerTest(chat_bursts, many_that_come_or_leave_at_once_are_told_in_few_lines, "--app chat")
 {
     enum { USERS = 600, LEAVE = 400 };
-    struct server_process server = server_start("--app chat");
-    int stays = chat_join_as(&server, "stays");
+    int stays = chat_join_as(server, "stays");
     double begin = test_now();
-    struct crowd crowd = crowd_gather(&server, USERS);
+    struct crowd crowd = crowd_gather(server, USERS);
     crowd.hear = hear_news;
     await_news(stays, USERS, 0);
     crowd_receive(&crowd, LONG_MAX, test_now() + 0.2);
@@ -297,5 +288,4 @@ Test(chat_bursts, many_that_come_or_leave_at_once_are_told_in_few_lines)
     snprintf(wanted, sizeof wanted, "* %d here", 1 + USERS - LEAVE);
     chat_await_line(stays, wanted);
     crowd_leave(&crowd);
-    server_close_all(&server);
 }

@@ -84,13 +84,12 @@ static double storm_seconds(void)
     return text && atof(text) > 0 ? atof(text) : 2;
 }
 
-Test(chat_coming_and_going, erratum_03_sixty_that_come_and_go)
+ServerTest(chat_coming_and_going, erratum_03_sixty_that_come_and_go, "--app chat")
 {
     enum { VISITORS = 60 };
     pthread_t threads[VISITORS];
-    struct server_process server = server_start("--app chat");
-    long before = probe_descriptors(server.pid);
-    struct storm storm = {.server = &server, .end = test_now() + storm_seconds()};
+    long before = probe_descriptors(server->pid);
+    struct storm storm = {.server = server, .end = test_now() + storm_seconds()};
     for (int i = 0; i < VISITORS; i++) {
         cr_assert_eq(pthread_create(&threads[i], NULL, visitor, &storm), 0);
     }
@@ -102,8 +101,8 @@ Test(chat_coming_and_going, erratum_03_sixty_that_come_and_go)
 
     double limit = probe_sanitized() ? 10 : 1;
     double begin = test_now();
-    int one = client_connect(&server);
-    int two = client_connect(&server);
+    int one = client_connect(server);
+    int two = client_connect(server);
     client_await_reply(one);
     client_await_reply(two);
     bool heard = chat_try_heard(one, two, "is anybody there", limit);
@@ -113,21 +112,19 @@ Test(chat_coming_and_going, erratum_03_sixty_that_come_and_go)
               storm.visits, VISITORS, heard ? "yes" : "no", took);
     client_close(one);
     client_close(two);
-    cr_assert(probe_await_descriptors(server.pid, before),
+    cr_assert(probe_await_descriptors(server->pid, before),
               "%ld descriptors before %ld visits, %ld after", before, storm.visits,
-              probe_descriptors(server.pid));
-    server_stop(&server);
+              probe_descriptors(server->pid));
 }
 
-Test(chat_coming_and_going, erratum_04_no_descriptor_is_left_behind)
+ServerTest(chat_coming_and_going, erratum_04_no_descriptor_is_left_behind, "--app chat")
 {
     enum { VISITS = 3000, AT_A_TIME = 250 };
-    struct server_process server = server_start("--app chat");
     char nick[CHAT_NICK_SIZE];
-    int stays = chat_join(&server, nick);
-    long before = probe_descriptors(server.pid);
+    int stays = chat_join(server, nick);
+    long before = probe_descriptors(server->pid);
     for (int i = 0; i < VISITS; i++) {
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         if (i % 3 == 0) {
             client_reset(fd);
         } else {
@@ -135,17 +132,15 @@ Test(chat_coming_and_going, erratum_04_no_descriptor_is_left_behind)
         }
         take_what_is_there(stays);
         if ((i + 1) % AT_A_TIME == 0) {
-            server_await_counter(&server, "closed", i + 1);
+            server_await_counter(server, "closed", i + 1);
         }
     }
     take_what_is_there(stays);
-    cr_assert(probe_await_descriptors(server.pid, before),
+    cr_assert(probe_await_descriptors(server->pid, before),
               "%ld descriptors before %d visits, %ld after", before, VISITS,
-              probe_descriptors(server.pid));
+              probe_descriptors(server->pid));
     client_send_text(stays, "/who\n");
     chat_await_line(stays, "* 1 here");
-    client_close(stays);
-    server_stop(&server);
 }
 
 /* Two talk without a pause, and lose nothing of it, while others come and go. */
@@ -165,14 +160,13 @@ static void *talker(void *argument)
     return NULL;
 }
 
-Test(chat_coming_and_going, those_that_talk_lose_nothing)
+ServerTest(chat_coming_and_going, those_that_talk_lose_nothing, "--app chat --output-cap 16777216")
 {
     enum { VISITORS = 8, LINES = 30000 };
     pthread_t threads[VISITORS + 1];
-    struct server_process server = server_start("--app chat --output-cap 16777216");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
-    struct storm storm = {.server = &server, .end = test_now() + 1.5};
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
+    struct storm storm = {.server = server, .end = test_now() + 1.5};
     for (int i = 0; i < VISITORS; i++) {
         cr_assert_eq(pthread_create(&threads[i], NULL, visitor, &storm), 0);
     }
@@ -203,7 +197,4 @@ Test(chat_coming_and_going, those_that_talk_lose_nothing)
     cr_assert(talk.sent);
     cr_assert_eq(storm.failures, 0, "%ld visitors were not greeted", storm.failures);
     free(lines);
-    client_close(one);
-    client_close(two);
-    server_stop(&server);
 }

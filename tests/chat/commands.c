@@ -16,13 +16,12 @@ TestSuite(chat_commands, .timeout = 120);
 #define BAD_NICK   "ERR a nickname has 1 to 24 letters, digits, - and _"
 #define NO_COMMAND "ERR no such command; /help tells which there are"
 
-Test(chat_commands, nick_changes_the_name_and_all_are_told)
+ServerTest(chat_commands, nick_changes_the_name_and_all_are_told, "--app chat")
 {
     char nick[CHAT_NICK_SIZE];
     char notice[80];
-    struct server_process server = server_start("--app chat");
-    int one = chat_join(&server, nick);
-    int two = chat_join_as(&server, "two");
+    int one = chat_join(server, nick);
+    int two = chat_join_as(server, "two");
     client_send_text(one, "/nick Ron-H_42\n");
     chat_expect_line(one, "* you are Ron-H_42");
     snprintf(notice, sizeof notice, "* %s is now Ron-H_42", nick);
@@ -31,10 +30,9 @@ Test(chat_commands, nick_changes_the_name_and_all_are_told)
     client_send_text(one, "/nick   doug  \r\n"); /* blanks round the name do not matter */
     chat_expect_line(one, "* you are doug");
     chat_await_line(two, "* Ron-H_42 is now doug");
-    server_close_all(&server);
 }
 
-Test(chat_commands, nick_refuses_what_is_no_name)
+ServerTest(chat_commands, nick_refuses_what_is_no_name, "--app chat")
 {
     static const char *const bad[] = {
         "/nick\n",
@@ -50,9 +48,8 @@ Test(chat_commands, nick_refuses_what_is_no_name)
         "/nick abcdefghijklmnopqrstuvwxy\n",
         "/nick a\tb\n",
     };
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         client_send_text(one, bad[i]);
         chat_expect_line(one, BAD_NICK);
@@ -63,14 +60,12 @@ Test(chat_commands, nick_refuses_what_is_no_name)
     client_send_text(one, "/nick abcdefghijklmnopqrstuvwx\n"); /* the longest there is */
     chat_expect_line(one, "* you are abcdefghijklmnopqrstuvwx");
     chat_expect_heard(one, "abcdefghijklmnopqrstuvwx", two);
-    server_close_all(&server);
 }
 
-Test(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free)
+ServerTest(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     static struct chat_line line;
     client_send_text(two, "/nick one\n");
     do {
@@ -85,19 +80,17 @@ Test(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free)
     chat_await_line(two, "* one has left");
     client_send_text(two, "/nick one\n");
     chat_expect_line(two, "* you are one");
-    server_close_all(&server);
 }
 
 /* Many want one name at once; one of them gets it. */
-Test(chat_commands, nick_goes_to_one_of_many)
+ServerTest(chat_commands, nick_goes_to_one_of_many, "--app chat --workers 4")
 {
     enum { USERS = 20, ROUNDS = 10 };
     static struct chat_line line;
     int users[USERS];
-    struct server_process server = server_start("--app chat --workers 4");
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
-        users[i] = chat_join(&server, nick);
+        users[i] = chat_join(server, nick);
     }
     for (int round = 0; round < ROUNDS; round++) {
         int got_it = 0;
@@ -119,7 +112,6 @@ Test(chat_commands, nick_goes_to_one_of_many)
         }
         cr_assert_eq(got_it, 1, "round %d: %d users were given one name", round, got_it);
     }
-    server_close_all(&server);
 }
 
 static void expect_list(const char *options)
@@ -164,11 +156,10 @@ Test(chat_commands, who_lists_all_however_long_the_list_is)
     expect_list("--output-high-mark 120 --output-low-mark 20 --output-cap 200");
 }
 
-Test(chat_commands, quit_ends_the_connection_and_all_are_told)
+ServerTest(chat_commands, quit_ends_the_connection_and_all_are_told, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     client_send_text(one, "bye\n/quit\n");
     chat_expect_line(one, "* goodbye");
     client_expect_end(one);
@@ -176,28 +167,24 @@ Test(chat_commands, quit_ends_the_connection_and_all_are_told)
     chat_await_line(two, "* one has left");
     client_send_text(two, "/who\n");
     chat_expect_line(two, "* 1 here");
-    server_close_all(&server);
 }
 
-Test(chat_commands, case_03_nothing_behind_quit_is_executed)
+ServerTest(chat_commands, case_03_nothing_behind_quit_is_executed, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     client_send_text(one, "/quit\nI am still talking\n/nick two\n/quit\n/who\nand on\n");
     chat_expect_line(one, "* goodbye");
     client_expect_end(one);
     chat_expect_line(two, "* one has left");
     client_expect_silence(two, 50);
-    server_close_all(&server);
 }
 
-Test(chat_commands, help_tells_the_commands)
+ServerTest(chat_commands, help_tells_the_commands, "--app chat --idle-timeout 12.5")
 {
     static struct chat_line line;
     static char all[1000];
-    struct server_process server = server_start("--app chat --idle-timeout 12.5");
-    int one = chat_join_as(&server, "one");
+    int one = chat_join_as(server, "one");
     client_send_text(one, "/help\n/nothing\n");
     for (;;) {
         cr_assert_eq(chat_try_line(one, &line, test_now() + test_deadline_ms() / 1000.0),
@@ -213,17 +200,15 @@ Test(chat_commands, help_tells_the_commands)
     cr_assert(strstr(all, "/quit"), "help: %s", all);
     cr_assert(strstr(all, "/help"), "help: %s", all);
     cr_assert(strstr(all, "nothing for 12.5 s"), "help: %s", all);
-    server_close_all(&server);
 }
 
-Test(chat_commands, unknown_ones_are_answered_and_heard_by_nobody)
+ServerTest(chat_commands, unknown_ones_are_answered_and_heard_by_nobody, "--app chat")
 {
     static const char *const unknown[] = {"/\n",           "/nic x\n", "/WHO\n",
                                           "/nickname x\n", "//\n",     "/who\tx\n"};
     static char long_one[2000];
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         client_send_text(one, unknown[i]);
         chat_expect_line(one, NO_COMMAND);
@@ -234,15 +219,13 @@ Test(chat_commands, unknown_ones_are_answered_and_heard_by_nobody)
     client_send_text(one, long_one);
     chat_expect_line(one, "ERR no command is that long");
     chat_expect_heard(one, "one", two);
-    server_close_all(&server);
 }
 
 /* A command has at most 127 characters, its name and its argument together. */
-Test(chat_commands, the_longest_command)
+ServerTest(chat_commands, the_longest_command, "--app chat")
 {
     enum { LONGEST = 127 };
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
+    int one = chat_join_as(server, "one");
     char command[LONGEST + 3];
     memset(command, 'x', sizeof command);
     command[0] = '/';
@@ -252,13 +235,11 @@ Test(chat_commands, the_longest_command)
     strcpy(command + LONGEST, "x\n");
     client_send_text(one, command);
     chat_expect_line(one, "ERR no command is that long");
-    server_close_all(&server);
 }
 
-Test(chat_commands, pipelined_ones_are_answered_in_order)
+ServerTest(chat_commands, pipelined_ones_are_answered_in_order, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
+    int one = chat_join_as(server, "one");
     client_send_text(one, "/nick a\n/nick b\n/who\n/x\n/nick c\n/quit\n");
     chat_expect_line(one, "* you are a");
     chat_expect_line(one, "* you are b");
@@ -268,21 +249,20 @@ Test(chat_commands, pipelined_ones_are_answered_in_order)
     chat_expect_line(one, "* you are c");
     chat_expect_line(one, "* goodbye");
     client_expect_end(one);
-    server_close_all(&server);
 }
 
+enum { OTHERS = 6, BLOCK_MS = 150 };
+
 /* Goodbye does not wait behind what others say, and the connection is one like all others. */
-Test(chat_commands, quit_goes_first_in_a_priority_queue)
+ServerTest(chat_commands, quit_goes_first_in_a_priority_queue,
+           "--app chat --workers 1 --queue priority --block-ms %d", BLOCK_MS)
 {
-    enum { OTHERS = 6, BLOCK_MS = 150 };
     int clients[OTHERS];
-    struct server_process server =
-        server_start("--app chat --workers 1 --queue priority --block-ms %d", BLOCK_MS);
-    int urgent = client_connect(&server);
+    int urgent = client_connect(server);
     client_expect_text(urgent, "* welcome, you are user1; /help tells more\n");
     for (int i = 0; i < OTHERS; i++) {
         char hello[100];
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         snprintf(hello, sizeof hello, "* welcome, you are user%d; /help tells more\n", i + 2);
         client_expect_text(clients[i], hello);
     }
@@ -305,5 +285,4 @@ Test(chat_commands, quit_goes_first_in_a_priority_queue)
     ssize_t got = recv(clients[OTHERS - 1], text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT);
     text[got > 0 ? got : 0] = '\0';
     cr_assert_null(strstr(text, "ERR"), "the last of those that waited was served before it");
-    server_close_all(&server);
 }

@@ -140,13 +140,13 @@ static bool hear_names(struct crowd *crowd, int member, const char *line, size_t
  * A server is started again, everybody comes and says his name. One line for each to everybody else
  * would be 90,000 here and two million with 1,500 users; then a line of theirs waits for a minute.
  */
-Test(chat_crowds, a_crowd_that_says_its_names_is_told_within_the_budget)
+ServerTest(chat_crowds, a_crowd_that_says_its_names_is_told_within_the_budget,
+           "--app chat --output-cap 16777216")
 {
     enum { SAVED = 16384, RATE = 4096 }; /* common/apps/chat/news.h */
-    struct server_process server = server_start("--app chat --output-cap 16777216");
     struct names names = {0};
     double start = test_now();
-    struct crowd crowd = crowd_gather(&server, RENAMED);
+    struct crowd crowd = crowd_gather(server, RENAMED);
     crowd.book = &names;
     crowd.hear = hear_names;
     for (int i = 0; i < RENAMED; i++) {
@@ -168,7 +168,6 @@ Test(chat_crowds, a_crowd_that_says_its_names_is_told_within_the_budget)
     cr_assert_leq((double)names.notices, allowed, "%ld lines, and %.0f are allowed", names.notices,
                   allowed);
     crowd_leave(&crowd);
-    server_stop(&server);
 }
 
 /* ---- long lines ---- */
@@ -208,12 +207,11 @@ static bool hear_long(struct crowd *crowd, int member, const char *line, size_t 
 }
 
 /* Prefix and text of one never lie among another's, however many write to one receiver. */
-Test(chat_crowds, long_lines_of_many_senders_are_not_mixed)
+ServerTest(chat_crowds, long_lines_of_many_senders_are_not_mixed,
+           "--app chat --output-cap 33554432 --output-high-mark 33554432 --workers 4")
 {
     static char text[LONG + 64];
-    struct server_process server =
-        server_start("--app chat --output-cap 33554432 --output-high-mark 33554432 --workers 4");
-    struct crowd crowd = crowd_gather(&server, LONG_USERS);
+    struct crowd crowd = crowd_gather(server, LONG_USERS);
     struct numbers numbers = {.senders = LONG_USERS};
     numbers.next = calloc((size_t)(LONG_USERS * LONG_USERS), sizeof *numbers.next);
     crowd.book = &numbers;
@@ -233,5 +231,4 @@ Test(chat_crowds, long_lines_of_many_senders_are_not_mixed)
               crowd.ended);
     crowd_leave(&crowd);
     free(numbers.next);
-    server_stop(&server);
 }

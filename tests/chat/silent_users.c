@@ -29,21 +29,20 @@ static bool hear_talk(struct crowd *crowd, int member, const char *line, size_t 
 }
 
 /* What waits for him is bounded, then he is let go; the others hear all, and nobody waits. */
-Test(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody)
+ServerTest(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody,
+           "--app chat --idle-timeout 0 --output-cap 1048576 --send-buffer 65536")
 {
-    struct server_process server =
-        server_start("--app chat --idle-timeout 0 --output-cap 1048576 --send-buffer 65536");
-    int talker = chat_join_as(&server, "talker");
-    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 16384});
+    int talker = chat_join_as(server, "talker");
+    int sleeper = client_connect_with(server, (struct client_buffers){.receive = 16384});
     client_await_reply(sleeper);
     bool told = false;
-    struct crowd listeners = crowd_gather(&server, 3);
+    struct crowd listeners = crowd_gather(server, 3);
     listeners.hear = hear_talk;
     listeners.book = &told;
     for (int i = 0; i < 3; i++) {
         client_await_reply(listeners.members[i].fd);
     }
-    long memory = probe_resident_kib(server.pid);
+    long memory = probe_resident_kib(server->pid);
     size_t length;
     char *line = line_of(TEXT, "\n", &length);
     for (int round = 1; round <= ROUNDS; round++) {
@@ -56,35 +55,31 @@ Test(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody)
             listeners.ended);
     }
     free(line);
-    long grown = probe_resident_kib(server.pid) - memory;
+    long grown = probe_resident_kib(server->pid) - memory;
     cr_assert(told, "one that never reads was not let go after %d MB of talk",
               TEXT * LINES * ROUNDS / 1000000);
     cr_assert(probe_sanitized() || grown < 12L * 1024, "the server grew by %ld KiB", grown);
-    server_await_counter(&server, "closed", 1);
+    server_await_counter(server, "closed", 1);
     crowd_leave(&listeners);
-    client_close(sleeper);
-    client_close(talker);
-    server_stop(&server);
 }
 
 /* What another user's handler has queued leaves as he reads it, also when nobody does anything
  * else. */
-Test(chat_silent_users, one_that_reads_late_gets_it_all)
+ServerTest(chat_silent_users, one_that_reads_late_gets_it_all, "--app chat --send-buffer 16384")
 {
     enum { SAID = 40 }; /* less than the cap, and more than the socket takes */
     static struct chat_line heard;
-    struct server_process server = server_start("--app chat --send-buffer 16384");
-    int talker = chat_join_as(&server, "talker");
+    int talker = chat_join_as(server, "talker");
     int late = client_connect_with(
-        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+        server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
     client_await_reply(late);
-    long long before = server_counter(&server, "messages");
+    long long before = server_counter(server, "messages");
     size_t length;
     char *line = line_of(TEXT, "\n", &length);
     for (int i = 0; i < SAID; i++) {
         client_send(talker, line, length);
     }
-    server_await_counter(&server, "messages", before + SAID);
+    server_await_counter(server, "messages", before + SAID);
     double end = test_now() + test_deadline_ms() / 1000.0;
     for (int count = 0; count < SAID;) {
         enum client_outcome outcome = chat_try_line(late, &heard, end);
@@ -93,50 +88,44 @@ Test(chat_silent_users, one_that_reads_late_gets_it_all)
         count += heard.length == strlen("[talker] ") + TEXT;
     }
     free(line);
-    client_close(late);
-    client_close(talker);
-    server_stop(&server);
 }
 
 /*
  * He has so much waiting that the server does not read from him until he has read, although all of
  * it was said by somebody else. What he sends are bare line ends, which no one hears.
  */
-Test(chat_silent_users, one_that_has_much_waiting_is_not_read)
+ServerTest(chat_silent_users, one_that_has_much_waiting_is_not_read,
+           "--app chat --idle-timeout 0 --output-high-mark 100000 --send-buffer 16384")
 {
     enum { SAID = 60, MOST = 16 << 20 };
     static char line_ends[65536];
-    struct server_process server =
-        server_start("--app chat --idle-timeout 0 --output-high-mark 100000 --send-buffer 16384");
-    int talker = chat_join_as(&server, "talker");
+    int talker = chat_join_as(server, "talker");
     int sleeper = client_connect_with(
-        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+        server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
     client_await_reply(sleeper);
-    long long before = server_counter(&server, "messages");
+    long long before = server_counter(server, "messages");
     size_t length;
     char *line = line_of(TEXT, "\n", &length);
     for (int i = 0; i < SAID; i++) {
         client_send(talker, line, length);
     }
-    server_await_counter(&server, "messages", before + SAID);
+    server_await_counter(server, "messages", before + SAID);
     memset(line_ends, '\n', sizeof line_ends);
     size_t taken = client_push(sleeper, line_ends, sizeof line_ends, MOST, 200);
     cr_assert_lt(taken, MOST, "the server reads on, although %d bytes wait for that client",
                  SAID * TEXT);
     free(line);
-    client_close(sleeper);
-    client_close(talker);
-    server_stop(&server);
 }
 
+enum { IDLE_MS = 1000, PAUSE_MS = 100 };
+
 /* Who sends nothing but is sent something is not idle. */
-Test(chat_silent_users, one_that_only_listens_is_not_idle)
+ServerTest(chat_silent_users, one_that_only_listens_is_not_idle, "--app chat --idle-timeout %d",
+           IDLE_MS / 1000)
 {
-    enum { IDLE_MS = 1000, PAUSE_MS = 100 };
-    struct server_process server = server_start("--app chat --idle-timeout %d", IDLE_MS / 1000);
-    int one = chat_join_as(&server, "one");
+    int one = chat_join_as(server, "one");
     char nick[CHAT_NICK_SIZE];
-    int listens = chat_join(&server, nick);
+    int listens = chat_join(server, nick);
     double end = test_now() + 2 * IDLE_MS / 1000.0;
     while (test_now() < end) {
         chat_expect_heard(one, "one", listens);
@@ -147,22 +136,20 @@ Test(chat_silent_users, one_that_only_listens_is_not_idle)
     /* And when nobody says anything any more, he is, and reads why. */
     client_expect_text(listens, "* you heard and typed nothing for 1 s; goodbye\n");
     client_expect_end(listens);
-    client_close(listens);
-    server_stop(&server);
 }
+
+enum { PROGRESS_MS = 1000 };
 
 /*
  * Output that another user's handler has queued counts for the progress timeout as one's own, but
  * only from then on: a user to whom nobody has said anything for a while has taken nothing either.
  */
-Test(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout)
+ServerTest(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout,
+           "--app chat --idle-timeout 0 --progress-timeout %d --send-buffer 16384",
+           PROGRESS_MS / 1000)
 {
-    enum { PROGRESS_MS = 1000 };
-    struct server_process server =
-        server_start("--app chat --idle-timeout 0 --progress-timeout %d --send-buffer 16384",
-                     PROGRESS_MS / 1000);
-    int talker = chat_join_as(&server, "talker");
-    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int talker = chat_join_as(server, "talker");
+    int sleeper = client_connect_with(server, (struct client_buffers){.receive = 4096});
     client_await_reply(sleeper);
     test_pause_ms(PROGRESS_MS * 3 / 2);
     size_t length;
@@ -171,26 +158,20 @@ Test(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout
     for (int i = 0; i < 40; i++) { /* less than the cap */
         client_send(talker, line, length);
     }
-    server_await_counter(&server, "closed", 1);
+    server_await_counter(server, "closed", 1);
     double took = test_now() - begin;
     cr_assert_geq(took, PROGRESS_MS / 1000.0, "closed after %.3f s", took);
     free(line);
-    client_close(sleeper);
-    client_close(talker);
-    server_stop(&server);
 }
 
 /* Half a line, and then nothing: the user reads why that is the end. */
-Test(chat_silent_users, one_that_does_not_end_a_line_is_told)
+ServerTest(chat_silent_users, one_that_does_not_end_a_line_is_told,
+           "--app chat --idle-timeout 0 --request-timeout 0.3")
 {
-    struct server_process server =
-        server_start("--app chat --idle-timeout 0 --request-timeout 0.3");
-    int one = chat_join_as(&server, "one");
+    int one = chat_join_as(server, "one");
     client_send_text(one, "half a li");
     client_expect_text(one, "ERR your line did not end within 0.3 s; goodbye\n");
     client_expect_end(one);
-    client_close(one);
-    server_stop(&server);
 }
 
 static bool hear_departure(struct crowd *crowd, int member, const char *line, size_t length)

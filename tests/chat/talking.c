@@ -13,73 +13,64 @@
 
 TestSuite(chat_talking, .timeout = 120);
 
-Test(chat_talking, the_server_says_that_it_is_a_chat)
+ServerTest(chat_talking, the_server_says_that_it_is_a_chat, "--app chat")
 {
     char wanted[128];
-    struct server_process server = server_start("--app chat");
-    snprintf(wanted, sizeof wanted, "%s: chat on 127.0.0.1:%d", server_name(), server.port);
-    cr_assert_str_eq(server.ready_line, wanted);
-    server_stop(&server);
+    snprintf(wanted, sizeof wanted, "%s: chat on 127.0.0.1:%d", server_name(), server->port);
+    cr_assert_str_eq(server->ready_line, wanted);
 }
 
-Test(chat_talking, greeting_tells_the_nickname)
+ServerTest(chat_talking, greeting_tells_the_nickname, "--app chat")
 {
     char nick[CHAT_NICK_SIZE];
-    struct server_process server = server_start("--app chat");
-    int user = chat_join(&server, nick);
+    int user = chat_join(server, nick);
     client_send_text(user, "/who\n");
     chat_expect_line(user, "* 1 here");
     char wanted[64];
     snprintf(wanted, sizeof wanted, "* %s", nick);
     chat_expect_line(user, wanted);
-    server_close_all(&server);
 }
 
-Test(chat_talking, nobody_gets_a_nickname_that_somebody_has)
+ServerTest(chat_talking, nobody_gets_a_nickname_that_somebody_has, "--app chat")
 {
     enum { USERS = 20 };
     static char nicks[USERS][CHAT_NICK_SIZE];
     int users[USERS];
-    struct server_process server = server_start("--app chat");
     for (int i = 0; i < USERS; i++) {
-        users[i] = chat_join(&server, nicks[i]);
+        users[i] = chat_join(server, nicks[i]);
         for (int j = 0; j < i; j++) {
             cr_assert_str_neq(nicks[i], nicks[j], "two users were called the same");
         }
     }
     /* Not even if a user has taken the name that would be made up next. */
-    chat_join_as(&server, "user30");
+    chat_join_as(server, "user30");
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
-        int user = chat_join(&server, nick);
+        int user = chat_join(server, nick);
         cr_assert_str_neq(nick, "user30", "a nickname was given to two");
         client_close(user);
         client_close(users[i]);
     }
-    server_close_all(&server);
 }
 
-Test(chat_talking, two_users)
+ServerTest(chat_talking, two_users, "--app chat")
 {
     char nick[2][CHAT_NICK_SIZE];
-    struct server_process server = server_start("--app chat");
-    int one = chat_join(&server, nick[0]);
-    int two = chat_join(&server, nick[1]);
+    int one = chat_join(server, nick[0]);
+    int two = chat_join(server, nick[1]);
     chat_expect_heard(one, nick[0], two);
     chat_expect_heard(two, nick[1], one);
-    server_close_all(&server);
 }
 
 /* The sender hears no echo: the next thing that he reads is the answer to his next command. */
-Test(chat_talking, everybody_else_hears_it_and_the_sender_does_not)
+ServerTest(chat_talking, everybody_else_hears_it_and_the_sender_does_not, "--app chat")
 {
     enum { USERS = 10 };
     int users[USERS];
-    struct server_process server = server_start("--app chat");
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
         snprintf(nick, sizeof nick, "u%d", i);
-        users[i] = chat_join_as(&server, nick);
+        users[i] = chat_join_as(server, nick);
     }
     for (int i = 0; i < USERS; i++) {
         char said[64];
@@ -95,15 +86,13 @@ Test(chat_talking, everybody_else_hears_it_and_the_sender_does_not)
         client_send_text(users[i], "/nothing\n");
         chat_expect_line(users[i], "ERR no such command; /help tells which there are");
     }
-    server_close_all(&server);
 }
 
-Test(chat_talking, lines_of_one_sender_arrive_in_order)
+ServerTest(chat_talking, lines_of_one_sender_arrive_in_order, "--app chat --output-cap 16777216")
 {
     enum { LINES = 5000 };
-    struct server_process server = server_start("--app chat --output-cap 16777216");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
     client_send(one, lines, length);
@@ -113,17 +102,15 @@ Test(chat_talking, lines_of_one_sender_arrive_in_order)
         chat_expect_line(two, wanted);
     }
     free(lines);
-    server_close_all(&server);
 }
 
-Test(chat_talking, joining_and_leaving_is_told)
+ServerTest(chat_talking, joining_and_leaving_is_told, "--app chat")
 {
     char nick[CHAT_NICK_SIZE];
     char text[80];
-    struct server_process server = server_start("--app chat");
-    int stays = chat_join_as(&server, "stays");
+    int stays = chat_join_as(server, "stays");
     for (int how = 0; how < 4; how++) {
-        int comes = chat_join(&server, nick);
+        int comes = chat_join(server, nick);
         snprintf(text, sizeof text, "* %s is here", nick);
         chat_await_line(stays, text);
         snprintf(text, sizeof text, "* %s has left", nick);
@@ -138,17 +125,15 @@ Test(chat_talking, joining_and_leaving_is_told)
             client_close(comes);
         }
     }
-    server_close_all(&server);
 }
 
 /* ---- line ends ---- */
 
 /* Hitchens' chat ate the bare line end, and let what followed it wait for the next event. */
-Test(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows)
+ServerTest(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     static const char *const sent[] = {"\r\nhello\n", "\nhello\n", "\n\n\r\n\nhello\r\n",
                                        "\r\nhello\n\r\n"};
     for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
@@ -156,7 +141,6 @@ Test(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows)
         chat_expect_line(two, "[one] hello");
     }
     client_expect_silence(two, 50);
-    server_close_all(&server);
 }
 
 Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
@@ -173,30 +157,26 @@ Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
     server_close_all(&server);
 }
 
-Test(chat_talking, a_line_may_come_byte_by_byte)
+ServerTest(chat_talking, a_line_may_come_byte_by_byte, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     for (const char *c = "slowly\r\n"; *c != '\0'; c++) {
         client_send(one, c, 1);
         client_await_delivered(one);
     }
     chat_expect_line(two, "[one] slowly");
-    server_close_all(&server);
 }
 
-Test(chat_talking, what_was_said_before_leaving_is_heard_and_half_a_line_is_not)
+ServerTest(chat_talking, what_was_said_before_leaving_is_heard_and_half_a_line_is_not, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     client_send_text(one, "farewell\nhalf a li");
     client_half_close(one);
     chat_expect_line(two, "[one] farewell");
     chat_await_line(two, "* one has left");
     client_expect_silence(two, 50);
-    server_close_all(&server);
 }
 
 /* ---- what is said ---- */
@@ -252,13 +232,12 @@ static bool has_control(const char *text, size_t length)
     return false;
 }
 
-Test(chat_talking, control_characters_are_not_relayed_and_other_text_is)
+ServerTest(chat_talking, control_characters_are_not_relayed_and_other_text_is, "--app chat")
 {
     static struct chat_line line;
     static const char prefix[] = "[one] ";
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     for (size_t i = 0; i < sizeof relayed / sizeof relayed[0]; i++) {
         client_send(one, relayed[i].sent, relayed[i].length);
         client_send_text(one, "\n");
@@ -272,16 +251,14 @@ Test(chat_talking, control_characters_are_not_relayed_and_other_text_is)
             cr_assert_str_eq(line.text + strlen(prefix), relayed[i].heard, "text %zu", i);
         }
     }
-    server_close_all(&server);
 }
 
 /* A C1 control character may come in two reads; what is relayed is the line, not the reads. */
-Test(chat_talking, control_character_in_two_segments)
+ServerTest(chat_talking, control_character_in_two_segments, "--app chat")
 {
     static struct chat_line line;
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     client_send(one, "x\xc2", 2);
     client_await_delivered(one);
     client_send(one, "\x9b!\n", 3);
@@ -290,15 +267,15 @@ Test(chat_talking, control_character_in_two_segments)
                      CLIENT_GOT);
     } while (line.text[0] == '*');
     cr_assert_not(has_control(line.text, line.length), "`%s`", line.text);
-    server_close_all(&server);
 }
 
-Test(chat_talking, longest_line_is_heard_and_a_longer_one_ends_the_sender)
+enum { MOST = 1000 };
+
+ServerTest(chat_talking, longest_line_is_heard_and_a_longer_one_ends_the_sender,
+           "--app chat --max-line %d", MOST)
 {
-    enum { MOST = 1000 };
-    struct server_process server = server_start("--app chat --max-line %d", MOST);
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     size_t length;
     char *longest = line_of(MOST, "\r\n", &length);
     char *longer = line_of(MOST + 1, "\n", &length);
@@ -312,9 +289,6 @@ Test(chat_talking, longest_line_is_heard_and_a_longer_one_ends_the_sender)
     chat_await_line(one, "ERR line too long");
     client_expect_end(one);
     chat_await_line(two, "* one has left");
-    client_close(one);
-    client_close(two);
     free(longest);
     free(longer);
-    server_stop(&server);
 }

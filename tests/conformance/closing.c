@@ -40,22 +40,22 @@ static void end_in_many_ways(int client, int way, const char *too_long, size_t l
  * One that closed twice would close the descriptor of somebody who came in between; one that wrote
  * after the close would write to him. So there are others all the time, who come and stay.
  */
-Test(closing, case_26_closed_once_and_not_written_to_afterwards)
+ServerTest(closing, case_26_closed_once_and_not_written_to_afterwards,
+           "--max-line 100 --block-ms 1 --stats")
 {
     enum { ROUNDS = 24, OTHERS = 8 };
-    struct server_process server = server_start("--max-line 100 --block-ms 1 --stats");
     size_t length;
     char *too_long = line_of(200, "\n", &length);
-    long before = probe_descriptors(server.pid);
+    long before = probe_descriptors(server->pid);
     int others[OTHERS];
     for (int i = 0; i < OTHERS; i++) {
-        others[i] = client_connect(&server);
+        others[i] = client_connect(server);
     }
     for (int round = 0; round < ROUNDS; round++) {
         int place = round % OTHERS;
-        end_in_many_ways(client_connect(&server), round % 8, too_long, length);
+        end_in_many_ways(client_connect(server), round % 8, too_long, length);
         client_close(others[place]);
-        others[place] = client_connect(&server);
+        others[place] = client_connect(server);
         client_echo(others[place], "came just now\n");
         client_echo(others[(place + 1) % OTHERS], "was there all the time\n");
     }
@@ -63,46 +63,44 @@ Test(closing, case_26_closed_once_and_not_written_to_afterwards)
         client_echo(others[i], "nobody else's end was mine\n");
         client_close(others[i]);
     }
-    cr_assert(probe_await_descriptors(server.pid, before), "descriptors are left: %ld, before %ld",
-              probe_descriptors(server.pid), before);
-    server_await_counter(&server, "closed", 2 * ROUNDS + OTHERS);
-    long long closed = server_counter(&server, "closed");
-    long long accepted = server_counter(&server, "accepted");
+    cr_assert(probe_await_descriptors(server->pid, before), "descriptors are left: %ld, before %ld",
+              probe_descriptors(server->pid), before);
+    server_await_counter(server, "closed", 2 * ROUNDS + OTHERS);
+    long long closed = server_counter(server, "closed");
+    long long accepted = server_counter(server, "accepted");
     cr_assert_eq(closed, accepted, "%lld accepted, %lld closed", accepted, closed);
     free(too_long);
-    server_stop(&server);
+    server_stop(server);
 }
 
 /* What is sent is counted once: all of it where all was read, never more than that elsewhere. */
-Test(closing, case_05_each_reply_is_sent_once_or_dropped)
+ServerTest(closing, case_05_each_reply_is_sent_once_or_dropped, "--send-buffer 16384")
 {
     enum { CLIENTS = 12 };
-    struct server_process server = server_start("--send-buffer 16384");
     size_t length;
     char *lines = lines_numbered("exactly once", 5000, &length);
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_exchange(client, lines, length, lines, length);
         client_half_close(client);
         client_expect_end(client); /* and nothing behind it */
         client_close(client);
     }
-    server_await_counter(&server, "closed", CLIENTS);
-    long long sent = server_counter(&server, "bytes_out");
+    server_await_counter(server, "closed", CLIENTS);
+    long long sent = server_counter(server, "bytes_out");
     long long all = (long long)length * CLIENTS;
     cr_assert_eq(sent, all, "%lld bytes were read, %lld are counted", all, sent);
 
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
         client_push(client, lines, length, length, 5);
         client_reset(client);
     }
-    server_await_counter(&server, "closed", 2 * CLIENTS);
-    sent = server_counter(&server, "bytes_out");
-    long long received = server_counter(&server, "bytes_in");
+    server_await_counter(server, "closed", 2 * CLIENTS);
+    sent = server_counter(server, "bytes_out");
+    long long received = server_counter(server, "bytes_in");
     cr_assert(sent >= all && sent <= received, "%lld bytes received, %lld sent", received, sent);
     free(lines);
-    server_stop(&server);
 }
 
 /* Sends lines and throws away what comes back, until the server will have no more of it. */

@@ -21,19 +21,15 @@ static double time_of(const struct server_process *server, int messages)
     return took;
 }
 
-Test(costs, block_ms)
+ServerTest(costs, block_ms, "--block-ms 100")
 {
-    struct server_process server = server_start("--block-ms 100");
-    double took = time_of(&server, 3);
+    double took = time_of(server, 3);
     cr_assert(took >= 0.29, "--block-ms 100: three messages took %.3f s", took);
-    server_stop(&server);
 }
 
 /* The answer to the first line does not wait until the last one has been paid for, too. */
-Test(costs, answers_leave_before_the_next_message_blocks)
+ClientTest(costs, answers_leave_before_the_next_message_blocks, "--block-ms 300")
 {
-    struct server_process server = server_start("--block-ms 300");
-    int client = client_connect(&server);
     double begin = test_now();
     client_send_text(client, "one\ntwo\nthree\nfour\n");
     client_expect_text(client, "one\n");
@@ -42,23 +38,18 @@ Test(costs, answers_leave_before_the_next_message_blocks)
     double last = test_now() - begin;
     cr_assert_lt(first, last - 0.5, "the first answer came after %.1f s, the last after %.1f s",
                  first, last);
-    server_close_all(&server);
 }
 
-Test(costs, work_us)
+ServerTest(costs, work_us, "--work-us 50000")
 {
-    struct server_process server = server_start("--work-us 50000");
-    double took = time_of(&server, 3);
+    double took = time_of(server, 3);
     cr_assert(took >= 0.14, "--work-us 50000: three messages took %.3f s", took);
-    server_stop(&server);
 }
 
-Test(costs, one_message_in_n_pays)
+ServerTest(costs, one_message_in_n_pays, "--block-ms 200 --cost-every 3")
 {
-    struct server_process server = server_start("--block-ms 200 --cost-every 3");
-    double took = time_of(&server, 6);
+    double took = time_of(server, 6);
     cr_assert(took >= 0.39 && took < 1.1,
               "--block-ms 200 --cost-every 3: six messages took %.3f s; two of them should pay",
               took);
-    server_stop(&server);
 }

@@ -131,7 +131,7 @@ Test(descriptors, case_19_does_not_spin)
 Test(descriptors, case_23_two_thousand_clients_one_after_another)
 {
     struct server_process server =
-        server_start_limited((struct server_limits){.descriptors = 20}, "%s", "");
+        server_start_limited((struct server_limits){.descriptors = 20}, "");
     for (int i = 0; i < 2000; i++) {
         int client = client_connect(&server);
         cr_assert(client_try_echo(client, "one after another\n", deadline()),
@@ -145,34 +145,31 @@ Test(descriptors, case_23_two_thousand_clients_one_after_another)
 }
 
 /* The slides' acceptor took one connection for each event. */
-Test(descriptors, erratum_15_burst_of_connections)
+ServerTest(descriptors, erratum_15_burst_of_connections, "")
 {
     enum { CLIENTS = 100 };
-    struct server_process server = server_start("%s", "");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
     }
     for (int i = CLIENTS - 1; i >= 0; i--) {
         client_echo(clients[i], "one of a burst\n");
     }
-    server_close_all(&server);
 }
 
 /* A handler that could not be made left its socket open; any way to leave has to give it back. */
-Test(descriptors, erratum_15_every_descriptor_comes_back)
+ServerTest(descriptors, erratum_15_every_descriptor_comes_back, "--max-line 100")
 {
     enum { CLIENTS = 60 };
-    struct server_process server = server_start("--max-line 100");
     int clients[CLIENTS];
-    clients[0] = client_connect(&server);
+    clients[0] = client_connect(server);
     client_echo(clients[0], "whatever it opens once is open now\n");
-    long before = probe_descriptors(server.pid) - 1;
+    long before = probe_descriptors(server->pid) - 1;
     client_close(clients[0]);
     size_t length;
     char *too_long = line_of(200, "\n", &length);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         if (i % 5 == 1) {
             client_send_text(clients[i], "unfinished");
         } else if (i % 5 == 2) {
@@ -188,9 +185,8 @@ Test(descriptors, erratum_15_every_descriptor_comes_back)
             client_reset(clients[i]);
         }
     }
-    cr_assert(probe_await_descriptors(server.pid, before),
+    cr_assert(probe_await_descriptors(server->pid, before),
               "%d clients came and left; the server had %ld descriptors before and has %ld now",
-              CLIENTS, before, probe_descriptors(server.pid));
+              CLIENTS, before, probe_descriptors(server->pid));
     free(too_long);
-    server_stop(&server);
 }

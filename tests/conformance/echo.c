@@ -11,51 +11,37 @@
 
 TestSuite(echo, .timeout = 60);
 
-Test(echo, one_line)
+ClientTest(echo, one_line, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_echo(client, "hello, world\n");
     client_echo(client, "and a second one\n");
-    server_close_all(&server);
 }
 
-Test(echo, cr_lf_comes_back_as_cr_lf)
+ClientTest(echo, cr_lf_comes_back_as_cr_lf, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_echo(client, "ends with CR LF\r\n");
     client_echo(client, "ends with LF\n");
     client_echo(client, "CR \r inside and two at the end\r\r\n");
-    server_close_all(&server);
 }
 
 /* The chat of the slides ate an empty line and forgot the whole lines behind it (erratum 2). */
-Test(echo, empty_lines)
+ClientTest(echo, empty_lines, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_echo(client, "\n");
     client_echo(client, "\r\n");
     client_echo(client, "\r\nhello\n");
     client_echo(client, "\n\n\r\n\n\r\nhello\r\n\n");
-    server_close_all(&server);
 }
 
-Test(echo, nul_bytes)
+ClientTest(echo, nul_bytes, "")
 {
     static const char line[] = "a\0b\0\0c\n\0\n\0\0\r\n";
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_send(client, line, sizeof line - 1);
     client_expect(client, line, sizeof line - 1);
-    server_close_all(&server);
 }
 
-Test(echo, every_byte_value)
+ClientTest(echo, every_byte_value, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     char line[512];
     size_t length = 0;
     for (int value = 0; value < 256; value++) {
@@ -66,14 +52,11 @@ Test(echo, every_byte_value)
     line[length++] = '\n';
     client_send(client, line, length);
     client_expect(client, line, length);
-    server_close_all(&server);
 }
 
-Test(echo, case_01_one_byte_at_a_time)
+ClientTest(echo, case_01_one_byte_at_a_time, "")
 {
     static const char lines[] = "one byte\nat a time\r\n\n\r\nwith\0NUL\nand a last line\n";
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     size_t line = 0;
     for (size_t i = 0; i < sizeof lines - 1; i++) {
         client_send(client, lines + i, 1);
@@ -85,16 +68,13 @@ Test(echo, case_01_one_byte_at_a_time)
     }
     client_half_close(client);
     client_expect_end(client);
-    server_close_all(&server);
 }
 
 /* The slides' input queue was one buffer of 1,024 bytes: a longer line never ended, and cost a
  * core. */
-Test(echo, erratum_01_line_longer_than_1024_bytes)
+ClientTest(echo, erratum_01_line_longer_than_1024_bytes, "")
 {
     static const size_t lengths[] = {1022, 1023, 1024, 1025, 2048, 5000, 65536};
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t length;
         char *line = line_of(lengths[i], "\n", &length);
@@ -102,14 +82,11 @@ Test(echo, erratum_01_line_longer_than_1024_bytes)
         client_expect(client, line, length);
         free(line);
     }
-    server_close_all(&server);
 }
 
 /* Where a server keeps lines in blocks, the borders are where bytes get lost. */
-Test(echo, lines_around_powers_of_two)
+ClientTest(echo, lines_around_powers_of_two, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     for (size_t power = 64; power <= 32768; power *= 2) {
         for (size_t content = power - 3; content <= power + 2; content++) {
             size_t length;
@@ -119,7 +96,6 @@ Test(echo, lines_around_powers_of_two)
             free(line);
         }
     }
-    server_close_all(&server);
 }
 
 /** A small generator, so that a failure can be repeated: the seed is fixed. */
@@ -129,11 +105,9 @@ static unsigned next_random(unsigned *state)
     return *state >> 16;
 }
 
-Test(echo, random_lines_in_random_pieces)
+ClientTest(echo, random_lines_in_random_pieces, "")
 {
     enum { TOTAL = 1 << 20 };
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     char *text = malloc(TOTAL);
     cr_assert_not_null(text);
     unsigned state = 20061;
@@ -154,19 +128,16 @@ Test(echo, random_lines_in_random_pieces)
     }
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(text);
-    server_stop(&server);
 }
 
-Test(echo, each_client_gets_its_own_lines)
+ServerTest(echo, each_client_gets_its_own_lines, "")
 {
     enum { CLIENTS = 50, ROUNDS = 10 };
-    struct server_process server = server_start("%s", "");
     int clients[CLIENTS];
     char line[64];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++) {
@@ -181,24 +152,20 @@ Test(echo, each_client_gets_its_own_lines)
     for (int i = 0; i < CLIENTS; i++) {
         client_half_close(clients[i]);
         client_expect_end(clients[i]);
-        client_close(clients[i]);
     }
-    server_stop(&server);
 }
 
-Test(echo, half_lines_of_two_clients_do_not_mix)
+ServerTest(echo, half_lines_of_two_clients_do_not_mix, "")
 {
-    struct server_process server = server_start("%s", "");
-    int a = client_connect(&server);
-    int b = client_connect(&server);
+    int a = client_connect(server);
+    int b = client_connect(server);
     client_send_text(a, "first half of a, ");
     client_send_text(b, "first half of b, ");
-    int c = client_connect(&server);
+    int c = client_connect(server);
     client_echo(c, "a third client\n"); /* both halves have most likely arrived by now */
     client_close(c);
     client_send_text(b, "second half of b\n");
     client_expect_text(b, "first half of b, second half of b\n");
     client_send_text(a, "second half of a\n");
     client_expect_text(a, "first half of a, second half of a\n");
-    server_close_all(&server);
 }

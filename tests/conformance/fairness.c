@@ -44,21 +44,20 @@ static void *firehose_run(void *argument)
 }
 
 /* Each message costs 0.1 ms, so that there is always another one when the server looks. */
-Test(fairness, case_29_firehose_starves_nobody)
+ServerTest(fairness, case_29_firehose_starves_nobody, "--work-us 100")
 {
     enum { CLIENTS = 20, ROUNDS = 3 };
-    struct server_process server = server_start("--work-us 100");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "before\n");
     }
-    struct firehose firehose = {.fd = client_connect(&server)};
+    struct firehose firehose = {.fd = client_connect(server)};
     char *lines = lines_numbered("firehose", 20000, &firehose.length);
     firehose.lines = lines;
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, firehose_run, &firehose), 0);
-    server_await_counter(&server, "messages", CLIENTS + 100); /* it is under way */
+    server_await_counter(server, "messages", CLIENTS + 100); /* it is under way */
 
     int answered = 0;
     double slowest = 0;
@@ -84,9 +83,5 @@ Test(fairness, case_29_firehose_starves_nobody)
                  "beside a client that sends without a pause, %d of %d requests were answered in "
                  "time; the slowest round took %.1f s",
                  answered, CLIENTS * ROUNDS, slowest);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
     free(lines);
-    server_stop(&server);
 }

@@ -11,60 +11,48 @@
 
 TestSuite(half_close, .timeout = 60);
 
-Test(half_close, nothing_sent)
+ClientTest(half_close, nothing_sent, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_half_close(client);
     client_expect_end(client);
-    server_close_all(&server);
 }
 
-Test(half_close, whole_lines_before_the_end_are_answered)
+ServerTest(half_close, whole_lines_before_the_end_are_answered, "")
 {
-    struct server_process server = server_start("%s", "");
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, "first\nsecond\r\nlast\n");
         client_half_close(client);
         client_expect_text(client, "first\nsecond\r\nlast\n");
         client_expect_end(client);
-        client_close(client);
     }
-    server_stop(&server);
 }
 
-Test(half_close, case_06_with_output_pending)
+ServerTest(half_close, case_06_with_output_pending, "--send-buffer 4096 --output-high-mark 1000000")
 {
-    struct server_process server = server_start("--send-buffer 4096 --output-high-mark 1000000");
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
     size_t length;
     char *lines = lines_numbered("half a connection", 1600, &length);
     client_send(client, lines, length);
     client_half_close(client);
     client_await_delivered(client);
-    server_await_counter(&server, "messages", 100); /* it is at it, and most replies have to wait */
+    server_await_counter(server, "messages", 100); /* it is at it, and most replies have to wait */
     client_expect(client, lines, length);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
-Test(half_close, case_06_beyond_the_high_mark)
+ServerTest(half_close, case_06_beyond_the_high_mark,
+           "--send-buffer 4096 --output-high-mark 8192 --output-low-mark 1024")
 {
-    struct server_process server =
-        server_start("--send-buffer 4096 --output-high-mark 8192 --output-low-mark 1024");
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
     size_t length;
     char *lines = lines_numbered("a line to keep", 5000, &length);
     client_send(client, lines, length);
     client_half_close(client);
     client_expect(client, lines, length);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /* The drain timeout is for the server's end. A client that has asked for the end of its connection
@@ -99,46 +87,38 @@ Test(half_close, case_06_outlasts_a_drain_timeout_of_0)
     read_late("0");
 }
 
-Test(half_close, case_07_in_the_middle_of_a_line)
+ServerTest(half_close, case_07_in_the_middle_of_a_line, "--stats")
 {
     static const char *const unfinished[] = {"u", "unfinished", "unfinished\r", "\r", "\0"};
-    struct server_process server = server_start("--stats");
     for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, "whole\n");
         client_send(client, unfinished[i], strlen(unfinished[i]) + (i == 4));
         client_half_close(client);
         client_expect_text(client, "whole\n");
         client_expect_end(client);
-        client_close(client);
     }
-    server_stop(&server);
 }
 
-Test(half_close, unfinished_line_is_not_the_next_clients)
+ServerTest(half_close, unfinished_line_is_not_the_next_clients, "")
 {
-    struct server_process server = server_start("%s", "");
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_echo(client, "mine\n");
         client_send_text(client, "unfinished business");
         client_half_close(client);
         client_expect_end(client);
-        client_close(client);
     }
-    server_stop(&server);
 }
 
 /* The client is gone without a word: a plain close, unread replies on the way. */
-Test(half_close, close_without_reading)
+ServerTest(half_close, close_without_reading, "")
 {
-    struct server_process server = server_start("%s", "");
     for (int i = 0; i < 50; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, "one\ntwo\nthree\nfo");
         client_close(client);
     }
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_echo(client, "the server lives\n");
-    server_close_all(&server);
 }

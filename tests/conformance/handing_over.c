@@ -18,37 +18,33 @@ TestSuite(handing_over, .timeout = 60);
  * Waiting output rises over the high mark and falls under the low one all the time, so reading is
  * suspended and resumed some hundreds of times for each client.
  */
-Test(handing_over, case_28_suspended_and_resumed_without_a_stall)
+ServerTest(handing_over, case_28_suspended_and_resumed_without_a_stall,
+           "--output-high-mark 2000 --output-low-mark 500 --send-buffer 16384")
 {
     enum { CLIENTS = 4, LINES = 10000 };
-    struct server_process server =
-        server_start("--output-high-mark 2000 --output-low-mark 500 --send-buffer 16384");
     int clients[CLIENTS];
     size_t length;
     char *lines = lines_numbered("over the mark and under it", LINES, &length);
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = client_connect_with(
-            &server, (struct client_buffers){.receive = 16384, .segment = CLIENT_ETHERNET_SEGMENT});
+            server, (struct client_buffers){.receive = 16384, .segment = CLIENT_ETHERNET_SEGMENT});
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_exchange(clients[i], lines, length, lines, length);
         client_half_close(clients[i]);
         client_expect_end(clients[i]);
-        client_close(clients[i]);
     }
     free(lines);
-    server_stop(&server);
 }
 
 /* Some are gone when their message is done, some have sent the next one already. */
-Test(handing_over, case_34_client_is_gone_before_its_message_is_done)
+ServerTest(handing_over, case_34_client_is_gone_before_its_message_is_done, "--block-ms 3")
 {
     enum { CLIENTS = 40 };
-    struct server_process server = server_start("--block-ms 3");
-    int witness = client_connect(&server);
+    int witness = client_connect(server);
     client_echo(witness, "here\n");
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, i % 2 ? "one\n" : "one\ntwo\nthree\n");
         client_await_delivered(client);
         if (i % 4 < 2) {
@@ -57,24 +53,23 @@ Test(handing_over, case_34_client_is_gone_before_its_message_is_done)
             client_close(client);
         }
     }
-    server_await_counter(&server, "closed", CLIENTS);
+    server_await_counter(server, "closed", CLIENTS);
     client_echo(witness, "nobody else's end is mine\n");
     client_close(witness);
-    long long closed = server_counter(&server, "closed");
+    long long closed = server_counter(server, "closed");
     cr_assert(closed == CLIENTS || closed == CLIENTS + 1, "%lld connections are closed", closed);
-    server_stop(&server);
 }
 
 /* A message that takes long is not overtaken by those behind it, which take no time at all. */
-Test(handing_over, case_36_messages_of_one_client_stay_in_order)
+ServerTest(handing_over, case_36_messages_of_one_client_stay_in_order,
+           "--block-ms 3 --cost-every 17")
 {
     enum { CLIENTS = 4, LINES = 200 };
-    struct server_process server = server_start("--block-ms 3 --cost-every 17");
     int clients[CLIENTS];
     size_t length;
     char *lines = lines_numbered("in order", LINES, &length);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
     }
     for (size_t sent = 0, piece; sent < length; sent += piece) {
         piece = length - sent < 100 ? length - sent : 100;
@@ -84,8 +79,6 @@ Test(handing_over, case_36_messages_of_one_client_stay_in_order)
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_expect(clients[i], lines, length);
-        client_close(clients[i]);
     }
     free(lines);
-    server_stop(&server);
 }

@@ -12,15 +12,15 @@
 
 TestSuite(hostile_peers, .timeout = 60);
 
-Test(hostile_peers, case_08_reset_with_output_pending)
+ServerTest(hostile_peers, case_08_reset_with_output_pending,
+           "--send-buffer 4096 --output-high-mark 16384")
 {
     enum { CLIENTS = 20 };
-    struct server_process server = server_start("--send-buffer 4096 --output-high-mark 16384");
-    int witness = client_connect(&server);
+    int witness = client_connect(server);
     size_t length;
     char *lines = lines_numbered("never read", 20000, &length);
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
         if (i % 2) {
             client_push(client, lines, length, length, 5); /* into the high mark */
         } else {
@@ -29,32 +29,28 @@ Test(hostile_peers, case_08_reset_with_output_pending)
         client_reset(client);
         client_echo(witness, "the others are served\n");
     }
-    server_await_counter(&server, "closed", CLIENTS);
-    long long closed = server_counter(&server, "closed");
+    server_await_counter(server, "closed", CLIENTS);
+    long long closed = server_counter(server, "closed");
     cr_assert_eq(closed, CLIENTS, "%d clients were reset; the server counts %lld closed", CLIENTS,
                  closed);
     client_echo(witness, "and still are\n");
-    client_close(witness);
     free(lines);
-    server_stop(&server);
 }
 
-Test(hostile_peers, case_09_reset_before_accept)
+ServerTest(hostile_peers, case_09_reset_before_accept, "--max-connections 1 --overload wait")
 {
-    struct server_process server = server_start("--max-connections 1 --overload wait");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the place\n");
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(&server); /* waits in the backlog, and is gone again */
+        int client = client_connect(server); /* waits in the backlog, and is gone again */
         client_send_text(client, "too impatient\n");
         client_reset(client);
     }
-    int last = client_connect(&server);
+    int last = client_connect(server);
     client_send_text(last, "patient\n");
     client_echo(first, "I still have it\n");
     client_close(first);
     client_expect_text(last, "patient\n");
-    server_close_all(&server);
 }
 
 /* One way to vanish after another; block-ms lets the reset arrive before the reply is written. */
@@ -77,29 +73,26 @@ static void vanish(const struct server_process *server, int way)
     client_reset(client);
 }
 
-Test(hostile_peers, case_10_reset_costs_that_client_only)
+ServerTest(hostile_peers, case_10_reset_costs_that_client_only, "--block-ms 2")
 {
-    struct server_process server = server_start("--block-ms 2");
-    int witness = client_connect(&server);
+    int witness = client_connect(server);
     for (int i = 0; i < 50; i++) {
-        vanish(&server, i % 5);
+        vanish(server, i % 5);
         client_echo(witness, "the server lives\n");
     }
-    server_close_all(&server);
 }
 
 /*
  * Clients come and go at a high rate while others are served, so that descriptors are closed and
  * used again all the time: no event, close or reply of one connection may hit another.
  */
-Test(hostile_peers, case_24_descriptors_reused_under_load)
+ServerTest(hostile_peers, case_24_descriptors_reused_under_load, "")
 {
     enum { CLIENTS = 32, ROUNDS = 60 };
-    struct server_process server = server_start("%s", "");
     int clients[CLIENTS];
     char line[64];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
     }
     unsigned state = 24;
     for (int round = 0; round < ROUNDS; round++) {
@@ -125,14 +118,12 @@ Test(hostile_peers, case_24_descriptors_reused_under_load)
                 client_reset(clients[i]);
             }
             if (fate <= 2) {
-                clients[i] = client_connect(&server);
+                clients[i] = client_connect(server);
             }
         }
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_half_close(clients[i]);
         client_expect_end(clients[i]);
-        client_close(clients[i]);
     }
-    server_stop(&server);
 }

@@ -19,80 +19,66 @@ static void expect_no_cpu(const struct server_process *server, const char *meanw
               busy * 100, WATCHED_MS);
 }
 
-Test(idle, server_uses_no_cpu)
+ClientTest(idle, server_uses_no_cpu, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_echo(client, "started and served\n");
     client_half_close(client);
     client_expect_end(client);
     client_close(client);
-    expect_no_cpu(&server, "no clients");
-    server_stop(&server);
+    expect_no_cpu(server, "no clients");
 }
 
-Test(idle, connections_use_no_cpu)
+ServerTest(idle, connections_use_no_cpu,
+           "--idle-timeout 60 --request-timeout 60 --lifetime 60 --progress-timeout 60")
 {
     enum { CLIENTS = 50 };
-    struct server_process server =
-        server_start("--idle-timeout 60 --request-timeout 60 --lifetime 60 --progress-timeout 60");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "here I am\n");
     }
-    expect_no_cpu(&server, "fifty idle clients");
-    server_close_all(&server);
+    expect_no_cpu(server, "fifty idle clients");
 }
 
-Test(idle, unfinished_line_uses_no_cpu)
+ClientTest(idle, unfinished_line_uses_no_cpu, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_echo(client, "a whole line\n");
     size_t length;
     char *line = line_of(5000, "", &length);
     client_send(client, line, length);
-    expect_no_cpu(&server, "a client that sent 5,000 bytes of a line");
+    expect_no_cpu(server, "a client that sent 5,000 bytes of a line");
     client_send_text(client, "\n");
     client_expect(client, line, length);
     client_expect_text(client, "\n");
-    client_close(client);
     free(line);
-    server_stop(&server);
 }
 
 /* Input is there and not wanted: a server that still watches for it wakes up all the time. */
-Test(idle, case_27_suspended_reading_uses_no_cpu)
+ServerTest(idle, case_27_suspended_reading_uses_no_cpu, "--send-buffer 16384")
 {
-    struct server_process server = server_start("--send-buffer 16384");
     struct client_buffers small = {.receive = 16384, .send = 65536};
-    int client = client_connect_with(&server, small);
+    int client = client_connect_with(server, small);
     size_t length;
     char *lines = lines_numbered("sent and never read", 10000, &length);
     client_push(client, lines, length, 48 << 20, 200);
-    expect_no_cpu(&server, "a client that sends more than it reads, over --output-high-mark");
-    client_close(client);
+    expect_no_cpu(server, "a client that sends more than it reads, over --output-high-mark");
     free(lines);
-    server_stop(&server);
 }
 
 /* An end of stream stays readable forever. */
-Test(idle, erratum_27_half_closed_client_that_does_not_read_uses_no_cpu)
+ServerTest(idle, erratum_27_half_closed_client_that_does_not_read_uses_no_cpu,
+           "--send-buffer 4096 --output-high-mark 1000000")
 {
-    struct server_process server = server_start("--send-buffer 4096 --output-high-mark 1000000");
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
     size_t length;
     char *lines = lines_numbered("read later", 2000, &length);
     client_send(client, lines, length);
     client_half_close(client);
     client_await_delivered(client);
-    expect_no_cpu(&server, "a client that half-closed and does not read its replies");
+    expect_no_cpu(server, "a client that half-closed and does not read its replies");
     client_expect(client, lines, length);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /* Input that nobody can handle yet: Lea's slide stays interested in it while a worker has the
@@ -115,26 +101,21 @@ Test(idle, erratum_22_input_during_a_run_uses_no_cpu)
     server_close_all(&server);
 }
 
-Test(idle, client_that_was_told_its_error_uses_no_cpu)
+ClientTest(idle, client_that_was_told_its_error_uses_no_cpu, "--max-line 10")
 {
-    struct server_process server = server_start("--max-line 10");
-    int client = client_connect(&server);
     client_send_text(client, "this line is too long\n");
     client_expect_text(client, "ERR line too long\n");
     client_expect_end(client);
-    expect_no_cpu(&server, "a client that got `ERR line too long` and does not close");
-    server_close_all(&server);
+    expect_no_cpu(server, "a client that got `ERR line too long` and does not close");
 }
 
-Test(idle, client_that_waits_for_a_place_uses_no_cpu)
+ServerTest(idle, client_that_waits_for_a_place_uses_no_cpu, "--max-connections 1 --overload wait")
 {
-    struct server_process server = server_start("--max-connections 1 --overload wait");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the place\n");
-    int second = client_connect(&server);
+    int second = client_connect(server);
     client_send_text(second, "I wait\n");
-    expect_no_cpu(&server, "a client that waits for a place (--overload wait)");
+    expect_no_cpu(server, "a client that waits for a place (--overload wait)");
     client_close(first);
     client_expect_text(second, "I wait\n");
-    server_close_all(&server);
 }

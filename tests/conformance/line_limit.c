@@ -18,62 +18,49 @@ TestSuite(line_limit, .timeout = 60);
 
 #define ERROR_LINE "ERR line too long\n"
 
-Test(line_limit, longest_line)
+ClientTest(line_limit, longest_line, "--max-line 10")
 {
-    struct server_process server = server_start("--max-line 10");
-    int client = client_connect(&server);
     client_echo(client, "0123456789\n");
     client_echo(client, "123456789\n");
     client_echo(client, "\n0123456789\n0123456789\n");
-    server_close_all(&server);
 }
 
-Test(line_limit, longest_line_with_cr_lf)
+ClientTest(line_limit, longest_line_with_cr_lf, "--max-line=10")
 {
-    struct server_process server = server_start("--max-line=10");
-    int client = client_connect(&server);
     client_echo(client, "0123456789\r\n");
     client_echo(client, "123456789\r\r\n"); /* the first CR belongs to the line */
     for (const char *byte = "0123456789\r\n"; *byte; byte++) {
         client_send(client, byte, 1);
     }
     client_expect_text(client, "0123456789\r\n");
-    server_close_all(&server);
 }
 
-Test(line_limit, one_byte_too_long)
+ServerTest(line_limit, one_byte_too_long, "--max-line 10")
 {
     static const char *const bad[] = {"0123456789a\n", "0123456789a\r\n", "0123456789\r\r\n",
                                       "0123456789\rx\n"};
-    struct server_process server = server_start("--max-line 10");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, bad[i]);
         client_expect_text(client, ERROR_LINE);
         client_expect_end(client);
         client_close(client);
     }
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_echo(client, "go on\n");
-    server_close_all(&server);
 }
 
-Test(line_limit, shortest_limit)
+ClientTest(line_limit, shortest_limit, "--max-line 1")
 {
-    struct server_process server = server_start("--max-line 1");
-    int client = client_connect(&server);
     client_echo(client, "a\n\nb\r\n\r\n\r\r\n");
     client_send_text(client, "ab");
     client_send_text(client, "\n");
     client_expect_text(client, ERROR_LINE);
     client_expect_end(client);
-    server_close_all(&server);
 }
 
-Test(line_limit, default_is_65536)
+ClientTest(line_limit, default_is_65536, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     size_t length;
     char *line = line_of(65536, "\r\n", &length);
     client_exchange(client, line, length, line, length);
@@ -81,27 +68,20 @@ Test(line_limit, default_is_65536)
     line = line_of(65537, "\n", &length);
     client_exchange(client, line, length, ERROR_LINE, strlen(ERROR_LINE));
     client_expect_end(client);
-    client_close(client);
     free(line);
-    server_stop(&server);
 }
 
-Test(line_limit, lines_before_are_answered_first)
+ClientTest(line_limit, lines_before_are_answered_first, "--max-line 10")
 {
-    struct server_process server = server_start("--max-line 10");
-    int client = client_connect(&server);
     client_send_text(client, "one\ntwo\r\nthree\nthis one is too long\nnever answered\n");
     client_expect_text(client, "one\ntwo\r\nthree\n" ERROR_LINE);
     client_expect_end(client);
-    server_close_all(&server);
 }
 
 /* Bounded memory: the error comes while the line goes on, long before it could all be kept. */
-Test(line_limit, case_17_endless_line)
+ClientTest(line_limit, case_17_endless_line, "--max-line 1000")
 {
     enum { ENDLESS = 8 << 20 };
-    struct server_process server = server_start("--max-line 1000");
-    int client = client_connect(&server);
     char *line = malloc(ENDLESS);
     cr_assert_not_null(line);
     memset(line, 'x', ENDLESS);
@@ -110,9 +90,7 @@ Test(line_limit, case_17_endless_line)
     /* The rest is taken and thrown away; the stream still ends in good order. */
     client_try_send(client, line, ENDLESS - 1002, test_now() + 0.5);
     client_expect_end(client);
-    client_close(client);
     free(line);
-    server_stop(&server);
 }
 
 /*
@@ -120,13 +98,12 @@ Test(line_limit, case_17_endless_line)
  * the time for which the server lingers, and what it sends meanwhile is not answered by a reset. A
  * slow machine may take longer than that time, so it is enough if one of several clients sees it.
  */
-Test(line_limit, the_end_comes_before_the_server_stops_taking)
+ServerTest(line_limit, the_end_comes_before_the_server_stops_taking, "--max-line 10")
 {
     enum { CLIENTS = 5 };
-    struct server_process server = server_start("--max-line 10");
     int error = ECONNRESET;
     for (int i = 0; i < CLIENTS && error != 0; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         socklen_t length = sizeof error;
         client_send_text(client, "this one is too long\n");
         client_expect_text(client, ERROR_LINE);
@@ -138,17 +115,15 @@ Test(line_limit, the_end_comes_before_the_server_stops_taking)
     }
     cr_assert_eq(error, 0, "the server sent its end when it had closed already: %s",
                  strerror(error));
-    server_stop(&server);
 }
 
 /* The client sends all before it reads: closing at once would reset it and the error could be lost.
  */
-Test(line_limit, lingers_while_the_client_sends)
+ServerTest(line_limit, lingers_while_the_client_sends, "--max-line 1000")
 {
     enum { SENT = 256 << 10 };
-    struct server_process server = server_start("--max-line 1000");
     for (int i = 0; i < 5; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         char *line = malloc(SENT);
         cr_assert_not_null(line);
         memset(line, 'x', SENT);
@@ -158,15 +133,13 @@ Test(line_limit, lingers_while_the_client_sends)
         client_close(client);
         free(line);
     }
-    server_stop(&server);
 }
 
 /* The server wants to close in its read step while it also has output to write. */
-Test(line_limit, case_25_error_line_while_output_waits)
+ServerTest(line_limit, case_25_error_line_while_output_waits,
+           "--max-line 1000 --send-buffer 4096 --output-high-mark 1000000")
 {
-    struct server_process server =
-        server_start("--max-line 1000 --send-buffer 4096 --output-high-mark 1000000");
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
     size_t length;
     char *lines = lines_numbered("a reply that has to wait for its reader", 700, &length);
     size_t too_long_length;
@@ -177,8 +150,6 @@ Test(line_limit, case_25_error_line_while_output_waits)
     client_expect(client, lines, length);
     client_expect_text(client, ERROR_LINE);
     client_expect_end(client);
-    client_close(client);
     free(lines);
     free(too_long);
-    server_stop(&server);
 }

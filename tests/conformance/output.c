@@ -24,40 +24,35 @@ static char *many_lines(size_t *length)
     return lines_numbered("a line that nobody may ever read", 100000, length);
 }
 
-Test(output, case_11_client_never_reads)
+ServerTest(output, case_11_client_never_reads, "--send-buffer 16384")
 {
-    struct server_process server = server_start("--send-buffer 16384");
     size_t length;
     char *lines = many_lines(&length);
-    int client = client_connect_with(&server, small_buffers);
+    int client = client_connect_with(server, small_buffers);
     size_t taken = client_push(client, lines, length, MOST_PUSHED, QUIET_MS);
     cr_assert_lt(
         taken, MOST_TAKEN,
         "a client that never reads could send %zu bytes: the server has to stop reading it "
         "above --output-high-mark",
         taken);
-    int other = client_connect(&server);
+    int other = client_connect(server);
     client_echo(other, "others are served\n");
-    client_close(other);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
+enum { MAX_LINE = 10000, HIGH_MARK = 50000, SEGMENTS = 65536 };
+
 /* What a server has taken in and not given out again, it holds. */
-Test(output, case_11_what_the_server_holds_is_bounded)
+ServerTest(output, case_11_what_the_server_holds_is_bounded,
+           "--send-buffer 16384 --max-line %d --output-high-mark %d", MAX_LINE, HIGH_MARK)
 {
-    enum { MAX_LINE = 10000, HIGH_MARK = 50000, SEGMENTS = 65536 };
-    struct server_process server = server_start(
-        "--send-buffer 16384 --max-line %d --output-high-mark %d", MAX_LINE, HIGH_MARK);
     for (size_t content = 10; content <= MAX_LINE; content *= 10) {
         size_t length;
         char *line = line_of(content, "\n", &length);
-        int client = client_connect_with(&server, small_buffers);
-        long long before =
-            server_counter(&server, "bytes_in") - server_counter(&server, "bytes_out");
+        int client = client_connect_with(server, small_buffers);
+        long long before = server_counter(server, "bytes_in") - server_counter(server, "bytes_out");
         client_push(client, line, length, MOST_PUSHED, QUIET_MS);
-        long long held = server_counter(&server, "bytes_in") - server_counter(&server, "bytes_out");
+        long long held = server_counter(server, "bytes_in") - server_counter(server, "bytes_out");
         held -= before;
         cr_assert(held <= MAX_LINE + HIGH_MARK + MAX_LINE + SEGMENTS,
                   "lines of %zu bytes to a client that never reads: bytes_in - bytes_out grew by "
@@ -67,7 +62,6 @@ Test(output, case_11_what_the_server_holds_is_bounded)
         client_close(client);
         free(line);
     }
-    server_stop(&server);
 }
 
 /* The slides' output queue had no limit: such a client grew the server by 161 MiB in 4 s. */
@@ -96,52 +90,45 @@ Test(output, erratum_05_memory_is_bounded)
     server_stop(&server);
 }
 
-Test(output, reading_resumes_under_the_low_mark)
+ServerTest(output, reading_resumes_under_the_low_mark,
+           "--send-buffer 8192 --output-high-mark 30000 --output-low-mark 5000")
 {
-    struct server_process server =
-        server_start("--send-buffer 8192 --output-high-mark 30000 --output-low-mark 5000");
     size_t length;
     char *lines = lines_numbered("all of it comes back in the end", 250000, &length);
     struct client_buffers small = {.receive = 8192, .send = 65536};
-    int client = client_connect_with(&server, small);
+    int client = client_connect_with(server, small);
     size_t taken = client_push(client, lines, length, length, QUIET_MS);
     cr_assert_lt(taken, length, "a client that does not read could send %zu bytes", taken);
     /* Now it reads, and sends what the server did not take before. */
     client_exchange(client, lines + taken, length - taken, lines, length);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /* Over the mark and back under it, again and again. */
-Test(output, stop_and_go)
+ServerTest(output, stop_and_go,
+           "--send-buffer 4096 --output-high-mark 10000 --output-low-mark 1000")
 {
     enum { ROUNDS = 20 };
-    struct server_process server =
-        server_start("--send-buffer 4096 --output-high-mark 10000 --output-low-mark 1000");
     size_t length;
     char *lines = lines_numbered("stop and go", 5000, &length);
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
     for (int round = 0; round < ROUNDS; round++) {
         client_send(client, lines, length);
         client_expect(client, lines, length);
     }
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
-Test(output, client_that_never_reads_delays_nobody)
+ServerTest(output, client_that_never_reads_delays_nobody, "--send-buffer 16384")
 {
-    struct server_process server = server_start("--send-buffer 16384");
     size_t length;
     char *lines = many_lines(&length);
-    int other = client_connect(&server);
+    int other = client_connect(server);
     int stuck[3];
     for (int i = 0; i < 3; i++) {
-        stuck[i] = client_connect_with(&server, small_buffers);
+        stuck[i] = client_connect_with(server, small_buffers);
         client_push(stuck[i], lines, length, 4 * MIB, 100);
         client_echo(other, "another client never reads\n");
     }
@@ -149,28 +136,23 @@ Test(output, client_that_never_reads_delays_nobody)
         client_close(stuck[i]);
     }
     client_echo(other, "they are gone\n");
-    client_close(other);
     free(lines);
-    server_stop(&server);
 }
 
-Test(output, case_04_one_line_of_16_mib_through_a_small_send_buffer)
+ServerTest(output, case_04_one_line_of_16_mib_through_a_small_send_buffer,
+           "--max-line 16777216 --send-buffer 16384")
 {
-    struct server_process server = server_start("--max-line 16777216 --send-buffer 16384");
-    int client = client_connect_with(&server, ethernet);
+    int client = client_connect_with(server, ethernet);
     size_t length;
     char *line = line_of(16 * MIB, "\n", &length);
     client_exchange(client, line, length, line, length);
     client_echo(client, "and a short one\n");
-    client_close(client);
     free(line);
-    server_stop(&server);
 }
 
-Test(output, case_04_lines_of_16_mib_through_a_small_send_buffer)
+ServerTest(output, case_04_lines_of_16_mib_through_a_small_send_buffer, "--send-buffer 16384")
 {
-    struct server_process server = server_start("--send-buffer 16384");
-    int client = client_connect_with(&server, ethernet);
+    int client = client_connect_with(server, ethernet);
     size_t length;
     char *lines = malloc(16 * MIB);
     cr_assert_not_null(lines);
@@ -183,7 +165,5 @@ Test(output, case_04_lines_of_16_mib_through_a_small_send_buffer)
     client_exchange(client, lines, 16 * MIB, lines, 16 * MIB);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }

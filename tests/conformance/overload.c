@@ -41,38 +41,35 @@ static void leave(int client)
     client_close(client);
 }
 
-Test(overload, case_21_client_over_the_limit_is_told)
+ServerTest(overload, case_21_client_over_the_limit_is_told, "--max-connections 3")
 {
-    struct server_process server = server_start("--max-connections 3");
     int clients[3];
     for (int i = 0; i < 3; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "I have a place\n");
     }
     for (int i = 0; i < 20; i++) {
-        int fourth = client_connect(&server);
+        int fourth = client_connect(server);
         client_expect_text(fourth, BUSY);
         client_expect_end(fourth);
         client_close(fourth);
     }
     for (int i = 0; i < 3; i++) {
         client_echo(clients[i], "I still have it\n");
-        client_close(clients[i]);
     }
-    server_stop(&server);
 }
 
 /* It may be reset instead of told, because the server does not read what it sends; but not be
  * served. */
-Test(overload, case_21_client_over_the_limit_is_not_served)
+ServerTest(overload, case_21_client_over_the_limit_is_not_served,
+           "--max-connections 1 --overload reject")
 {
-    struct server_process server = server_start("--max-connections 1 --overload reject");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the place\n");
     for (int i = 0; i < 20; i++) {
         char reply[64];
         size_t got;
-        int second = client_connect(&server);
+        int second = client_connect(server);
         client_try_send(second, "served?\n", 8, test_now() + 1);
         enum client_outcome outcome = client_try_receive(
             second, reply, sizeof reply, test_now() + test_deadline_ms() / 1000.0, &got);
@@ -83,31 +80,27 @@ Test(overload, case_21_client_over_the_limit_is_not_served)
                   (int)got, reply, client_outcome_text(outcome));
         client_close(second);
     }
-    server_close_all(&server);
 }
 
-Test(overload, case_21_redirect_names_the_other_server)
+ServerTest(overload, case_21_redirect_names_the_other_server,
+           "--max-connections=1 --overload=redirect=other.example:7002")
 {
-    struct server_process server =
-        server_start("--max-connections=1 --overload=redirect=other.example:7002");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the place\n");
-    int second = client_connect(&server);
+    int second = client_connect(server);
     client_expect_text(second, "ERR server busy, try other.example:7002\n");
     client_expect_end(second);
     client_close(second);
     client_echo(first, "I still have it\n");
-    server_close_all(&server);
 }
 
-Test(overload, case_22_one_leaves_the_next_gets_in)
+ServerTest(overload, case_22_one_leaves_the_next_gets_in, "--max-connections 2")
 {
-    struct server_process server = server_start("--max-connections 2");
-    int stays = client_connect(&server);
+    int stays = client_connect(server);
     client_echo(stays, "I stay\n");
     for (int i = 0; i < 20; i++) {
-        int client = connect_until_served(&server);
-        int third = client_connect(&server);
+        int client = connect_until_served(server);
+        int third = client_connect(server);
         client_expect_text(third, BUSY);
         client_close(third);
         if (i % 2) {
@@ -117,39 +110,36 @@ Test(overload, case_22_one_leaves_the_next_gets_in)
         }
     }
     client_echo(stays, "I am still here\n");
-    server_close_all(&server);
 }
 
-Test(overload, case_22_wait_serves_the_next_when_one_leaves)
+ServerTest(overload, case_22_wait_serves_the_next_when_one_leaves,
+           "--max-connections 2 --overload wait")
 {
-    struct server_process server = server_start("--max-connections 2 --overload wait");
-    int first = client_connect(&server);
-    int second = client_connect(&server);
+    int first = client_connect(server);
+    int second = client_connect(server);
     client_echo(first, "I have a place\n");
     client_echo(second, "so have I\n");
-    int third = client_connect(&server); /* by the system, on behalf of the server */
+    int third = client_connect(server); /* by the system, on behalf of the server */
     client_send_text(third, "I wait\n");
     client_expect_silence(third, 150);
     client_echo(first, "still served\n");
     leave(second);
     client_expect_text(third, "I wait\n");
-    server_close_all(&server);
 }
 
-Test(overload, case_22_wait_serves_all_in_turn)
+ServerTest(overload, case_22_wait_serves_all_in_turn, "--max-connections 1 --overload wait")
 {
     enum { CLIENTS = 20 };
-    struct server_process server = server_start("--max-connections 1 --overload wait");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_send_text(clients[i], "in turn\n");
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "in turn\n");
         leave(clients[i]);
     }
-    server_stop(&server);
+    server_stop(server);
 }
 
 /* Connections come and go as fast as they can while one client wants to be served. */
@@ -173,11 +163,10 @@ static void *flood_run(void *argument)
     return NULL;
 }
 
-Test(overload, case_30_connect_flood_starves_nobody)
+ServerTest(overload, case_30_connect_flood_starves_nobody, "")
 {
-    struct server_process server = server_start("%s", "");
-    struct flood flood = {.server = &server};
-    int client = client_connect(&server);
+    struct flood flood = {.server = server};
+    int client = client_connect(server);
     client_echo(client, "before the flood\n");
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, flood_run, &flood), 0);
@@ -195,7 +184,6 @@ Test(overload, case_30_connect_flood_starves_nobody)
               flood.connected);
     cr_assert_lt(slowest, 5.0, "a reply took %.1f s while %d connections came and went", slowest,
                  flood.connected);
-    server_close_all(&server);
 }
 
 /*

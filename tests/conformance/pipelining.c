@@ -9,86 +9,69 @@
 
 TestSuite(pipelining, .timeout = 60);
 
-Test(pipelining, case_02_hundred_requests_in_one_segment)
+ClientTest(pipelining, case_02_hundred_requests_in_one_segment, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     size_t length;
     char *lines = lines_numbered("request", 100, &length);
     client_send(client, lines, length);
     client_expect(client, lines, length);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
-Test(pipelining, case_02_ten_thousand_requests_in_one_write)
+ClientTest(pipelining, case_02_ten_thousand_requests_in_one_write, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     size_t length;
     char *lines = lines_numbered("request", 10000, &length);
     client_exchange(client, lines, length, lines, length);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /* The slides' handler read once, answered once and was done: what else had come with that read was
  * lost. */
-Test(pipelining, erratum_14_every_request_of_one_read_is_answered)
+ClientTest(pipelining, erratum_14_every_request_of_one_read_is_answered, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_send_text(client, "first\nsecond\nthird\nhalf of");
     client_expect_text(client, "first\nsecond\nthird\n");
     client_send_text(client, " the fourth\nfifth\n");
     client_expect_text(client, "half of the fourth\nfifth\n");
     client_echo(client, "and the connection still serves\n");
-    server_close_all(&server);
 }
 
 /* A run that asks for one message leaves the second line of a read where no event leads to it. */
-Test(pipelining, erratum_25_the_second_line_of_a_read_waits_for_no_further_byte)
+ClientTest(pipelining, erratum_25_the_second_line_of_a_read_waits_for_no_further_byte, "")
 {
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     client_send_text(client, "one\ntwo\n");
     client_expect_text(client, "one\ntwo\n");
-    server_close_all(&server);
 }
 
 /* All replies come without another byte being sent: nothing waits for a next event that does not
  * come. */
-Test(pipelining, nothing_is_left_behind)
+ServerTest(pipelining, nothing_is_left_behind, "")
 {
-    struct server_process server = server_start("%s", "");
     for (int count = 1; count <= 4096; count *= 2) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         size_t length;
         char *lines = lines_numbered("x", count, &length);
         client_exchange(client, lines, length, lines, length);
         client_close(client);
         free(lines);
     }
-    server_stop(&server);
 }
 
-Test(pipelining, ten_clients_at_a_time)
+ServerTest(pipelining, ten_clients_at_a_time, "")
 {
     enum { CLIENTS = 10 };
-    struct server_process server = server_start("%s", "");
     int clients[CLIENTS];
     char *lines[CLIENTS];
     size_t length;
     for (int i = 0; i < CLIENTS; i++) {
         char prefix[] = "client 0";
         prefix[7] = (char)('0' + i);
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         lines[i] = lines_numbered(prefix, 2000, &length);
         client_send(clients[i], lines[i], length);
     }
@@ -97,17 +80,13 @@ Test(pipelining, ten_clients_at_a_time)
         client_close(clients[i]);
         free(lines[i]);
     }
-    server_stop(&server);
 }
 
-Test(pipelining, empty_lines_by_the_thousand)
+ClientTest(pipelining, empty_lines_by_the_thousand, "")
 {
     static char lines[40000];
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
     memset(lines, '\n', sizeof lines);
     client_exchange(client, lines, sizeof lines, lines, sizeof lines);
     client_half_close(client);
     client_expect_end(client);
-    server_close_all(&server);
 }

@@ -24,17 +24,15 @@ static double deadline(void)
     return test_now() + test_deadline_ms() / 1000.0;
 }
 
-Test(shutdown, case_39_idle_server_exits_0)
+ServerTest(shutdown, case_39_idle_server_exits_0, "")
 {
-    struct server_process server = server_start("%s", "");
-    server_stop(&server);
 }
 
 /* It may come before anybody waits for anything. */
 Test(shutdown, case_32_a_stop_right_after_the_start_is_not_lost)
 {
     for (int i = 0; i < 10; i++) {
-        struct server_process server = server_start("%s", "");
+        struct server_process server = server_start("");
         server_signal(&server, SIGUSR1); /* one that asks for something else must not hide it */
         server_stop(&server);
     }
@@ -42,7 +40,7 @@ Test(shutdown, case_32_a_stop_right_after_the_start_is_not_lost)
 
 Test(shutdown, sigint_exits_0)
 {
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     int client = client_connect(&server);
     client_echo(client, "hello\n");
     server_signal(&server, SIGINT);

@@ -12,17 +12,15 @@
 
 TestSuite(startup, .timeout = 60);
 
-Test(startup, ready_line)
+ServerTest(startup, ready_line, "")
 {
-    struct server_process server = server_start("%s", "");
     char expected[256];
-    snprintf(expected, sizeof expected, "%s: echo on 127.0.0.1:%d", server_name(), server.port);
-    cr_assert_str_eq(server.ready_line, expected,
+    snprintf(expected, sizeof expected, "%s: echo on 127.0.0.1:%d", server_name(), server->port);
+    cr_assert_str_eq(server->ready_line, expected,
                      "the first line on standard output should be `%s`, and is `%s`", expected,
-                     server.ready_line);
-    int client = client_connect(&server);
+                     server->ready_line);
+    int client = client_connect(server);
     client_echo(client, "hello\n");
-    server_close_all(&server);
 }
 
 static bool has_ipv6(void)
@@ -49,14 +47,13 @@ Test(startup, ready_line_of_ipv6)
     server_close_all(&server);
 }
 
-Test(startup, port_is_taken)
+ServerTest(startup, port_is_taken, "")
 {
-    struct server_process server = server_start("%s", "");
-    struct program_result second = program_run("--port %d", server.port);
+    struct program_result second = program_run("--port %d", server->port);
     char expected[512];
     snprintf(expected, sizeof expected,
              "%s: cannot listen on 127.0.0.1:%d: Address already in use\n", server_name(),
-             server.port);
+             server->port);
     cr_assert_eq(second.exit_status, 1,
                  "a second server on a taken port should exit with 1; %s %d; standard error: %s",
                  second.started ? "it serves" : "its exit status is", second.exit_status,
@@ -64,12 +61,11 @@ Test(startup, port_is_taken)
     cr_assert_str_eq(second.err, expected, "its standard error should be `%s`, and is `%s`",
                      expected, second.err);
     cr_assert_str_empty(second.out, "it should print no ready line; it printed `%s`", second.out);
-    server_stop(&server);
 }
 
 Test(startup, port_is_free_again_after_the_end)
 {
-    struct server_process first = server_start("%s", "");
+    struct server_process first = server_start("");
     int client = client_connect(&first);
     client_echo(client, "hello\n");
     int port = first.port;

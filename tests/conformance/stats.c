@@ -68,7 +68,7 @@ Test(stats, counters_at_exit)
 Test(stats, silent_without_the_option)
 {
     char text[4096];
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     some_traffic(&server);
     server_signal(&server, SIGTERM);
     server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
@@ -79,35 +79,31 @@ Test(stats, silent_without_the_option)
     cr_assert_eq(lines, 0, "without --stats there is a stats line: %s", text);
 }
 
-Test(stats, sigusr1_prints_counters)
+ServerTest(stats, sigusr1_prints_counters, "")
 {
     char text[4096];
-    struct server_process server = server_start("%s", "");
-    some_traffic(&server);
-    server_await_counter(&server, "closed", 2);
-    server_errors(&server, text, sizeof text);
+    some_traffic(server);
+    server_await_counter(server, "closed", 2);
+    server_errors(server, text, sizeof text);
     int lines;
     stats_value(text, "accepted", &lines);
     expect_counters(text, lines);
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_echo(client, "service goes on\n");
-    server_close_all(&server);
 }
 
-Test(stats, rejected_clients_are_counted)
+ServerTest(stats, rejected_clients_are_counted, "--max-connections 1")
 {
-    struct server_process server = server_start("--max-connections 1");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the place\n");
     for (int i = 0; i < 5; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_expect_text(client, "ERR server busy\n");
         client_close(client);
     }
-    server_await_counter(&server, "rejected", 5);
-    long long rejected = server_counter(&server, "rejected");
+    server_await_counter(server, "rejected", 5);
+    long long rejected = server_counter(server, "rejected");
     cr_assert_eq(rejected, 5, "5 clients got the busy line; rejected=%lld", rejected);
-    server_close_all(&server);
 }
 
 /* Signals interrupt whatever call the server is in. */
@@ -131,16 +127,15 @@ static void *send_signals(void *argument)
     return NULL;
 }
 
-Test(stats, case_37_signals_by_the_thousand)
+ServerTest(stats, case_37_signals_by_the_thousand, "--send-buffer 8192")
 {
-    struct server_process server = server_start("--send-buffer 8192");
-    struct signals signals = {.server = &server};
+    struct signals signals = {.server = server};
     size_t length;
     char *lines = lines_numbered("between two signals", 2000, &length);
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, send_signals, &signals), 0);
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_exchange(client, lines, length, lines, length);
         client_half_close(client);
         client_expect_end(client);
@@ -148,9 +143,8 @@ Test(stats, case_37_signals_by_the_thousand)
     }
     atomic_store(&signals.stop, true);
     pthread_join(thread, NULL);
-    server_await_counter(&server, "messages", 40000); /* the first may be of a while ago */
-    long long messages = server_counter(&server, "messages");
+    server_await_counter(server, "messages", 40000); /* the first may be of a while ago */
+    long long messages = server_counter(server, "messages");
     cr_assert_eq(messages, 40000, "after %d signals: messages=%lld", signals.sent, messages);
     free(lines);
-    server_stop(&server);
 }

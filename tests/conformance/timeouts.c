@@ -25,21 +25,16 @@ static void expect_not_before(double begin, double seconds)
               seconds);
 }
 
-Test(timeouts, idle_client_is_closed)
+ServerTest(timeouts, idle_client_is_closed, "--idle-timeout 0.5")
 {
-    struct server_process server = server_start("--idle-timeout 0.5");
     double begin = test_now();
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_expect_end(client);
     expect_not_before(begin, 0.5);
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, case_16_idle_timeout_fires_again)
+ClientTest(timeouts, case_16_idle_timeout_fires_again, "--idle-timeout=0.8")
 {
-    struct server_process server = server_start("--idle-timeout=0.8");
-    int client = client_connect(&server);
     for (int i = 0; i < 6; i++) {
         test_pause_ms(200);
         client_echo(client, "traffic puts it off\n");
@@ -47,31 +42,23 @@ Test(timeouts, case_16_idle_timeout_fires_again)
     client_expect_end(client);
     client_close(client);
     double begin = test_now();
-    client = client_connect(&server);
+    client = client_connect(server);
     client_echo(client, "and the next client\n");
     client_expect_end(client);
     expect_not_before(begin, 0.8);
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, case_14_half_a_line_then_silence)
+ClientTest(timeouts, case_14_half_a_line_then_silence, "--request-timeout 0.5")
 {
-    struct server_process server = server_start("--request-timeout 0.5");
-    int client = client_connect(&server);
     client_echo(client, "a whole line\n");
     double begin = test_now();
     client_send_text(client, "half a li");
     client_expect_gone(client);
     expect_not_before(begin, 0.5);
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, case_15_one_byte_at_a_time)
+ClientTest(timeouts, case_15_one_byte_at_a_time, "--request-timeout 0.5")
 {
-    struct server_process server = server_start("--request-timeout 0.5");
-    int client = client_connect(&server);
     double begin = test_now();
     double end = begin + test_deadline_ms() / 1000.0;
     do {
@@ -81,68 +68,50 @@ Test(timeouts, case_15_one_byte_at_a_time)
     } while (!test_await(client, POLLIN, test_now() + 0.05));
     expect_not_before(begin, 0.5);
     client_expect_gone(client);
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, request_timeout_spares_quiet_clients)
+ClientTest(timeouts, request_timeout_spares_quiet_clients, "--request-timeout 0.3")
 {
-    struct server_process server = server_start("--request-timeout 0.3");
-    int client = client_connect(&server);
     client_expect_silence(client, 700);
     client_echo(client, "nothing was unfinished\n");
     client_expect_silence(client, 700);
     client_echo(client, "and still nothing\n");
-    client_close(client);
-    server_stop(&server);
 }
 
 /* The end of each line comes together with the beginning of the next. */
-Test(timeouts, request_timeout_is_for_each_line_anew)
+ClientTest(timeouts, request_timeout_is_for_each_line_anew, "--request-timeout 1")
 {
-    struct server_process server = server_start("--request-timeout 1");
-    int client = client_connect(&server);
     client_send_text(client, "a");
     for (int i = 0; i < 8; i++) {
         client_expect_silence(client, 200);
         client_send_text(client, "\na");
         client_expect_text(client, "a\n");
     }
-    client_close(client);
-    server_stop(&server);
 }
 
 /* Whichever thread handles the line, the time of the one behind it has begun. */
-Test(timeouts, half_a_line_behind_a_whole_one_has_its_time)
+ClientTest(timeouts, half_a_line_behind_a_whole_one_has_its_time, "--request-timeout 0.5")
 {
-    struct server_process server = server_start("--request-timeout 0.5");
-    int client = client_connect(&server);
     client_send_text(client, "whole\nhalf a line");
     client_expect_text(client, "whole\n");
     client_expect_end(client);
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, zero_is_off)
+ClientTest(timeouts, zero_is_off,
+           "--idle-timeout 0 --request-timeout 0 --lifetime 0 "
+           "--progress-timeout 0")
 {
-    struct server_process server = server_start("--idle-timeout 0 --request-timeout 0 --lifetime 0 "
-                                                "--progress-timeout 0");
-    int client = client_connect(&server);
     client_send_text(client, "half a line, ");
     client_expect_silence(client, 700);
     client_send_text(client, "and half\n");
     client_expect_text(client, "half a line, and half\n");
-    client_close(client);
-    server_stop(&server);
 }
 
-Test(timeouts, lifetime_ends)
+ServerTest(timeouts, lifetime_ends, "--lifetime 0.7")
 {
-    struct server_process server = server_start("--lifetime 0.7");
     double begin = test_now();
     double end = begin + test_deadline_ms() / 1000.0;
-    int client = client_connect(&server);
+    int client = client_connect(server);
     while (client_try_echo(client, "busy to the end\n", end)) {
         test_pause_ms(50);
     }
@@ -150,10 +119,8 @@ Test(timeouts, lifetime_ends)
               "a busy client should be closed after 0.7 s, and is served on");
     expect_not_before(begin, 0.7);
     client_close(client);
-    client = client_connect(&server);
+    client = client_connect(server);
     client_echo(client, "a new life\n");
-    client_close(client);
-    server_stop(&server);
 }
 
 /** Sends without a pause, and reads what comes. True when the connection has ended. */
@@ -175,19 +142,16 @@ static bool talk_until(int client, const char *lines, size_t length, double end)
 }
 
 /* Whenever the server looks at him, there is something to read, or a worker is at it. */
-Test(timeouts, lifetime_ends_for_one_that_never_pauses)
+ServerTest(timeouts, lifetime_ends_for_one_that_never_pauses, "--lifetime 0.7 --block-ms 5")
 {
-    struct server_process server = server_start("--lifetime 0.7 --block-ms 5");
     double begin = test_now();
     size_t length;
     char *lines = lines_numbered("no end of it", 1000, &length);
-    int client = client_connect(&server);
+    int client = client_connect(server);
     cr_assert(talk_until(client, lines, length, begin + test_deadline_ms() / 1000.0),
               "a client that never pauses should be closed after 0.7 s, and is served on");
     expect_not_before(begin, 0.7);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /*
@@ -249,20 +213,17 @@ Test(timeouts, case_13_slow_reader)
     server_stop(&server);
 }
 
-Test(timeouts, progress_timeout_spares_those_who_read)
+ServerTest(timeouts, progress_timeout_spares_those_who_read,
+           "--progress-timeout 0.5 --send-buffer 4096 --output-high-mark 16384")
 {
-    struct server_process server =
-        server_start("--progress-timeout 0.5 --send-buffer 4096 --output-high-mark 16384");
     struct client_buffers ethernet = {.segment = CLIENT_ETHERNET_SEGMENT};
-    int client = client_connect_with(&server, ethernet);
+    int client = client_connect_with(server, ethernet);
     size_t length;
     char *lines = lines_numbered("read at once", 100000, &length);
     client_exchange(client, lines, length, lines, length);
     client_expect_silence(client, 800); /* nothing waits: not reading is no fault now */
     client_echo(client, "still here\n");
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /*
@@ -270,12 +231,11 @@ Test(timeouts, progress_timeout_spares_those_who_read)
  * what its socket takes would disconnect it: a large send buffer says nothing before a third of it
  * is free, megabytes, which take longer than the period.
  */
-Test(timeouts, progress_timeout_spares_a_client_that_reads_steadily)
+ClientTest(timeouts, progress_timeout_spares_a_client_that_reads_steadily,
+           "--progress-timeout 1 --idle-timeout 0")
 {
     enum { PIECE = 8000, PIECES = 250, PAUSE_MS = 10 };
     static char got[PIECE];
-    struct server_process server = server_start("--progress-timeout 1 --idle-timeout 0");
-    int client = client_connect(&server);
     size_t length;
     char *line = line_of(8000, "\n", &length);
     client_push(client, line, length, 64 << 20, 200);
@@ -294,6 +254,4 @@ Test(timeouts, progress_timeout_spares_a_client_that_reads_steadily)
         test_pause_ms(PAUSE_MS);
     }
     free(line);
-    client_close(client);
-    server_stop(&server);
 }

@@ -16,7 +16,7 @@ TestSuite(stage1_pool, .timeout = 60);
 /** The threads of a server with a thread for each client and no client: the acceptor's. */
 static long threads_without_clients(void)
 {
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     long threads = probe_own_threads(server.pid);
     server_stop(&server);
     return threads;
@@ -48,16 +48,15 @@ Test(stage1_pool, exactly_n_threads)
 }
 
 /* What this stage cannot do: two silent clients keep the whole pool busy. */
-Test(stage1_pool, cannot_yet_serve_more_clients_than_threads)
+ServerTest(stage1_pool, cannot_yet_serve_more_clients_than_threads, "--threads 2")
 {
-    struct server_process server = server_start("--threads 2");
     int silent[2];
     for (int i = 0; i < 2; i++) {
-        silent[i] = client_connect(&server);
+        silent[i] = client_connect(server);
         client_echo(silent[i], "from now on I say nothing\n");
     }
-    int third = client_connect(&server);
-    int fourth = client_connect(&server);
+    int third = client_connect(server);
+    int fourth = client_connect(server);
     client_send_text(third, "I wait\n");
     client_send_text(fourth, "I wait longer\n");
     client_expect_silence(third, 200);
@@ -67,9 +66,6 @@ Test(stage1_pool, cannot_yet_serve_more_clients_than_threads)
     client_expect_silence(fourth, 50);
     client_reset(silent[1]);
     client_expect_text(fourth, "I wait longer\n");
-    client_close(third);
-    client_close(fourth);
-    server_stop(&server);
 }
 
 /* Erratum 30: a thread whose client has left serves the next one, and does not go round for the old
@@ -137,13 +133,12 @@ Test(stage1_pool, threads_are_used_again)
 }
 
 /* A client that left while it waited for a thread is no trouble when its turn comes. */
-Test(stage1_pool, client_leaves_while_it_waits)
+ServerTest(stage1_pool, client_leaves_while_it_waits, "--threads 1")
 {
-    struct server_process server = server_start("--threads 1");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the thread\n");
     for (int i = 0; i < 10; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send_text(client, "too impatient\n");
         if (i % 2) {
             client_reset(client);
@@ -151,48 +146,41 @@ Test(stage1_pool, client_leaves_while_it_waits)
             client_close(client);
         }
     }
-    int last = client_connect(&server);
+    int last = client_connect(server);
     client_send_text(last, "patient\n");
     client_close(first);
     client_expect_text(last, "patient\n");
-    client_close(last);
-    server_stop(&server);
 }
 
 /* What the thread's last client was closed for does not keep it from seeing this one's end. */
-Test(stage1_pool, the_end_of_a_client_after_one_that_was_timed_out)
+ServerTest(stage1_pool, the_end_of_a_client_after_one_that_was_timed_out,
+           "--threads 1 --request-timeout 0.1")
 {
-    struct server_process server = server_start("--threads 1 --request-timeout 0.1");
     for (int i = 0; i < 3; i++) {
-        int slow = client_connect(&server);
+        int slow = client_connect(server);
         client_send_text(slow, "half a line");
         client_expect_gone(slow);
         client_close(slow);
-        int next = client_connect(&server);
+        int next = client_connect(server);
         client_echo(next, "a whole line\n");
         client_half_close(next);
         client_expect_end(next);
-        client_close(next);
     }
-    server_stop(&server);
 }
 
 /* --max-connections counts those who wait for a thread, too. */
-Test(stage1_pool, waiting_clients_count_as_connections)
+ServerTest(stage1_pool, waiting_clients_count_as_connections, "--threads 1 --max-connections 2")
 {
-    struct server_process server = server_start("--threads 1 --max-connections 2");
-    int first = client_connect(&server);
+    int first = client_connect(server);
     client_echo(first, "I have the thread\n");
-    int second = client_connect(&server);
+    int second = client_connect(server);
     client_send_text(second, "I wait\n");
-    int third = client_connect(&server);
+    int third = client_connect(server);
     client_expect_text(third, "ERR server busy\n");
     client_expect_end(third);
     client_close(third);
     client_close(first);
     client_expect_text(second, "I wait\n");
-    client_close(second);
-    server_stop(&server);
 }
 
 static void expect_bad_threads(const char *value)

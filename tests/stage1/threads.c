@@ -23,26 +23,24 @@ static void expect_threads(const struct server_process *server, long expected, c
               probe_own_threads(server->pid));
 }
 
-Test(stage1_threads, one_for_each_client)
+ServerTest(stage1_threads, one_for_each_client, "")
 {
     enum { CLIENTS = 20 };
-    struct server_process server = server_start("%s", "");
-    long without = probe_own_threads(server.pid);
+    long without = probe_own_threads(server->pid);
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "a thread for me\n");
-        expect_threads(&server, without + i + 1, "one more client has come");
+        expect_threads(server, without + i + 1, "one more client has come");
     }
     for (int i = 0; i < CLIENTS; i += 2) {
         client_close(clients[i]);
     }
-    expect_threads(&server, without + CLIENTS / 2, "half of the clients have left");
+    expect_threads(server, without + CLIENTS / 2, "half of the clients have left");
     for (int i = 1; i < CLIENTS; i += 2) {
         client_reset(clients[i]);
     }
-    expect_threads(&server, without, "all clients have left");
-    server_stop(&server);
+    expect_threads(server, without, "all clients have left");
 }
 
 /* Nobody waits for another's message, however long it takes. */
@@ -90,7 +88,7 @@ Test(stage1_threads, two_thousand_clients_fit_in_memory)
     static int clients[WANTED];
     int count = clients_that_fit(WANTED);
     setenv("MALLOC_ARENA_MAX", "1", 1); /* glibc would reserve 64 MiB more for each of its arenas */
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     long without = probe_own_threads(server.pid);
     long resident = probe_resident_kib(server.pid);
     long virtual = probe_virtual_kib(server.pid);
@@ -156,7 +154,7 @@ Test(stage1_threads, case_20_client_without_a_thread_is_told)
     if (probe_sanitized()) {
         cr_skip_test("a sanitizer needs the address space");
     }
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     int clients[MOST];
     int count = 1;
     clients[0] = client_connect(&server);
@@ -186,22 +184,16 @@ Test(stage1_threads, case_20_client_without_a_thread_is_told)
 }
 
 /* What this stage cannot do: a client that says nothing costs as much as one that does. */
-Test(stage1_threads, cannot_yet_have_idle_clients_for_nothing)
+ServerTest(stage1_threads, cannot_yet_have_idle_clients_for_nothing, "")
 {
     enum { CLIENTS = 100 };
-    struct server_process server = server_start("%s", "");
-    long without = probe_own_threads(server.pid);
-    int clients[CLIENTS];
+    long without = probe_own_threads(server->pid);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        client_connect(server);
     }
     expect_threads(
-        &server, without + CLIENTS,
+        server, without + CLIENTS,
         "a hundred clients that never say a word have a thread each (stage 2 needs one)");
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    server_stop(&server);
 }
 
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */

@@ -71,40 +71,33 @@ Test(stage2_marks, reading_stops_above_the_high_mark)
     free(lines);
 }
 
-Test(stage2_marks, reading_resumes_under_the_low_mark)
+ServerTest(stage2_marks, reading_resumes_under_the_low_mark,
+           "--send-buffer 8192 --output-high-mark 40000 --output-low-mark 10000")
 {
-    struct server_process server =
-        server_start("--send-buffer 8192 --output-high-mark 40000 --output-low-mark 10000");
     size_t length;
     char *lines = long_lines(&length);
     size_t taken;
-    int client = connect_non_reader(&server, lines, length, &taken);
-    long long read_before = server_counter(&server, "bytes_in");
+    int client = connect_non_reader(server, lines, length, &taken);
+    long long read_before = server_counter(server, "bytes_in");
     size_t whole = taken - taken % LINE;
     client_expect(client, lines, whole);
     size_t rest = LINE - taken % LINE;
     client_send(client, lines + taken, rest);
     client_expect(client, lines + whole, LINE);
-    cr_assert_gt(server_counter(&server, "bytes_in"), read_before);
+    cr_assert_gt(server_counter(server, "bytes_in"), read_before);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
 /* Somebody else's waiting output is no reason not to be read. */
-Test(stage2_marks, each_client_has_its_own_marks)
+ServerTest(stage2_marks, each_client_has_its_own_marks, "--send-buffer 8192")
 {
-    struct server_process server = server_start("--send-buffer 8192");
     size_t length;
     char *lines = long_lines(&length);
     size_t taken;
-    int stuck = connect_non_reader(&server, lines, length, &taken);
-    int other = client_connect(&server);
+    connect_non_reader(server, lines, length, &taken);
+    int other = client_connect(server);
     client_exchange(other, lines, 100 * LINE, lines, 100 * LINE);
-    client_close(other);
-    client_close(stuck);
     free(lines);
-    server_stop(&server);
 }

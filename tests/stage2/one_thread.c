@@ -32,7 +32,7 @@ Test(stage2_one_thread, however_many_clients)
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
 
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     long without = probe_own_threads(server.pid); /* 1 here; a runtime may bring some of its own */
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = client_connect(&server);
@@ -94,18 +94,18 @@ Test(stage2_one_thread, cannot_yet_quick_messages_wait_for_a_slow_one)
     server_close_all(&server);
 }
 
+enum { LINES = 20000, WORK_US = 500, ROUNDS = 3 };
+
 /*
  * A client that pipelines without end gets its turn, and then the others get theirs. An empty line
  * is a request of one byte, so a single read brings thousands of them: it is not what one read
  * brings that is a turn, or each of the other's messages would wait for seconds.
  */
-Test(stage2_one_thread, firehose_gets_no_more_than_its_turn)
+ServerTest(stage2_one_thread, firehose_gets_no_more_than_its_turn, "--work-us %d", WORK_US)
 {
-    enum { LINES = 20000, WORK_US = 500, ROUNDS = 3 };
     static char lines[LINES];
-    struct server_process server = server_start("--work-us %d", WORK_US);
-    int firehose = client_connect(&server);
-    int other = client_connect(&server);
+    int firehose = client_connect(server);
+    int other = client_connect(server);
     memset(lines, '\n', LINES);
     client_send(firehose, lines, LINES);
     client_await_delivered(firehose);
@@ -119,7 +119,6 @@ Test(stage2_one_thread, firehose_gets_no_more_than_its_turn)
                      took);
     }
     client_reset(firehose);
-    server_close_all(&server);
 }
 
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */

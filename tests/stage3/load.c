@@ -50,58 +50,51 @@ ParameterizedTest(int *index, stage3_load, case_36_every_connection_keeps_its_or
 }
 
 /* Messages that take time, some more than others: the quick ones must not overtake. */
-Test(stage3_load, case_36_order_does_not_depend_on_how_long_a_message_takes)
+ServerTest(stage3_load, case_36_order_does_not_depend_on_how_long_a_message_takes,
+           "--workers 8 --block-ms 2 --cost-every 7")
 {
     enum { CLIENTS = 100 };
-    struct server_process server = server_start("--workers 8 --block-ms 2 --cost-every 7");
-    struct crowd crowd = crowd_open(&server, CLIENTS, 60, 2000);
+    struct crowd crowd = crowd_open(server, CLIENTS, 60, 2000);
     crowd_exchange(&crowd);
     crowd_close(&crowd);
-    server_stop(&server);
 }
 
 /* ---- suspend and resume ---- */
 
 /* Each message suspends its connection in the reactor and resumes it in a worker. */
-Test(stage3_load, case_28_a_hundred_thousand_rounds_of_suspend_and_resume)
+ServerTest(stage3_load, case_28_a_hundred_thousand_rounds_of_suspend_and_resume, "--workers 4")
 {
     enum { CLIENTS = 20, ROUNDS = 100000 };
-    struct server_process server = server_start("--workers 4");
-    crowd_ping(&server, CLIENTS, fewer(ROUNDS) / CLIENTS);
-    server_stop(&server);
+    crowd_ping(server, CLIENTS, fewer(ROUNDS) / CLIENTS);
 }
 
 /* The same with output that chokes: workers suspend, the reactor drains and resumes. */
-Test(stage3_load, case_28_choked_by_output_and_resumed)
+ServerTest(stage3_load, case_28_choked_by_output_and_resumed,
+           "--workers 4 --send-buffer 8192 --output-high-mark 8192 --output-low-mark 1024")
 {
     enum { CLIENTS = 20 };
-    struct server_process server = server_start(
-        "--workers 4 --send-buffer 8192 --output-high-mark 8192 --output-low-mark 1024");
     struct crowd crowd = crowd_open_with(
-        &server, CLIENTS, 4000, (size_t)fewer(1000000),
+        server, CLIENTS, 4000, (size_t)fewer(1000000),
         (struct client_buffers){.receive = 8192, .segment = CLIENT_ETHERNET_SEGMENT});
     crowd_exchange(&crowd);
     crowd_close(&crowd);
-    server_stop(&server);
 }
 
 /* ---- wakeups ---- */
 
 /* However many messages workers hand back, few wakeups cost a system call. */
-Test(stage3_load, case_31_wakeups_are_far_fewer_than_messages)
+ServerTest(stage3_load, case_31_wakeups_are_far_fewer_than_messages, "--workers 4")
 {
     enum { CLIENTS = 50 };
-    struct server_process server = server_start("--workers 4");
-    struct crowd crowd = crowd_open(&server, CLIENTS, 30, (size_t)fewer(200000));
+    struct crowd crowd = crowd_open(server, CLIENTS, 30, (size_t)fewer(200000));
     crowd_exchange(&crowd);
-    long long messages = server_counter(&server, "messages");
-    long long asked = server_counter(&server, "wakeups_asked");
-    long long written = server_counter(&server, "wakeups_written");
+    long long messages = server_counter(server, "messages");
+    long long asked = server_counter(server, "wakeups_asked");
+    long long written = server_counter(server, "wakeups_written");
     cr_assert_gt(asked, 0);
     cr_assert(written <= asked && written < messages / 5,
               "%lld messages, %lld wakeups asked for, %lld written", messages, asked, written);
     crowd_close(&crowd);
-    server_stop(&server);
 }
 
 /* ---- erratum 13 ---- */
@@ -120,24 +113,21 @@ static int answer_first_of_two(const struct server_process *server)
     return client;
 }
 
-Test(stage3_load, erratum_13_the_next_request_does_not_wait)
+ServerTest(stage3_load, erratum_13_the_next_request_does_not_wait,
+           "--workers 1 --block-ms 300 --cost-every 1000")
 {
-    struct server_process server = server_start("--workers 1 --block-ms 300 --cost-every 1000");
-    int client = answer_first_of_two(&server);
+    int client = answer_first_of_two(server);
     client_expect_text(client, "second\n");
-    server_close_all(&server);
 }
 
 /* With --guard none the reply comes when somebody else happens to wake the reactor. */
-Test(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client)
+ServerTest(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client,
+           "--workers 1 --block-ms 300 --cost-every 1000 --guard none")
 {
-    struct server_process server =
-        server_start("--workers 1 --block-ms 300 --cost-every 1000 --guard none");
-    int client = answer_first_of_two(&server);
+    int client = answer_first_of_two(server);
     client_expect_silence(client, 200);
-    client_connect(&server);
+    client_connect(server);
     client_expect_text(client, "second\n");
-    server_close_all(&server);
 }
 
 /* A worker waits for the selector while the reactor sleeps in it; a signal wakes the reactor. */
@@ -153,16 +143,17 @@ Test(stage3_load, sigterm_is_heard_without_the_guard_too)
 
 /* ---- fairness ---- */
 
+enum { SLOW = 100, LINES = 40000, WORK_US = 250 };
+
 /* The firehose has far more to do than the test lasts; the hundred slow ones wait for a turn of it,
  * not for all of it, although there is only one worker. */
-Test(stage3_load, case_29_a_firehose_does_not_starve_a_hundred_slow_clients)
+ServerTest(stage3_load, case_29_a_firehose_does_not_starve_a_hundred_slow_clients,
+           "--workers 1 --work-us %d", WORK_US)
 {
-    enum { SLOW = 100, LINES = 40000, WORK_US = 250 };
     int slow[SLOW];
-    struct server_process server = server_start("--workers 1 --work-us %d", WORK_US);
-    int firehose = client_connect(&server);
+    int firehose = client_connect(server);
     for (int i = 0; i < SLOW; i++) {
-        slow[i] = client_connect(&server);
+        slow[i] = client_connect(server);
     }
     size_t length;
     char *lines = lines_numbered("firehose", LINES, &length);
@@ -182,11 +173,7 @@ Test(stage3_load, case_29_a_firehose_does_not_starve_a_hundred_slow_clients)
                  "of work",
                  SLOW, took, whole);
     client_reset(firehose);
-    for (int i = 0; i < SLOW; i++) {
-        client_close(slow[i]);
-    }
     free(lines);
-    server_stop(&server);
 }
 
 struct flood {
@@ -208,13 +195,12 @@ static void *flood_run(void *argument)
     return NULL;
 }
 
-Test(stage3_load, case_30_a_connect_flood_does_not_starve_who_is_connected)
+ServerTest(stage3_load, case_30_a_connect_flood_does_not_starve_who_is_connected, "--workers 2")
 {
     enum { FLOODS = 2, ECHOES = 100 };
-    struct server_process server = server_start("--workers 2");
-    struct flood flood = {.server = &server};
+    struct flood flood = {.server = server};
     pthread_t threads[FLOODS];
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_echo(client, "before\n");
     for (int i = 0; i < FLOODS; i++) {
         cr_assert_eq(pthread_create(&threads[i], NULL, flood_run, &flood), 0);
@@ -233,20 +219,19 @@ Test(stage3_load, case_30_a_connect_flood_does_not_starve_who_is_connected)
     }
     cr_assert_eq(echoes, ECHOES, "%d of %d lines were answered beside %d connections", echoes,
                  ECHOES, atomic_load(&flood.connections));
-    server_close_all(&server);
 }
 
 /* ---- connections that die under load ---- */
 
 /* Case 34 by force of numbers: clients that send and go, in every way, while workers are at it. */
-Test(stage3_load, case_34_clients_that_leave_while_they_are_processed)
+ServerTest(stage3_load, case_34_clients_that_leave_while_they_are_processed,
+           "--workers 4 --work-us 50")
 {
     enum { CLIENTS = 600 };
-    struct server_process server = server_start("--workers 4 --work-us 50");
     size_t length;
     char *lines = lines_numbered("going, going", 20, &length);
     for (int i = 0; i < fewer(CLIENTS); i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_try_send(client, lines, length, test_now() + 1);
         if (i % 3 == 0) {
             client_half_close(client);
@@ -258,10 +243,9 @@ Test(stage3_load, case_34_clients_that_leave_while_they_are_processed)
             client_close(client);
         }
     }
-    server_await_counter(&server, "closed", fewer(CLIENTS));
-    cr_assert_eq(server_counter(&server, "accepted"), server_counter(&server, "closed"));
+    server_await_counter(server, "closed", fewer(CLIENTS));
+    cr_assert_eq(server_counter(server, "accepted"), server_counter(server, "closed"));
     free(lines);
-    server_stop(&server);
 }
 
 /* ---- priority ---- */
@@ -276,17 +260,17 @@ static int answered(const int *clients, int count)
     return ready;
 }
 
+enum { EACH = 16, BLOCK_MS = 25 };
+
 /* Under saturation goodbyes go first, and what others say gets some turns. */
-Test(stage3_load, urgent_messages_go_first_and_starve_nobody)
+ServerTest(stage3_load, urgent_messages_go_first_and_starve_nobody,
+           "--app pop3 --workers 1 --queue priority --block-ms %d", BLOCK_MS)
 {
-    enum { EACH = 16, BLOCK_MS = 25 };
     int others[EACH];
     int urgent[EACH];
-    struct server_process server =
-        server_start("--app pop3 --workers 1 --queue priority --block-ms %d", BLOCK_MS);
     for (int i = 0; i < EACH; i++) {
-        others[i] = client_connect(&server);
-        urgent[i] = client_connect(&server);
+        others[i] = client_connect(server);
+        urgent[i] = client_connect(server);
         client_expect_text(others[i], "+OK this is a POP3 server\r\n");
         client_expect_text(urgent[i], "+OK this is a POP3 server\r\n");
     }
@@ -307,7 +291,5 @@ Test(stage3_load, urgent_messages_go_first_and_starve_nobody)
     for (int i = 0; i < EACH; i++) {
         client_expect_text(others[i], "+OK now the password\r\n");
         client_close(others[i]);
-        client_close(urgent[i]);
     }
-    server_stop(&server);
 }

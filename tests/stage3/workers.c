@@ -64,20 +64,21 @@ Test(stage3_workers, the_reactor_goes_on_while_all_workers_block)
     }
 }
 
-Test(stage3_workers, two_busy_clients_use_two_workers)
+enum { WORK_MS = 250 };
+
+ServerTest(stage3_workers, two_busy_clients_use_two_workers, "--workers 2 --work-us %d",
+           WORK_MS * 1000)
 {
-    enum { WORK_MS = 250 };
-    struct server_process server = server_start("--workers 2 --work-us %d", WORK_MS * 1000);
     int clients[2];
     for (int i = 0; i < 2; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_send_text(clients[i], "much work\n");
     }
     for (int i = 0; i < 2; i++) {
         client_expect_text(clients[i], "much work\n");
     }
     struct thread_use threads[THREADS_MAX];
-    int count = threads_look(server.pid, threads);
+    int count = threads_look(server->pid, threads);
     int workers = 0;
     for (int i = 0; i < count; i++) {
         if (strncmp(threads[i].name, "worker ", 7) == 0) {
@@ -92,7 +93,6 @@ Test(stage3_workers, two_busy_clients_use_two_workers)
         }
     }
     cr_assert_eq(workers, 2);
-    server_close_all(&server);
 }
 
 /* ---- how many threads ---- */
@@ -115,25 +115,20 @@ static void close_clients(const int *clients, int count)
     }
 }
 
-Test(stage3_workers, none_before_the_first_message)
+ClientTest(stage3_workers, none_before_the_first_message, "--workers 5")
 {
-    struct server_process server = server_start("--workers 5");
-    int client = client_connect(&server);
     client_send_text(client, "only half of a");
-    server_await_counter(&server, "bytes_in", 14);
-    cr_assert_eq(threads_named(server.pid, "worker"), 0);
-    server_close_all(&server);
+    server_await_counter(server, "bytes_in", 14);
+    cr_assert_eq(threads_named(server->pid, "worker"), 0);
 }
 
 /* A message need not wait until its worker has been started, at the price of threads that may never
  * work. */
-Test(stage3_workers, warm_ones_are_there_before_the_first_message)
+ServerTest(stage3_workers, warm_ones_are_there_before_the_first_message, "--workers 5 --warm")
 {
-    struct server_process server = server_start("--workers 5 --warm");
-    client_connect(&server);
-    server_await_counter(&server, "accepted", 1);
-    cr_assert(probe_await_own_threads(server.pid, 1 + 5), "no warm workers");
-    server_close_all(&server);
+    client_connect(server);
+    server_await_counter(server, "accepted", 1);
+    cr_assert(probe_await_own_threads(server->pid, 1 + 5), "no warm workers");
 }
 
 /* The first is the core's; what does not fit in the queue starts the others, to the maximum. */

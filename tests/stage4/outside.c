@@ -198,43 +198,36 @@ static int one_that_stays(const struct server_process *server)
     return client;
 }
 
-Test(stage4_outside, overload_reject)
+ServerTest(stage4_outside, overload_reject, "--max-connections 1 --overload reject")
 {
-    struct server_process server = server_start("--max-connections 1 --overload reject");
-    int first = one_that_stays(&server);
-    int second = client_connect(&server);
+    int first = one_that_stays(server);
+    int second = client_connect(server);
     client_expect_text(second, "ERR server busy\n");
     client_expect_end(second);
     client_echo(first, "and keep it\n");
-    server_close_all(&server);
 }
 
-Test(stage4_outside, overload_redirect)
+ServerTest(stage4_outside, overload_redirect, "--max-connections 1 --overload redirect=[::1]:7005")
 {
-    struct server_process server =
-        server_start("--max-connections 1 --overload redirect=[::1]:7005");
-    one_that_stays(&server);
-    int second = client_connect(&server);
+    one_that_stays(server);
+    int second = client_connect(server);
     client_expect_text(second, "ERR server busy, try [::1]:7005\n");
     client_expect_end(second);
-    server_close_all(&server);
 }
 
 /* The dispatcher that lets one go has to tell the acceptor, which sleeps. */
-Test(stage4_outside, overload_wait)
+ServerTest(stage4_outside, overload_wait, "--max-connections 1 --overload wait")
 {
     enum { ROUNDS = 20 };
-    struct server_process server = server_start("--max-connections 1 --overload wait");
-    int first = one_that_stays(&server);
+    int first = one_that_stays(server);
     for (int i = 0; i < ROUNDS; i++) {
-        int next = client_connect(&server);
+        int next = client_connect(server);
         client_send_text(next, "I wait\n");
         client_expect_silence(next, i == 0 ? 100 : 2);
         client_close(first);
         client_expect_text(next, "I wait\n");
         first = next;
     }
-    server_close_all(&server);
 }
 
 /** As server_await_counter(), for a counter that is not shown before it has counted something. */

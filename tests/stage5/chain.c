@@ -271,23 +271,20 @@ Test(stage5_chain, unused_reaches_the_application)
 /* ---- behind a proxy ---- */
 
 /* The chain begins when the header has come: log and throttle know the client, not the proxy. */
-Test(stage5_chain, behind_a_proxy_the_elements_know_the_client)
+ClientTest(stage5_chain, behind_a_proxy_the_elements_know_the_client,
+           "--proxy-protocol 127.0.0.1 --log-traffic --suspicious 203.0.113.0/24 "
+           "--throttle 1")
 {
     static const char start[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
     static const char addresses[] = "\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
-    struct server_process server =
-        server_start("--proxy-protocol 127.0.0.1 --log-traffic --suspicious 203.0.113.0/24 "
-                     "--throttle 1");
-    int client = client_connect(&server);
     client_send(client, start, sizeof start - 1);
     client_send(client, addresses, sizeof addresses - 1);
     client_send_text(client, "0123456789\n");
     client_await_reply(client);
     char errors[4096];
-    server_errors(&server, errors, sizeof errors);
+    server_errors(server, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, "203.0.113.7:4711 has come"), "%s", errors);
     cr_assert_not_null(strstr(errors, "203.0.113.7:4711 --> \"0123456789"), "%s", errors);
     client_expect_text(client, "0");
     client_expect_silence(client, 200); /* a byte a second: it is throttled */
-    server_close_all(&server);
 }

@@ -173,37 +173,32 @@ static void await_shown(struct server_process *server, const char *wanted)
     cr_assert_not_null(strstr(text, wanted), "no `%s` in: %s", wanted, text);
 }
 
-Test(stage5_outside, log_traffic_shows_what_passes_and_changes_nothing)
+ClientTest(stage5_outside, log_traffic_shows_what_passes_and_changes_nothing, "--log-traffic")
 {
-    struct server_process server = server_start("--log-traffic");
-    int client = client_connect(&server);
     client_send(client, "caf\xc3\xa9 \0\n\r\n", 10);
     client_expect(client, "caf\xc3\xa9 \0\n\r\n", 10);
     client_close(client);
-    await_shown(&server, " has come\n");
-    await_shown(&server, " --> \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
-    await_shown(&server, " <-- \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
-    await_shown(&server, " --> \"\\r\\n\" (2 bytes)\n");
-    await_shown(&server, " has gone: the client has closed\n");
-    server_stop(&server);
+    await_shown(server, " has come\n");
+    await_shown(server, " --> \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
+    await_shown(server, " <-- \"caf\\xc3\\xa9 \\x00\\n\" (8 bytes)\n");
+    await_shown(server, " --> \"\\r\\n\" (2 bytes)\n");
+    await_shown(server, " has gone: the client has closed\n");
 }
 
 /* The chat keeps its users' facades, which are elements' here, and calls them from everywhere. */
-Test(stage5_outside, chat_behind_a_chain)
+ServerTest(stage5_outside, chat_behind_a_chain,
+           "--app chat --dispatchers 2 --log-traffic --suspicious 127.0.0.0/8 --throttle 100000")
 {
     struct user users[2];
-    struct server_process server = server_start(
-        "--app chat --dispatchers 2 --log-traffic --suspicious 127.0.0.0/8 --throttle 100000");
     for (int i = 0; i < 2; i++) {
-        join_as(&users[i], &server, i);
+        join_as(&users[i], server, i);
     }
     client_send_text(users[1].fd, "is it you?\n");
-    await_shown(&server, " <-- \"[user-1] is it you?\\n\" (20 bytes)\n");
+    await_shown(server, " <-- \"[user-1] is it you?\\n\" (20 bytes)\n");
     client_reset(users[0].fd);
-    await_shown(&server, "\"* user-0 has left\\n\"");
+    await_shown(server, "\"* user-0 has left\\n\"");
     client_close(users[1].fd);
-    server_await_counter(&server, "closed", 2);
-    server_stop(&server);
+    server_await_counter(server, "closed", 2);
 }
 
 /*

@@ -141,7 +141,7 @@ Test(stage5_pool, threads_are_an_acceptor_and_dispatchers)
 Test(stage5_pool, a_dispatcher_for_each_cpu_unless_it_is_told_otherwise)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     cr_assert(probe_await_own_threads(server.pid, 1 + processors), "%ld threads on %ld processors",
               probe_own_threads(server.pid), processors);
     server_stop(&server);
@@ -188,15 +188,14 @@ static void close_all(const int clients[], int count)
  * The price of doing without workers: a handler that blocks stops its dispatcher, and with it every
  * connection that was given to it; the other dispatcher's go on.
  */
-Test(stage5_pool, without_workers_a_slow_message_delays_its_dispatcher_only)
+ServerTest(stage5_pool, without_workers_a_slow_message_delays_its_dispatcher_only,
+           "--dispatchers 2 --workers 0 --block-ms %d --cost-every 1000000 "
+           "--drain-timeout 0.1",
+           BLOCK_MS)
 {
     enum { CLIENTS = 6 };
     int clients[CLIENTS];
-    struct server_process server =
-        server_start("--dispatchers 2 --workers 0 --block-ms %d --cost-every 1000000 "
-                     "--drain-timeout 0.1",
-                     BLOCK_MS);
-    block_one(&server, clients, CLIENTS);
+    block_one(server, clients, CLIENTS);
     double begin = test_now();
     for (int round = 0; round < 20; round++) {
         for (int i = 1; i < CLIENTS; i += 2) {
@@ -211,18 +210,16 @@ Test(stage5_pool, without_workers_a_slow_message_delays_its_dispatcher_only)
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
     close_all(clients, CLIENTS);
-    server_stop(&server);
 }
 
-Test(stage5_pool, with_workers_a_slow_message_delays_nobody_else)
+ServerTest(stage5_pool, with_workers_a_slow_message_delays_nobody_else,
+           "--dispatchers 2 --workers 2 --block-ms %d --cost-every 1000000 "
+           "--drain-timeout 0.1",
+           BLOCK_MS)
 {
     enum { CLIENTS = 6 };
     int clients[CLIENTS];
-    struct server_process server =
-        server_start("--dispatchers 2 --workers 2 --block-ms %d --cost-every 1000000 "
-                     "--drain-timeout 0.1",
-                     BLOCK_MS);
-    block_one(&server, clients, CLIENTS);
+    block_one(server, clients, CLIENTS);
     double begin = test_now();
     for (int round = 0; round < 20; round++) {
         for (int i = 1; i < CLIENTS; i++) {
@@ -233,7 +230,6 @@ Test(stage5_pool, with_workers_a_slow_message_delays_nobody_else)
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
     close_all(clients, CLIENTS);
-    server_stop(&server);
 }
 
 /*
@@ -400,10 +396,8 @@ Test(stage5_pool, bad_usage_is_told)
     }
 }
 
-Test(stage5_pool, no_workers_are_as_good_as_any_number)
+ClientTest(stage5_pool, no_workers_are_as_good_as_any_number,
+           "--workers 0 --suspicious ::/0 --throttle 1000000")
 {
-    struct server_process server = server_start("--workers 0 --suspicious ::/0 --throttle 1000000");
-    int client = client_connect(&server);
     client_echo(client, "hello\n");
-    server_close_all(&server);
 }

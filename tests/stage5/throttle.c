@@ -45,7 +45,7 @@ static double answer_time(const struct server_process *server, const char *lines
 
 static double time_without_throttle(const char *lines, size_t length)
 {
-    struct server_process server = server_start("%s", "");
+    struct server_process server = server_start("");
     double took = answer_time(&server, lines, length);
     server_stop(&server);
     return took;
@@ -131,16 +131,14 @@ Test(stage5_throttle, others_are_not_slowed_down)
     server_stop(&server);
 }
 
-Test(stage5_throttle, clients_of_ipv6)
+ServerTest(stage5_throttle, clients_of_ipv6,
+           "--bind ::1 --suspicious ::1 --throttle 100 --drain-timeout 0.1")
 {
-    struct server_process server =
-        server_start("--bind ::1 --suspicious ::1 --throttle 100 --drain-timeout 0.1");
     double begin = test_now();
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_echo(client, "these are thirty bytes of text\n");
     double took = test_now() - begin;
     cr_assert_gt(took, 0.31 * 0.9, "31 bytes at 100 B/s took %.3f s", took);
-    server_close_all(&server);
 }
 
 /* ---- erratum 19: what is held back is output that waits ---- */
@@ -165,22 +163,22 @@ Test(stage5_throttle, erratum_19_a_throttled_client_is_not_read_above_the_mark)
     server_stop(&server);
 }
 
+enum { CAP = 100000, LINE = 1000 };
+
 /* What others have to say to a throttled user is not stored without an end: at the cap he goes. */
-Test(stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap)
+ServerTest(
+    stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap,
+    "--app chat --suspicious 127.0.0.2 --throttle 5 --output-high-mark 50000 --output-cap %d", CAP)
 {
-    enum { CAP = 100000, LINE = 1000 };
-    struct server_process server = server_start(
-        "--app chat --suspicious 127.0.0.2 --throttle 5 --output-high-mark 50000 --output-cap %d",
-        CAP);
     char line[LINE + 1];
-    client_connect_with(&server, (struct client_buffers){.source = 2});
-    server_await_counter(&server, "accepted", 1);
-    int talker = client_connect_with(&server, (struct client_buffers){.source = 3});
+    client_connect_with(server, (struct client_buffers){.source = 2});
+    server_await_counter(server, "accepted", 1);
+    int talker = client_connect_with(server, (struct client_buffers){.source = 3});
     memset(line, 'x', LINE - 1);
     line[LINE - 1] = '\n';
     double end = test_now() + test_deadline_ms() / 1000.0;
     long long sent = 0;
-    while (server_counter(&server, "closed") == 0 && test_left_ms(end) > 0) {
+    while (server_counter(server, "closed") == 0 && test_left_ms(end) > 0) {
         for (int i = 0; i < 10; i++) {
             client_send(talker, line, LINE);
         }
@@ -188,11 +186,10 @@ Test(stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap)
         cr_assert_lt(sent, 100LL * CAP, "%lld bytes are held for a throttled user", sent);
     }
     cr_assert_geq(sent, CAP, "he was let go after %lld bytes", sent);
-    server_await_counter(&server, "closed", 1);
+    server_await_counter(server, "closed", 1);
     client_send_text(talker, "/who\n");
     client_await_reply(talker); /* who did not, stays */
-    cr_assert_eq(server_counter(&server, "closed"), 1);
-    server_close_all(&server);
+    cr_assert_eq(server_counter(server, "closed"), 1);
 }
 
 Test(stage5_throttle, erratum_19_memory_is_bounded)
@@ -223,32 +220,28 @@ Test(stage5_throttle, erratum_19_memory_is_bounded)
 
 /* ---- to a good end ---- */
 
-Test(stage5_throttle, case_38_a_half_closed_client_gets_all_of_it)
+ServerTest(stage5_throttle, case_38_a_half_closed_client_gets_all_of_it,
+           "--suspicious 127.0.0.0/8 --throttle 100 --drain-timeout 0.1")
 {
-    struct server_process server =
-        server_start("--suspicious 127.0.0.0/8 --throttle 100 --drain-timeout 0.1");
     double begin = test_now();
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_send_text(client, "forty bytes and one, in four tenths of a s\nhalf");
     client_half_close(client);
     client_expect_text(client, "forty bytes and one, in four tenths of a s\n");
     client_expect_end(client);
     cr_assert_gt(test_now() - begin, 0.43 * 0.9);
-    server_close_all(&server);
 }
 
 /* The server closes, after what it has to say of the line has left at the client's rate. */
-Test(stage5_throttle, case_38_a_close_while_throttled_flushes)
+ServerTest(stage5_throttle, case_38_a_close_while_throttled_flushes,
+           "--suspicious 127.0.0.0/8 --throttle 100 --max-line 20 --drain-timeout 0.1")
 {
-    struct server_process server =
-        server_start("--suspicious 127.0.0.0/8 --throttle 100 --max-line 20 --drain-timeout 0.1");
     double begin = test_now();
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_send_text(client, "twenty and no more\nthis one has more than twenty\n");
     client_expect_text(client, "twenty and no more\nERR line too long\n");
     client_expect_end(client);
     cr_assert_gt(test_now() - begin, 0.37 * 0.9);
-    server_close_all(&server);
 }
 
 /* An answer that leaves in time. */

@@ -46,7 +46,7 @@ TestSuite(step5_4, .timeout = 60);
 
 struct server_process step_start(size_t descriptors)
 {
-    return server_start_limited((struct server_limits){.descriptors = descriptors}, "%s", "");
+    return server_start_limited((struct server_limits){.descriptors = descriptors}, "");
 }
 
 struct server_process step_start_with(const char *options)

@@ -265,8 +265,10 @@ void clients_close(const struct server_process *server)
 
 void server_close_all_at(const char *where, struct server_process *server)
 {
-    clients_close(server);
-    server_stop_at(where, server);
+    if (server->pid > 0) {
+        clients_close(server);
+        server_stop_at(where, server);
+    }
 }
 
 /* ---- receiving ---- */

@@ -13,6 +13,7 @@
 #define TESTS_CLIENT_H
 
 #include "server_process.h"
+#include "with.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,9 +93,27 @@ void client_close(int fd);
 /** Closes all connections that the test has to the server. */
 void clients_close(const struct server_process *server);
 
-/** The end of most tests: closes all connections that it has to the server, and stops that. */
+/** The end of most tests: closes all connections that it has to the server, and stops that. Does
+ * nothing if the server has been stopped. */
 #define server_close_all(server) server_close_all_at(HERE, server)
 void server_close_all_at(const char *where, struct server_process *server);
+
+/* ---- tests with a server ---- */
+
+/** A test whose body has `server`, a pointer, which was started with these options: see with.h. */
+#define ServerTest(suite, name, ...)                                                               \
+    TestWith(suite, name, struct server_process, server, *server = server_start(__VA_ARGS__),      \
+             server_close_all(server))
+
+/** The same with `client`, who is connected to the server. */
+#define ClientTest(suite, name, ...)                                                               \
+    static void suite##_##name##_of(struct server_process *server, int client);                    \
+    ServerTest(suite, name, __VA_ARGS__)                                                           \
+    {                                                                                              \
+        suite##_##name##_of(server, client_connect(server));                                       \
+    }                                                                                              \
+    static void suite##_##name##_of(struct server_process *server __attribute__((unused)),         \
+                                    int client)
 
 /* ---- receiving ---- */
 

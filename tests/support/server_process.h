@@ -65,14 +65,14 @@ const char *server_program(void);
 const char *server_name(void);
 
 /** Starts the program and waits for its ready line. Asserts that it comes. */
-#define server_start(...) server_start_at(HERE, (struct server_limits){0}, __VA_ARGS__)
+#define server_start(...) server_start_at(HERE, (struct server_limits){0}, " " __VA_ARGS__)
 
 /** Whether the server has an option: its --help lists it. */
 bool server_has_option(const char *name);
 
 /** The same with resource limits: server_start_limited((struct server_limits){...}, options, ...).
  */
-#define server_start_limited(limits, ...) server_start_at(HERE, limits, __VA_ARGS__)
+#define server_start_limited(limits, ...) server_start_at(HERE, limits, " " __VA_ARGS__)
 
 struct server_process server_start_at(const char *where, struct server_limits limits,
                                       const char *options, ...)
