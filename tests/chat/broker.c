@@ -45,10 +45,14 @@ static struct scene open_scene(const char *options)
 static void close_scene(struct scene *scene)
 {
     for (int i = 0; i < SERVERS; i++) {
-        server_stop(&scene->servers[i]);
+        server_close_all(&scene->servers[i]);
     }
     redis_kill(&scene->redis);
 }
+
+/** A test that has `scene`, a pointer, which was opened with these options. */
+#define SceneTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct scene, scene, *scene = open_scene(options), close_scene(scene))
 
 /** Takes lines until one is that, and asserts that none of them is this. */
 static void await_without(int fd, const char *text, const char *unwanted)
@@ -95,14 +99,13 @@ static void join_both(struct scene *scene, int *ann, int *bob)
     chat_await_line(*ann, "* user1~beta is now bob");
 }
 
-Test(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker)
+SceneTest(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker, "")
 {
     enum { LINES = 500 };
-    struct scene scene = open_scene("");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
-    int carl = chat_join_as(&scene.servers[0], "carl");
+    join_both(scene, &ann, &bob);
+    int carl = chat_join_as(&scene->servers[0], "carl");
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
     client_send(ann, lines, length);
@@ -115,13 +118,9 @@ Test(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker)
     free(lines);
     chat_expect_heard(bob, "bob", carl);
     chat_expect_line(ann, "[bob] do you hear me");
-    cr_assert_eq(server_counter(&scene.servers[0], "lines_lost"), 0);
-    cr_assert_eq(server_counter(&scene.servers[1], "lines_missed"), 0);
-    cr_assert_eq(server_counter(&scene.servers[1], "lines_heard"), LINES);
-    client_close(ann);
-    client_close(bob);
-    client_close(carl);
-    close_scene(&scene);
+    cr_assert_eq(server_counter(&scene->servers[0], "lines_lost"), 0);
+    cr_assert_eq(server_counter(&scene->servers[1], "lines_missed"), 0);
+    cr_assert_eq(server_counter(&scene->servers[1], "lines_heard"), LINES);
 }
 
 /** Asks who is there until the list begins so. */
@@ -137,34 +136,30 @@ static void await_list(int fd, const char *first)
     } while (strcmp(line.text, first) != 0);
 }
 
-Test(chat_broker, who_comes_who_goes_and_who_is_where)
+SceneTest(chat_broker, who_comes_who_goes_and_who_is_where, "")
 {
-    struct scene scene = open_scene("");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
+    join_both(scene, &ann, &bob);
     client_send_text(ann, "/who\n");
     chat_expect_line(ann, "* 2 here");
     chat_expect_line(ann, "* ann on alpha");
     chat_expect_line(ann, "* bob on beta");
-    int carl = chat_join_as(&scene.servers[1], "carl");
+    int carl = chat_join_as(&scene->servers[1], "carl");
     chat_await_line(ann, "* user2~beta is here");
     chat_await_line(ann, "* user2~beta is now carl");
     client_close(carl);
     chat_await_line(ann, "* carl has left");
     chat_await_line(bob, "* carl has left");
     /* One who comes later learns who is there. */
-    server_stop(&scene.servers[0]);
+    server_stop(&scene->servers[0]);
     chat_await_line(bob, "* ann has left");
     client_close(ann);
-    scene.servers[0] = start(scene.redis.port, 0, "");
-    ann = chat_join_as(&scene.servers[0], "ann");
+    scene->servers[0] = start(scene->redis.port, 0, "");
+    ann = chat_join_as(&scene->servers[0], "ann");
     await_list(ann, "* 2 here");
     chat_expect_line(ann, "* ann on alpha");
     chat_expect_line(ann, "* bob on beta");
-    client_close(ann);
-    client_close(bob);
-    close_scene(&scene);
 }
 
 Test(chat_broker, a_nickname_is_one_user_s_on_all_servers)
@@ -191,23 +186,21 @@ Test(chat_broker, a_nickname_is_one_user_s_on_all_servers)
 }
 
 /** Each of its users is told to have left, once; and his name is free. */
-Test(chat_broker, a_server_that_dies_is_mourned_once)
+SceneTest(chat_broker, a_server_that_dies_is_mourned_once, "--broker-lease 1")
 {
     enum { USERS = 3 };
-    struct scene scene = open_scene("--broker-lease 1");
-    int ann = chat_join_as(&scene.servers[0], "ann");
-    int users[USERS];
+    int ann = chat_join_as(&scene->servers[0], "ann");
     for (int i = 0; i < USERS; i++) {
         char nick[CHAT_NICK_SIZE];
         char text[80];
         snprintf(nick, sizeof nick, "b%d", i);
-        users[i] = chat_join_as(&scene.servers[1], nick);
+        chat_join_as(&scene->servers[1], nick);
         snprintf(text, sizeof text, "* user%d~beta is now %s", i + 1, nick);
         chat_await_line(ann, text);
     }
-    server_signal(&scene.servers[1], SIGKILL);
-    server_await_end(&scene.servers[1], test_now() + 10);
-    server_forget(&scene.servers[1]);
+    server_signal(&scene->servers[1], SIGKILL);
+    server_await_end(&scene->servers[1], test_now() + 10);
+    server_forget(&scene->servers[1]);
     static struct chat_line line;
     double end = test_now() + test_deadline_ms() / 1000.0;
     int departures[USERS] = {0};
@@ -217,16 +210,10 @@ Test(chat_broker, a_server_that_dies_is_mourned_once)
         cr_assert_eq(sscanf(line.text, "* b%d has left", &who), 1, "`%s`", line.text);
         cr_assert_eq(departures[who]++, 0, "a second departure of b%d", who);
     }
-    redis_await(&scene.redis, "EXISTS chat:nick:b0 chat:nick:b1 chat:nick:b2", ":0");
-    scene.servers[1] = start(scene.redis.port, 1, "--broker-lease 1");
-    int again = chat_join_as(&scene.servers[1], "b0");
+    redis_await(&scene->redis, "EXISTS chat:nick:b0 chat:nick:b1 chat:nick:b2", ":0");
+    scene->servers[1] = start(scene->redis.port, 1, "--broker-lease 1");
+    chat_join_as(&scene->servers[1], "b0");
     await_without(ann, "* user1~beta is now b0", "left");
-    client_close(again);
-    for (int i = 0; i < USERS; i++) {
-        client_close(users[i]);
-    }
-    client_close(ann);
-    close_scene(&scene);
 }
 
 /** Two users here talk, at once. */
@@ -291,77 +278,69 @@ Test(chat_broker, a_name_that_is_taken_when_redis_comes_back)
     redis_kill(&redis);
 }
 
-Test(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_sides)
+SceneTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_sides, "")
 {
-    struct scene scene = open_scene("");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
-    redis_kill(&scene.redis);
+    join_both(scene, &ann, &bob);
+    redis_kill(&scene->redis);
     chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
     client_send_text(ann, "one\ntwo\n/who\n");
     chat_expect_line(ann, "* 2 here; the other servers are out of reach");
-    redis_start_again(&scene.redis);
+    redis_start_again(&scene->redis);
     chat_await_line(ann, "* the other servers are in reach again; 2 lines from here did not reach "
                          "the other servers");
     await_without(bob, "* 2 lines from other servers did not arrive", "[ann]");
     client_send_text(ann, "three\n");
     await_without(bob, "[ann] three", "left");
-    cr_assert_eq(server_counter(&scene.servers[0], "lines_lost"), 2);
-    cr_assert_eq(server_counter(&scene.servers[1], "lines_missed"), 2);
-    redis_await(&scene.redis, "EXISTS chat:nick:ann chat:nick:bob", ":2");
-    client_close(ann);
-    client_close(bob);
-    close_scene(&scene);
+    cr_assert_eq(server_counter(&scene->servers[0], "lines_lost"), 2);
+    cr_assert_eq(server_counter(&scene->servers[1], "lines_missed"), 2);
+    redis_await(&scene->redis, "EXISTS chat:nick:ann chat:nick:bob", ":2");
 }
 
-Test(chat_broker, a_redis_that_is_stopped_stops_nobody)
+SceneTest(chat_broker, a_redis_that_is_stopped_stops_nobody, "--broker-lease 2")
 {
-    struct scene scene = open_scene("--broker-lease 2");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
-    int carl = chat_join_as(&scene.servers[0], "carl");
-    redis_signal(&scene.redis, SIGSTOP);
+    join_both(scene, &ann, &bob);
+    int carl = chat_join_as(&scene->servers[0], "carl");
+    redis_signal(&scene->redis, SIGSTOP);
     expect_local_talk(ann, carl, "at once");
     client_send_text(carl, "/nick carlo\n");
     chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
     expect_local_talk(ann, carl, "and later");
-    redis_signal(&scene.redis, SIGCONT);
+    redis_signal(&scene->redis, SIGCONT);
     await_without(ann,
                   "* the other servers are in reach again; 2 lines from here did not reach the "
                   "other servers",
                   "out of reach");
     chat_await_line(carl, "* you are carlo");
-    await_subscribers(&scene.redis, 2); /* beta is back, too */
+    await_subscribers(&scene->redis, 2); /* beta is back, too */
     client_send_text(ann, "hello\n");
     await_without(bob, "[ann] hello", "[ann] and later");
-    client_close(ann);
-    client_close(bob);
-    client_close(carl);
-    close_scene(&scene);
 }
 
 /** Redis ends the connection of a subscriber that does not keep up: its output buffer limit. */
-Test(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed)
+SceneTest(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed,
+          "--output-cap 67108864")
 {
     enum { LINES = 3500, LENGTH = 4000 };
-    struct scene scene = open_scene("--output-cap 67108864");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
-    redis_expect(&scene.redis, "CONFIG SET client-output-buffer-limit \"pubsub 65536 0 0\"", "+OK");
-    server_signal(&scene.servers[1], SIGSTOP);
+    join_both(scene, &ann, &bob);
+    redis_expect(&scene->redis, "CONFIG SET client-output-buffer-limit \"pubsub 65536 0 0\"",
+                 "+OK");
+    server_signal(&scene->servers[1], SIGSTOP);
     size_t length;
     char *said = line_of(LENGTH, "\n", &length);
     for (int i = 0; i < LINES; i++) {
         client_send(ann, said, length);
     }
     free(said);
-    await_subscribers(&scene.redis, 1);
-    server_signal(&scene.servers[1], SIGCONT);
-    await_subscribers(&scene.redis, 2);
+    await_subscribers(&scene->redis, 1);
+    server_signal(&scene->servers[1], SIGCONT);
+    await_subscribers(&scene->redis, 2);
     client_send_text(ann, "the last one\n");
     static struct chat_line line;
     double end = test_now() + test_deadline_ms() / 1000.0;
@@ -370,33 +349,26 @@ Test(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed)
         cr_assert_eq(chat_try_line(bob, &line, end), CLIENT_GOT, "heard %d", heard);
         heard += line.text[0] == '[';
     } while (strcmp(line.text, "[ann] the last one") != 0);
-    cr_assert_eq(server_counter(&scene.servers[1], "lines_missed"), LINES + 1 - heard);
-    cr_assert_gt(server_counter(&scene.servers[1], "lines_missed"), 0);
-    client_close(ann);
-    client_close(bob);
-    close_scene(&scene);
+    cr_assert_eq(server_counter(&scene->servers[1], "lines_missed"), LINES + 1 - heard);
+    cr_assert_gt(server_counter(&scene->servers[1], "lines_missed"), 0);
 }
 
 /** Of two users with one name, it stays with the one who has had it for longer. */
-Test(chat_broker, the_older_lease_keeps_the_name)
+SceneTest(chat_broker, the_older_lease_keeps_the_name, "--broker-lease 1")
 {
-    struct scene scene = open_scene("--broker-lease 1");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
+    join_both(scene, &ann, &bob);
     /* A younger one: another server has granted it while this one could not renew its own. */
-    redis_expect(&scene.redis, "SET chat:nick:ann \"gamma.1 9999999999999\" PX 60000", "+OK");
-    redis_await(&scene.redis,
+    redis_expect(&scene->redis, "SET chat:nick:ann \"gamma.1 9999999999999\" PX 60000", "+OK");
+    redis_await(&scene->redis,
                 "EVAL \"return #redis.call('GET','chat:nick:ann')>20 and "
                 "string.sub(redis.call('GET','chat:nick:ann'),1,6)\" 0",
                 "alpha.");
-    redis_expect(&scene.redis, "SET chat:nick:ann \"gamma.1 1\" PX 60000", "+OK");
+    redis_expect(&scene->redis, "SET chat:nick:ann \"gamma.1 1\" PX 60000", "+OK");
     chat_await_line(ann, "* somebody on another server has been ann for longer");
     chat_expect_line(ann, "* you are ann~alpha");
     chat_await_line(bob, "* ann is now ann~alpha");
-    client_close(ann);
-    client_close(bob);
-    close_scene(&scene);
 }
 
 /* ---- Names, when redis was away ---- */
@@ -426,80 +398,70 @@ static void await_renewals(const struct redis *redis, const char *nick, int coun
  * A name that a user of the same server has is taken, whether or not anybody can be asked. If the
  * server asked for it again later, redis would say that it is its own, with a younger lease.
  */
-Test(chat_broker, a_name_of_somebody_here_is_refused_once)
+SceneTest(chat_broker, a_name_of_somebody_here_is_refused_once, "--broker-lease 1")
 {
     char before[REDIS_ANSWER_SIZE];
-    struct scene scene = open_scene("--broker-lease 1");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
-    int carl = chat_join_as(&scene.servers[1], "carl");
-    redis_ask(&scene.redis, "GET chat:nick:bob", before);
-    kill_redis(&scene, ann, bob);
+    join_both(scene, &ann, &bob);
+    int carl = chat_join_as(&scene->servers[1], "carl");
+    redis_ask(&scene->redis, "GET chat:nick:bob", before);
+    kill_redis(scene, ann, bob);
     client_send_text(carl, "/nick bob\n");
     chat_await_line(carl, "ERR somebody else is called bob");
-    redis_start_again(&scene.redis);
+    redis_start_again(&scene->redis);
     chat_await_line(bob, "* the other servers are in reach again");
-    redis_await(&scene.redis, "EXISTS chat:nick:carl", ":1");
-    await_renewals(&scene.redis, "carl", 4);
-    redis_await(&scene.redis, "GET chat:nick:bob", before);
+    redis_await(&scene->redis, "EXISTS chat:nick:carl", ":1");
+    await_renewals(&scene->redis, "carl", 4);
+    redis_await(&scene->redis, "GET chat:nick:bob", before);
     client_send_text(bob, "still here\n");
     await_without(carl, "[bob] still here", "ERR");
-    client_close(ann);
-    client_close(bob);
-    client_close(carl);
-    close_scene(&scene);
 }
 
 /**
  * Who has to give up his name goes by one with his server behind it. If somebody has that, he gets
  * another one: the name that he has lost he must not keep.
  */
-Test(chat_broker, who_loses_his_name_gets_another_one_in_any_case)
+SceneTest(chat_broker, who_loses_his_name_gets_another_one_in_any_case, "--broker-lease 1")
 {
-    struct scene scene = open_scene("--broker-lease 1");
-    int ann = chat_join_as(&scene.servers[0], "ann");
-    int carl = chat_join_as(&scene.servers[0], "carl");
-    redis_expect(&scene.redis, "SET chat:nick:x gamma.1 PX 60000", "+OK");
-    redis_signal(&scene.redis, SIGSTOP);
+    int ann = chat_join_as(&scene->servers[0], "ann");
+    int carl = chat_join_as(&scene->servers[0], "carl");
+    redis_expect(&scene->redis, "SET chat:nick:x gamma.1 PX 60000", "+OK");
+    redis_signal(&scene->redis, SIGSTOP);
     client_send_text(carl, "/nick x\n");
     chat_await_line(carl, "* you are x~alpha");
-    redis_signal(&scene.redis, SIGCONT);
+    redis_signal(&scene->redis, SIGCONT);
     chat_await_line(carl, "ERR somebody else is called x");
     chat_expect_line(carl, "* you stay x~alpha");
-    redis_expect(&scene.redis, "DEL chat:nick:x", ":1");
+    redis_expect(&scene->redis, "DEL chat:nick:x", ":1");
     client_send_text(ann, "/nick x\n");
     chat_await_line(ann, "* you are x");
-    redis_expect(&scene.redis, "SET chat:nick:x \"gamma.1 1\" PX 60000", "+OK");
+    redis_expect(&scene->redis, "SET chat:nick:x \"gamma.1 1\" PX 60000", "+OK");
     chat_await_line(ann, "* somebody on another server has been x for longer");
     chat_await_line(ann, "* you are user3~alpha");
     client_send_text(ann, "hello\n");
     chat_await_line(carl, "[user3~alpha] hello");
-    client_close(ann);
-    client_close(carl);
-    close_scene(&scene);
 }
 
 /**
  * Whoever can publish can do so in the name of a server. Its next lines seem to be old ones then;
  * but when nothing newer comes, they are heard again, and not only after the lease that was forged.
  */
-Test(chat_broker, a_forged_message_does_not_mute_a_server)
+SceneTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 1")
 {
     static struct chat_line line;
     char owner[REDIS_ANSWER_SIZE];
     char incarnation[64];
     char command[200];
-    struct scene scene = open_scene("--broker-lease 1");
     int ann;
     int bob;
-    join_both(&scene, &ann, &bob);
+    join_both(scene, &ann, &bob);
     chat_expect_heard(ann, "ann", bob);
-    redis_ask(&scene.redis, "GET chat:nick:ann", owner);
+    redis_ask(&scene->redis, "GET chat:nick:ann", owner);
     cr_assert_eq(sscanf(owner, "alpha.%63[0-9a-f]", incarnation), 1, "`%s`", owner);
     snprintf(command, sizeof command, "PUBLISH chat \"chat1 alpha %s 3600000 1001 100 H \"",
              incarnation);
-    redis_ask(&scene.redis, command, owner);
+    redis_ask(&scene->redis, command, owner);
     chat_await_line(bob, "* 1000 lines from other servers did not arrive");
     double end = test_now() + test_deadline_ms() / 1000.0;
     for (int i = 0; strncmp(line.text, "[ann] again ", 12) != 0; i++) {
@@ -510,9 +472,6 @@ Test(chat_broker, a_forged_message_does_not_mute_a_server)
         cr_assert(outcome == CLIENT_GOT || test_now() < end, "nothing is heard of ann");
         cr_assert_null(strstr(line.text, "has left"), "`%s`", line.text);
     }
-    client_close(ann);
-    client_close(bob);
-    close_scene(&scene);
 }
 
 static void write_password(char *path, const char *password)

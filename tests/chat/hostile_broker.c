@@ -58,6 +58,10 @@ static void close_scene(struct scene *scene)
     server_stop(&scene->server);
 }
 
+/** A test that has `scene`, a pointer, which was opened with these options. */
+#define SceneTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct scene, scene, *scene = open_scene(options), close_scene(scene))
+
 static void expect_local_talk(const struct scene *scene)
 {
     client_send_text(scene->bob, "here I am\n");
@@ -132,26 +136,23 @@ Test(chat_hostile_broker, what_is_not_resp2)
 }
 
 /** The same where answers are expected. */
-Test(chat_hostile_broker, an_answer_that_nobody_has_asked_for)
+SceneTest(chat_hostile_broker, an_answer_that_nobody_has_asked_for, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
+    shake_hands(scene);
     for (int i = 0; i < 100; i++) {
-        client_send_text(scene.commander, ":1\r\n");
+        client_send_text(scene->commander, ":1\r\n");
     }
-    chat_await_line(scene.ann, OUT);
-    expect_local_talk(&scene);
-    close_scene(&scene);
+    chat_await_line(scene->ann, OUT);
+    expect_local_talk(scene);
 }
 
 /** Each pause may be twice as long as the one before, and half of it at least. */
-Test(chat_hostile_broker, attempts_come_less_and_less_often)
+SceneTest(chat_hostile_broker, attempts_come_less_and_less_often, "--broker-lease 60")
 {
     enum { ATTEMPTS = 5 };
-    struct scene scene = open_scene("--broker-lease 60");
     double before = 0;
     for (int i = 0; i < ATTEMPTS; i++) {
-        int fd = backend_accept(&scene.broker);
+        int fd = backend_accept(&scene->broker);
         double now = test_now();
         if (i > 0) {
             cr_assert_geq(now - before, 0.049 * (1 << (i - 1)), "attempt %d after %.3f s", i,
@@ -160,8 +161,7 @@ Test(chat_hostile_broker, attempts_come_less_and_less_often)
         before = test_now();
         client_reset(fd);
     }
-    chat_await_line(scene.ann, OUT);
-    close_scene(&scene);
+    chat_await_line(scene->ann, OUT);
 }
 
 /** Sends so many bytes, or as many as it takes. */
@@ -172,26 +172,24 @@ static void pour(int fd, size_t bytes)
     client_push(fd, text, sizeof text, bytes, 200);
 }
 
-Test(chat_hostile_broker, lengths_without_an_end)
+SceneTest(chat_hostile_broker, lengths_without_an_end, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    long before = probe_resident_kib(scene.server.pid);
-    client_send_text(scene.subscriber, MESSAGE "$900000000000\r\n");
-    pour(scene.subscriber, 32 * MEGABYTE);
-    expect_local_talk(&scene);
+    shake_hands(scene);
+    long before = probe_resident_kib(scene->server.pid);
+    client_send_text(scene->subscriber, MESSAGE "$900000000000\r\n");
+    pour(scene->subscriber, 32 * MEGABYTE);
+    expect_local_talk(scene);
     if (!probe_sanitized() && !probe_thread_sanitized()) {
-        cr_assert_lt(probe_resident_kib(scene.server.pid), before + GROWTH_KIB);
+        cr_assert_lt(probe_resident_kib(scene->server.pid), before + GROWTH_KIB);
     }
-    client_send_text(scene.commander, "+");
-    pour(scene.commander, MEGABYTE);
-    chat_await_line(scene.ann, OUT);
-    expect_local_talk(&scene);
-    close_scene(&scene);
+    client_send_text(scene->commander, "+");
+    pour(scene->commander, MEGABYTE);
+    chat_await_line(scene->ann, OUT);
+    expect_local_talk(scene);
 }
 
 /** Names are names, and what a terminal might take for an order is not passed on. */
-Test(chat_hostile_broker, what_it_says_is_not_trusted)
+SceneTest(chat_hostile_broker, what_it_says_is_not_trusted, "--broker-lease 60")
 {
     static const char *const nothing[] = {
         "",
@@ -210,19 +208,17 @@ Test(chat_hostile_broker, what_it_says_is_not_trusted)
         "chat1 beta 4 10000 3 4 A eve ~ ~~ e\ave",
         "chat1 beta 4 10000 3 4 Z",
     };
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
+    shake_hands(scene);
     for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
-        send_message(scene.subscriber, nothing[i]);
+        send_message(scene->subscriber, nothing[i]);
     }
-    send_message(scene.subscriber, "chat1 beta 9 10000 1 0 L eve a\033[2Jb\nc\177");
-    send_message(scene.subscriber, "chat1 beta 9 10000 1 0 L eve once more");
-    send_message(scene.subscriber, "chat1 beta 9 10000 2 0 L eve the end");
-    chat_await_line(scene.ann, "* user2~alpha is here");
-    chat_expect_line(scene.ann, "[eve] a?[2Jb?c?");
-    chat_expect_line(scene.ann, "[eve] the end");
-    expect_local_talk(&scene);
-    close_scene(&scene);
+    send_message(scene->subscriber, "chat1 beta 9 10000 1 0 L eve a\033[2Jb\nc\177");
+    send_message(scene->subscriber, "chat1 beta 9 10000 1 0 L eve once more");
+    send_message(scene->subscriber, "chat1 beta 9 10000 2 0 L eve the end");
+    chat_await_line(scene->ann, "* user2~alpha is here");
+    chat_expect_line(scene->ann, "[eve] a?[2Jb?c?");
+    chat_expect_line(scene->ann, "[eve] the end");
+    expect_local_talk(scene);
 }
 
 /** Users here read of new names elsewhere as far as the budget of news goes. */
@@ -266,30 +262,28 @@ Test(chat_hostile_broker, new_names_of_others_are_within_the_budget)
 }
 
 /** What waits has a limit; what is beyond is lost, and so is what was never confirmed. */
-Test(chat_hostile_broker, one_that_confirms_nothing)
+SceneTest(chat_hostile_broker, one_that_confirms_nothing, "--broker-lease 60 --output-cap 67108864")
 {
     enum { LINES = 3000, LENGTH = 1000 };
-    struct scene scene = open_scene("--broker-lease 60 --output-cap 67108864");
-    shake_hands(&scene);
-    long before = probe_resident_kib(scene.server.pid);
+    shake_hands(scene);
+    long before = probe_resident_kib(scene->server.pid);
     size_t length;
     char *line = line_of(LENGTH, "\n", &length);
     for (int i = 0; i < LINES; i++) {
-        client_send(scene.bob, line, length);
+        client_send(scene->bob, line, length);
     }
     free(line);
-    client_send_text(scene.bob, "the last one\n");
-    chat_await_line(scene.ann, "[user2~alpha] the last one");
-    server_await_counter(&scene.server, "lines_lost", LINES / 2);
+    client_send_text(scene->bob, "the last one\n");
+    chat_await_line(scene->ann, "[user2~alpha] the last one");
+    server_await_counter(&scene->server, "lines_lost", LINES / 2);
     if (!probe_sanitized() && !probe_thread_sanitized()) {
-        cr_assert_lt(probe_resident_kib(scene.server.pid), before + GROWTH_KIB);
+        cr_assert_lt(probe_resident_kib(scene->server.pid), before + GROWTH_KIB);
     }
-    client_reset(scene.commander);
-    scene.commander = -1;
-    chat_await_line(scene.ann, OUT);
-    cr_assert_eq(server_counter(&scene.server, "lines_lost"), LINES + 1);
-    cr_assert_eq(server_counter(&scene.server, "lines_published"), 0);
-    close_scene(&scene);
+    client_reset(scene->commander);
+    scene->commander = -1;
+    chat_await_line(scene->ann, OUT);
+    cr_assert_eq(server_counter(&scene->server, "lines_lost"), LINES + 1);
+    cr_assert_eq(server_counter(&scene->server, "lines_published"), 0);
 }
 
 /* ---- Other servers ---- */
@@ -307,94 +301,85 @@ static void expect_next(int fd, const char *text)
 
 /** Who was there before we were is no news; who comes later is, once, and not when it is repeated.
  */
-Test(chat_hostile_broker, only_who_comes_while_we_listen_is_announced)
+SceneTest(chat_hostile_broker, only_who_comes_while_we_listen_is_announced, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    chat_await_line(scene.ann, "* user2~alpha is here");
-    send_message(scene.subscriber, BETA "0 2 A carl dora");
-    send_message(scene.subscriber, BETA "0 3 + eve");
-    expect_next(scene.ann, "* eve is here");
-    send_message(scene.subscriber, BETA "0 3 A carl dora eve");
-    send_message(scene.subscriber, BETA "0 4 - dora");
-    expect_next(scene.ann, "* dora has left");
-    close_scene(&scene);
+    shake_hands(scene);
+    chat_await_line(scene->ann, "* user2~alpha is here");
+    send_message(scene->subscriber, BETA "0 2 A carl dora");
+    send_message(scene->subscriber, BETA "0 3 + eve");
+    expect_next(scene->ann, "* eve is here");
+    send_message(scene->subscriber, BETA "0 3 A carl dora eve");
+    send_message(scene->subscriber, BETA "0 4 - dora");
+    expect_next(scene->ann, "* dora has left");
 }
 
 /** By a connection that the server had given up: its numbers say that it is old. */
-Test(chat_hostile_broker, a_change_that_comes_late_is_none)
+SceneTest(chat_hostile_broker, a_change_that_comes_late_is_none, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    chat_await_line(scene.ann, "* user2~alpha is here");
-    send_message(scene.subscriber, BETA "0 2 A carl");
-    send_message(scene.subscriber, BETA "0 3 + dora");
-    send_message(scene.subscriber, BETA "0 4 - dora");
-    send_message(scene.subscriber, BETA "0 3 + dora");
-    send_message(scene.subscriber, BETA "0 2 + eve");
-    send_message(scene.subscriber, BETA "1 4 L carl goodbye");
-    expect_next(scene.ann, "* dora is here");
-    expect_next(scene.ann, "* dora has left");
-    expect_next(scene.ann, "[carl] goodbye");
-    client_send_text(scene.ann, "/who\n");
-    chat_await_line(scene.ann, "* 3 here");
-    close_scene(&scene);
+    shake_hands(scene);
+    chat_await_line(scene->ann, "* user2~alpha is here");
+    send_message(scene->subscriber, BETA "0 2 A carl");
+    send_message(scene->subscriber, BETA "0 3 + dora");
+    send_message(scene->subscriber, BETA "0 4 - dora");
+    send_message(scene->subscriber, BETA "0 3 + dora");
+    send_message(scene->subscriber, BETA "0 2 + eve");
+    send_message(scene->subscriber, BETA "1 4 L carl goodbye");
+    expect_next(scene->ann, "* dora is here");
+    expect_next(scene->ann, "* dora has left");
+    expect_next(scene->ann, "[carl] goodbye");
+    client_send_text(scene->ann, "/who\n");
+    chat_await_line(scene->ann, "* 3 here");
 }
 
 /** A server that was not heard for a while has lost its users; when it is back, they are back. */
-Test(chat_hostile_broker, who_is_back_with_his_server_is_announced)
+SceneTest(chat_hostile_broker, who_is_back_with_his_server_is_announced, "--broker-lease 60")
 {
     static const char brief[] = "chat1 beta 9 200 ";
     char text[100];
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    chat_await_line(scene.ann, "* user2~alpha is here");
+    shake_hands(scene);
+    chat_await_line(scene->ann, "* user2~alpha is here");
     snprintf(text, sizeof text, "%s0 1 A carl", brief);
-    send_message(scene.subscriber, text);
-    expect_next(scene.ann, "* carl has left");
-    send_message(scene.subscriber, BETA "0 1 H ");
-    send_message(scene.subscriber, BETA "0 1 A carl");
-    expect_next(scene.ann, "* carl is here");
-    send_message(scene.subscriber, BETA "1 1 L carl I was here all the time");
-    expect_next(scene.ann, "[carl] I was here all the time");
-    close_scene(&scene);
+    send_message(scene->subscriber, text);
+    expect_next(scene->ann, "* carl has left");
+    send_message(scene->subscriber, BETA "0 1 H ");
+    send_message(scene->subscriber, BETA "0 1 A carl");
+    expect_next(scene->ann, "* carl is here");
+    send_message(scene->subscriber, BETA "1 1 L carl I was here all the time");
+    expect_next(scene->ann, "[carl] I was here all the time");
 }
 
 /** Whoever can publish can say so in any server's name. */
-Test(chat_hostile_broker, an_absurd_number_of_lines_mutes_nobody)
+SceneTest(chat_hostile_broker, an_absurd_number_of_lines_mutes_nobody, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    chat_await_line(scene.ann, "* user2~alpha is here");
-    send_message(scene.subscriber, BETA "1 0 L eve one");
-    send_message(scene.subscriber, "chat1 beta 9 3600000 999999999999999999 0 L eve forged");
-    send_message(scene.subscriber, "chat1 beta 9 3600000 1 999999999999999999 H ");
-    send_message(scene.subscriber, BETA "2 0 L eve two");
-    expect_next(scene.ann, "[eve] one");
-    expect_next(scene.ann, "[eve] two");
-    close_scene(&scene);
+    shake_hands(scene);
+    chat_await_line(scene->ann, "* user2~alpha is here");
+    send_message(scene->subscriber, BETA "1 0 L eve one");
+    send_message(scene->subscriber, "chat1 beta 9 3600000 999999999999999999 0 L eve forged");
+    send_message(scene->subscriber, "chat1 beta 9 3600000 1 999999999999999999 H ");
+    send_message(scene->subscriber, BETA "2 0 L eve two");
+    expect_next(scene->ann, "[eve] one");
+    expect_next(scene->ann, "[eve] two");
 }
 
 /** Two machines that were cloned, say. One of them that only says its last words is no matter. */
-Test(chat_hostile_broker, a_server_of_the_same_name_is_reported_once)
+SceneTest(chat_hostile_broker, a_server_of_the_same_name_is_reported_once,
+          "--broker-lease 60 --log warn")
 {
     static const char told[] =
         "* another server is called alpha, too: a name with ~alpha behind it may be two users'";
     char errors[4096];
-    struct scene scene = open_scene("--broker-lease 60 --log warn");
-    shake_hands(&scene);
-    chat_await_line(scene.ann, "* user2~alpha is here");
-    send_message(scene.subscriber, "chat1 alpha 7 60000 0 1 A x~alpha");
-    send_message(scene.subscriber, "chat1 alpha 7 60000 0 2 - x~alpha");
-    expect_next(scene.ann, "* x~alpha has left");
-    send_message(scene.subscriber, "chat1 alpha 9 60000 0 0 H ");
-    send_message(scene.subscriber, "chat1 alpha 9 60000 0 0 H ");
-    send_message(scene.subscriber, "chat1 alpha 9 60000 1 0 L eve hello");
-    expect_next(scene.ann, told);
-    expect_next(scene.ann, "[eve] hello");
-    server_errors(&scene.server, errors, sizeof errors);
+    shake_hands(scene);
+    chat_await_line(scene->ann, "* user2~alpha is here");
+    send_message(scene->subscriber, "chat1 alpha 7 60000 0 1 A x~alpha");
+    send_message(scene->subscriber, "chat1 alpha 7 60000 0 2 - x~alpha");
+    expect_next(scene->ann, "* x~alpha has left");
+    send_message(scene->subscriber, "chat1 alpha 9 60000 0 0 H ");
+    send_message(scene->subscriber, "chat1 alpha 9 60000 0 0 H ");
+    send_message(scene->subscriber, "chat1 alpha 9 60000 1 0 L eve hello");
+    expect_next(scene->ann, told);
+    expect_next(scene->ann, "[eve] hello");
+    server_errors(&scene->server, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, "give each its own --broker-name"), "`%s`", errors);
-    close_scene(&scene);
 }
 
 /* ---- Options that are meant for clients ---- */
@@ -513,24 +498,20 @@ Test(chat_hostile_broker, the_link_is_not_throttled)
 }
 
 /** It takes the connection, and that is all. */
-Test(chat_hostile_broker, one_that_never_answers)
+SceneTest(chat_hostile_broker, one_that_never_answers, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    client_send_text(scene.ann, "/nick ann\n");
-    chat_await_line(scene.ann, OUT);
-    chat_expect_line(scene.ann, "* you are ann~alpha");
-    expect_local_talk(&scene);
-    close_scene(&scene);
+    client_send_text(scene->ann, "/nick ann\n");
+    chat_await_line(scene->ann, OUT);
+    chat_expect_line(scene->ann, "* you are ann~alpha");
+    expect_local_talk(scene);
 }
 
 /** The same once it has answered: who asks for a name waits for a moment, and nobody else does. */
-Test(chat_hostile_broker, one_that_does_not_grant_names)
+SceneTest(chat_hostile_broker, one_that_does_not_grant_names, "--broker-lease 60")
 {
-    struct scene scene = open_scene("--broker-lease 60");
-    shake_hands(&scene);
-    client_send_text(scene.ann, "/nick ann\nhello\n");
-    expect_local_talk(&scene);
-    chat_await_line(scene.ann, "* you are ann~alpha");
-    chat_await_line(scene.bob, "[ann~alpha] hello");
-    close_scene(&scene);
+    shake_hands(scene);
+    client_send_text(scene->ann, "/nick ann\nhello\n");
+    expect_local_talk(scene);
+    chat_await_line(scene->ann, "* you are ann~alpha");
+    chat_await_line(scene->bob, "[ann~alpha] hello");
 }

@@ -15,44 +15,32 @@
 
 TestSuite(http_answers, .timeout = 120);
 
-Test(http_answers, the_server_says_that_it_serves_http)
+SiteTest(http_answers, the_server_says_that_it_serves_http, "")
 {
     char wanted[128];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    snprintf(wanted, sizeof wanted, "%s: http on 127.0.0.1:%d", server_name(), server.port);
-    cr_assert_str_eq(server.ready_line, wanted);
-    server_stop(&server);
-    site_close(&site);
+    snprintf(wanted, sizeof wanted, "%s: http on 127.0.0.1:%d", server_name(), server->port);
+    cr_assert_str_eq(server->ready_line, wanted);
 }
 
-Test(http_answers, a_file_with_what_is_told_of_it)
+VisitTest(http_answers, a_file_with_what_is_told_of_it, "")
 {
     struct stat status;
     char modified[64];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = get(fd, "/page.txt", "");
     expect_status(reply, 200);
     expect_body(reply, "a page\n");
     cr_assert_str_eq(reply_field(reply, "Content-Type"), "text/plain; charset=utf-8");
     cr_assert_str_eq(reply_field(reply, "Accept-Ranges"), "bytes");
     cr_assert_null(reply_field(reply, "Connection"));
-    cr_assert_eq(stat(site_path(&site, "page.txt"), &status), 0);
+    cr_assert_eq(stat(site_path(site, "page.txt"), &status), 0);
     strftime(modified, sizeof modified, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&status.st_mtime));
     cr_assert_str_eq(reply_field(reply, "Last-Modified"), modified);
     cr_assert_eq(reply_field(reply, "ETag")[0], '"');
     cr_assert_eq(strlen(reply_field(reply, "Date")), 29);
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_answers, folders)
+VisitTest(http_answers, folders, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = get(fd, "/", "");
     expect_status(reply, 200);
     expect_body(reply, "the index\n");
@@ -73,33 +61,23 @@ Test(http_answers, folders)
     expect_status(reply, 200);
     expect_body(reply, "a folder\n");
     expect_goes_on(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* Nothing of a name is taken for anything but a name where the client is sent on. */
-Test(http_answers, a_folder_with_an_odd_name)
+VisitTest(http_answers, a_folder_with_an_odd_name, "")
 {
-    struct site site = site_open();
-    mkdir(site_path(&site, "a:b \xc3\xa4\\\r\nX: y"), 0755);
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
+    mkdir(site_path(site, "a:b \xc3\xa4\\\r\nX: y"), 0755);
     const struct reply *reply = get(fd, "//a:b%20%c3%a4%5c%0D%0aX:%20y", "");
     expect_status(reply, 301);
     cr_assert_str_eq(reply_field(reply, "Location"), "./a%3Ab%20%C3%A4%5C%0D%0AX%3A%20y/");
     cr_assert_null(reply_field(reply, "X"));
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* The same head, length included, and no body: the next reply follows at once. */
-Test(http_answers, a_head_is_the_head_of_a_get)
+VisitTest(http_answers, a_head_is_the_head_of_a_get, "")
 {
     static const char *const targets[] = {"/page.txt", "/folder", "/nothing", "/empty"};
     static struct reply got;
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
         char request[128];
         got = *get(fd, targets[i], "");
@@ -117,21 +95,14 @@ Test(http_answers, a_head_is_the_head_of_a_get)
         }
         expect_goes_on(fd);
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_answers, an_empty_file)
+VisitTest(http_answers, an_empty_file, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = get(fd, "/empty", "");
     expect_status(reply, 200);
     cr_assert_eq(reply->length, 0);
     expect_goes_on(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- a status for each request, and what becomes of the connection ---- */
@@ -189,14 +160,12 @@ static const struct exchange {
     {"GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551615\r\n\r\n", 413, true},
 };
 
-Test(http_answers, statuses)
+SiteTest(http_answers, statuses, "")
 {
     static struct reply reply;
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof exchanges / sizeof exchanges[0]; i++) {
         const struct exchange *e = &exchanges[i];
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         client_send_text(fd, e->request);
         reply_take(fd, &reply, e->request[0] == 'H');
         cr_assert_eq(reply.status, e->status, "`%s`: %d, not %d", e->request, reply.status,
@@ -210,44 +179,28 @@ Test(http_answers, statuses)
         } else {
             expect_goes_on(fd);
         }
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
-Test(http_answers, a_method_that_is_not_allowed_is_told_which_are)
+VisitTest(http_answers, a_method_that_is_not_allowed_is_told_which_are, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = ask(fd, "PUT / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nhi");
     expect_status(reply, 405);
     cr_assert_str_eq(reply_field(reply, "Allow"), "GET, HEAD");
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_answers, keep_alive_is_confirmed_to_http_1_0)
+VisitTest(http_answers, keep_alive_is_confirmed_to_http_1_0, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = ask(fd, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     cr_assert_str_eq(reply_field(reply, "Connection"), "keep-alive");
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- conditions and ranges ---- */
 
-Test(http_answers, what_the_client_has_already_is_not_sent)
+VisitTest(http_answers, what_the_client_has_already_is_not_sent, "")
 {
     char fields[256];
     char date[64];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = get(fd, "/page.txt", "");
     snprintf(date, sizeof date, "%s", reply_field(reply, "Last-Modified"));
     snprintf(fields, sizeof fields, "If-None-Match: \"x\", %s\r\n", reply_field(reply, "ETag"));
@@ -264,19 +217,17 @@ Test(http_answers, what_the_client_has_already_is_not_sent)
     /* Another content, of the same length and in the same second: the tag tells. */
     reply = get(fd, "/page.txt", "");
     snprintf(fields, sizeof fields, "If-None-Match: %s\r\n", reply_field(reply, "ETag"));
-    site_add(&site, "new", "B page\n", 7);
+    site_add(site, "new", "B page\n", 7);
     char from[512];
-    snprintf(from, sizeof from, "%s", site_path(&site, "new"));
-    cr_assert_eq(rename(from, site_path(&site, "page.txt")), 0);
+    snprintf(from, sizeof from, "%s", site_path(site, "new"));
+    cr_assert_eq(rename(from, site_path(site, "page.txt")), 0);
     reply = get(fd, "/page.txt", fields);
     expect_status(reply, 200);
     expect_body(reply, "B page\n");
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* From memory, and from the file: small and large ranges of a large file. */
-Test(http_answers, ranges)
+VisitTest(http_answers, ranges, "")
 {
     enum { SIZE = 200000 };
     static unsigned char data[SIZE];
@@ -297,11 +248,8 @@ Test(http_answers, ranges)
         {"bytes=5-4", 200, 0, SIZE, NULL},
         {"nonsense", 200, 0, SIZE, NULL},
     };
-    struct site site = site_open();
     site_pattern(data, sizeof data);
-    site_add(&site, "data.bin", data, sizeof data);
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
+    site_add(site, "data.bin", data, sizeof data);
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         char fields[128];
         snprintf(fields, sizeof fields, "Range: %s\r\n", ranges[i].range);
@@ -316,16 +264,11 @@ Test(http_answers, ranges)
                          ranges[i].range);
         }
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_answers, a_part_of_another_content_is_not_sent)
+VisitTest(http_answers, a_part_of_another_content_is_not_sent, "")
 {
     char fields[256];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *reply = get(fd, "/page.txt", "");
     snprintf(fields, sizeof fields, "Range: bytes=2-5\r\nIf-Range: %s\r\n",
              reply_field(reply, "ETag"));
@@ -340,10 +283,10 @@ Test(http_answers, a_part_of_another_content_is_not_sent)
     const struct timespec times[2] = {{.tv_sec = 784111777}, {.tv_sec = 784111777}};
     const struct timespec tomorrow = {.tv_sec = time(NULL) + 86400};
     const struct timespec future[2] = {tomorrow, tomorrow};
-    cr_assert_eq(utimensat(AT_FDCWD, site_path(&site, "page.txt"), times, 0), 0);
+    cr_assert_eq(utimensat(AT_FDCWD, site_path(site, "page.txt"), times, 0), 0);
     reply = get(fd, "/page.txt", "Range: bytes=2-5\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
     expect_status(reply, 206);
-    cr_assert_eq(utimensat(AT_FDCWD, site_path(&site, "page.txt"), future, 0), 0);
+    cr_assert_eq(utimensat(AT_FDCWD, site_path(site, "page.txt"), future, 0), 0);
     do {
         reply = get(fd, "/page.txt", "");
         snprintf(fields, sizeof fields, "Range: bytes=2-5\r\nIf-Range: %s\r\n",
@@ -351,12 +294,10 @@ Test(http_answers, a_part_of_another_content_is_not_sent)
         reply = get(fd, "/page.txt", fields);
         expect_status(reply, 200);
     } while (strstr(fields, reply_field(reply, "Last-Modified")) == NULL); /* another second */
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* A file is opened for each of these, and whatever the answer is, it is closed again. */
-Test(http_answers, no_file_stays_open)
+VisitTest(http_answers, no_file_stays_open, "")
 {
     static const char *const fields[] = {
         "",
@@ -367,12 +308,9 @@ Test(http_answers, no_file_stays_open)
     };
     static unsigned char data[100000];
     static const char *const targets[] = {"/page.txt", "/data.bin", "/folder", "/folder/", "/no"};
-    struct site site = site_open();
-    site_add(&site, "data.bin", data, sizeof data);
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
+    site_add(site, "data.bin", data, sizeof data);
     expect_goes_on(fd);
-    long before = probe_descriptors(server.pid);
+    long before = probe_descriptors(server->pid);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         for (size_t j = 0; j < sizeof targets / sizeof targets[0]; j++) {
             char request[256];
@@ -380,12 +318,10 @@ Test(http_answers, no_file_stays_open)
             snprintf(request, sizeof request, "HEAD %s HTTP/1.1\r\nHost: test\r\n%s\r\n",
                      targets[j], fields[i]);
             ask(fd, request);
-            cr_assert(probe_await_descriptors(server.pid, before), "%s with `%s`", targets[j],
+            cr_assert(probe_await_descriptors(server->pid, before), "%s with `%s`", targets[j],
                       fields[i]);
         }
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- the command line ---- */

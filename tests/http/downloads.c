@@ -55,62 +55,51 @@ static void expect_sparse(int fd, off_t from, size_t length)
 }
 
 /* Case 4, with a file: byte for byte, to a client that is in no hurry, in bounded memory. */
-Test(http_downloads, case_04_a_big_file_to_a_slow_client)
+SiteTest(http_downloads, case_04_a_big_file_to_a_slow_client, " --send-buffer 65536")
 {
-    struct site site = site_open();
-    site_add_sparse(&site, "big.bin", BIG);
-    struct server_process server = site_serve(&site, " --send-buffer 65536");
-    int warm = client_connect(&server);
+    site_add_sparse(site, "big.bin", BIG);
+    int warm = client_connect(server);
     expect_goes_on(warm);
-    long before = probe_resident_kib(server.pid);
-    int fd = begin(&server, "/big.bin");
+    long before = probe_resident_kib(server->pid);
+    int fd = begin(server, "/big.bin");
     cr_assert_eq(reply.length, BIG);
     for (off_t at = 0; at < BIG; at += 8 * MIB) {
         test_pause_ms(20); /* so that what can pile up does */
         expect_sparse(fd, at, 8 * MIB);
-        long more = probe_resident_kib(server.pid) - before;
+        long more = probe_resident_kib(server->pid) - before;
         cr_assert(probe_sanitized() || more < 1024, "%ld KiB more", more);
     }
     expect_goes_on(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* The next request is not looked at before most of the file has left: one open file for each. */
-Test(http_downloads, pipelined_downloads_come_one_after_the_other)
+SiteTest(http_downloads, pipelined_downloads_come_one_after_the_other, " --send-buffer 65536")
 {
     enum { DOWNLOADS = 10, SIZE = 4 * MIB };
     static char requests[4096];
-    struct site site = site_open();
-    site_add_sparse(&site, "file.bin", SIZE);
-    struct server_process server = site_serve(&site, " --send-buffer 65536");
-    int fd = client_connect_with(&server, small_buffers);
+    site_add_sparse(site, "file.bin", SIZE);
+    int fd = client_connect_with(server, small_buffers);
     expect_goes_on(fd);
-    long before = probe_descriptors(server.pid);
+    long before = probe_descriptors(server->pid);
     for (int i = 0; i < DOWNLOADS; i++) {
         strcat(requests, "GET /file.bin HTTP/1.1\r\n" HOST "\r\n");
     }
     client_send_text(fd, requests);
     client_await_reply(fd);
     test_pause_ms(50);
-    cr_assert_leq(probe_descriptors(server.pid), before + 1);
+    cr_assert_leq(probe_descriptors(server->pid), before + 1);
     for (int i = 0; i < DOWNLOADS; i++) {
         reply_head(fd, &reply);
         expect_status(&reply, 200);
         expect_sparse(fd, 0, SIZE);
     }
     expect_goes_on(fd);
-    cr_assert(probe_await_descriptors(server.pid, before), "a file stays open");
-    server_close_all(&server);
-    site_close(&site);
+    cr_assert(probe_await_descriptors(server->pid, before), "a file stays open");
 }
 
-Test(http_downloads, a_part_from_the_middle_of_a_big_file)
+VisitTest(http_downloads, a_part_from_the_middle_of_a_big_file, "")
 {
-    struct site site = site_open();
-    site_add_sparse(&site, "big.bin", BIG);
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
+    site_add_sparse(site, "big.bin", BIG);
     client_send_text(fd, "GET /big.bin HTTP/1.1\r\n" HOST "Range: bytes=33554432-34603007\r\n\r\n");
     reply_head(fd, &reply);
     expect_status(&reply, 206);
@@ -118,22 +107,17 @@ Test(http_downloads, a_part_from_the_middle_of_a_big_file)
     cr_assert_eq(reply.length, MIB);
     expect_sparse(fd, 32 * MIB, MIB);
     expect_goes_on(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* More than 32 bits can count: its end is fetched, and the beginning of a part of which they would
  * count 100 bytes. */
-Test(http_downloads, a_file_of_five_gigabytes)
+VisitTest(http_downloads, a_file_of_five_gigabytes, "")
 {
     const off_t size = (off_t)5 << 30;
-    struct site site = site_open();
-    int file = open(site_path(&site, "huge.bin"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    int file = open(site_path(site, "huge.bin"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     cr_assert_eq(ftruncate(file, size), 0);
     cr_assert_eq(pwrite(file, "the end", 7, size - 7), 7);
     close(file);
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const struct reply *answer = get(fd, "/huge.bin", "Range: bytes=-7\r\n");
     expect_status(answer, 206);
     expect_body(answer, "the end");
@@ -144,33 +128,29 @@ Test(http_downloads, a_file_of_five_gigabytes)
     cr_assert_eq(answer->got, 100000);
     client_close(fd);
 
-    fd = begin(&server, "/huge.bin");
+    fd = begin(server, "/huge.bin");
     cr_assert_eq(reply.length, size);
     client_close(fd);
 
-    fd = client_connect(&server);
+    fd = client_connect(server);
     client_send_text(fd, "GET /huge.bin HTTP/1.1\r\n" HOST "Range: bytes=1-4294967396\r\n\r\n");
     reply_head(fd, &reply);
     expect_status(&reply, 206);
     cr_assert_eq(reply.length, ((off_t)4 << 30) + 100);
     static unsigned char got[MIB];
     client_expect(fd, got, sizeof got);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- what the file does meanwhile ---- */
 
 /* Fewer bytes than were promised, and then the end: no padding, no endless loop. */
-Test(http_downloads, a_file_that_becomes_shorter)
+SiteTest(http_downloads, a_file_that_becomes_shorter, "")
 {
     static unsigned char rest[BIG];
-    struct site site = site_open();
-    site_add_sparse(&site, "big.bin", BIG);
-    struct server_process server = site_serve(&site, "");
-    int fd = begin(&server, "/big.bin");
+    site_add_sparse(site, "big.bin", BIG);
+    int fd = begin(server, "/big.bin");
     expect_sparse(fd, 0, MIB);
-    cr_assert_eq(truncate(site_path(&site, "big.bin"), BIG / 2), 0);
+    cr_assert_eq(truncate(site_path(site, "big.bin"), BIG / 2), 0);
     size_t got;
     enum client_outcome outcome =
         client_try_receive(fd, rest, sizeof rest, test_now() + test_deadline_ms() / 1000.0, &got);
@@ -178,45 +158,37 @@ Test(http_downloads, a_file_that_becomes_shorter)
               client_outcome_text(outcome));
     cr_assert_leq(got + MIB, BIG / 2, "%zu bytes", got + MIB);
     client_close(fd);
-    fd = client_connect(&server);
+    fd = client_connect(server);
     expect_goes_on(fd);
-    cr_assert_lt(probe_busy_during(server.pid, 100), 0.5, "it spins");
-    server_close_all(&server);
-    site_close(&site);
+    cr_assert_lt(probe_busy_during(server->pid, 100), 0.5, "it spins");
 }
 
-Test(http_downloads, a_file_that_grows_or_goes_is_sent_as_it_was_promised)
+SiteTest(http_downloads, a_file_that_grows_or_goes_is_sent_as_it_was_promised, "")
 {
-    struct site site = site_open();
-    site_add_sparse(&site, "grows.bin", BIG / 4);
-    site_add_sparse(&site, "goes.bin", BIG / 4);
-    struct server_process server = site_serve(&site, "");
-    int grows = begin(&server, "/grows.bin");
-    int goes = begin(&server, "/goes.bin");
-    cr_assert_eq(truncate(site_path(&site, "grows.bin"), BIG), 0);
-    cr_assert_eq(unlink(site_path(&site, "goes.bin")), 0);
+    site_add_sparse(site, "grows.bin", BIG / 4);
+    site_add_sparse(site, "goes.bin", BIG / 4);
+    int grows = begin(server, "/grows.bin");
+    int goes = begin(server, "/goes.bin");
+    cr_assert_eq(truncate(site_path(site, "grows.bin"), BIG), 0);
+    cr_assert_eq(unlink(site_path(site, "goes.bin")), 0);
     expect_sparse(grows, 0, BIG / 4);
     expect_sparse(goes, 0, BIG / 4);
     expect_goes_on(grows);
     expect_status(get(goes, "/goes.bin", ""), 404);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- what the client does meanwhile ---- */
 
 /* Cases 7 and 8: no file stays open for a client that is gone. */
-Test(http_downloads, case_08_clients_that_vanish_in_the_middle)
+SiteTest(http_downloads, case_08_clients_that_vanish_in_the_middle, "")
 {
     enum { CLIENTS = 10 };
-    struct site site = site_open();
-    site_add_sparse(&site, "big.bin", BIG);
-    struct server_process server = site_serve(&site, "");
-    int warm = client_connect(&server);
+    site_add_sparse(site, "big.bin", BIG);
+    int warm = client_connect(server);
     expect_goes_on(warm);
-    long before = probe_descriptors(server.pid);
+    long before = probe_descriptors(server->pid);
     for (int i = 0; i < CLIENTS; i++) {
-        int fd = begin(&server, "/big.bin");
+        int fd = begin(server, "/big.bin");
         expect_sparse(fd, 0, PIECE);
         if (i % 2 == 0) {
             client_reset(fd);
@@ -224,38 +196,28 @@ Test(http_downloads, case_08_clients_that_vanish_in_the_middle)
             client_close(fd);
         }
     }
-    cr_assert(probe_await_descriptors(server.pid, before), "%ld descriptors, %ld before",
-              probe_descriptors(server.pid), before);
+    cr_assert(probe_await_descriptors(server->pid, before), "%ld descriptors, %ld before",
+              probe_descriptors(server->pid), before);
     expect_goes_on(warm);
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_downloads, case_06_a_client_that_half_closes_gets_all_of_it)
+SiteTest(http_downloads, case_06_a_client_that_half_closes_gets_all_of_it, "")
 {
-    struct site site = site_open();
-    site_add_sparse(&site, "file.bin", BIG / 4);
-    struct server_process server = site_serve(&site, "");
-    int fd = begin(&server, "/file.bin");
+    site_add_sparse(site, "file.bin", BIG / 4);
+    int fd = begin(server, "/file.bin");
     client_half_close(fd);
     expect_sparse(fd, 0, BIG / 4);
     client_expect_end(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* Case 11: he costs a descriptor and no memory, and with a progress timeout not even that. */
-Test(http_downloads, case_13_a_client_that_takes_nothing)
+SiteTest(http_downloads, case_13_a_client_that_takes_nothing,
+         " --idle-timeout 0 --progress-timeout 0.5 --send-buffer 16384")
 {
-    struct site site = site_open();
-    site_add_sparse(&site, "big.bin", BIG);
-    struct server_process server =
-        site_serve(&site, " --idle-timeout 0 --progress-timeout 0.5 --send-buffer 16384");
-    begin(&server, "/big.bin");
-    server_await_counter(&server, "timed_out", 1);
-    server_await_counter(&server, "closed", 1);
-    server_close_all(&server);
-    site_close(&site);
+    site_add_sparse(site, "big.bin", BIG);
+    begin(server, "/big.bin");
+    server_await_counter(server, "timed_out", 1);
+    server_await_counter(server, "closed", 1);
 }
 
 /* Case 29: one worker, one fast download that never ends, and others that want a page. */

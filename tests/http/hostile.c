@@ -28,14 +28,13 @@ static const char *const halves[] = {
 };
 enum { HALVES = sizeof halves / sizeof halves[0] };
 
-Test(http_hostile, case_14_half_a_request_and_then_silence)
+SiteTest(http_hostile, case_14_half_a_request_and_then_silence,
+         " --request-timeout 0.5 --idle-timeout 0")
 {
     int fds[HALVES];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --request-timeout 0.5 --idle-timeout 0");
     double begin = test_now();
     for (int i = 0; i < HALVES; i++) {
-        fds[i] = client_connect(&server);
+        fds[i] = client_connect(server);
         client_send_text(fds[i], halves[i]);
     }
     for (int i = 0; i < HALVES; i++) {
@@ -46,18 +45,15 @@ Test(http_hostile, case_14_half_a_request_and_then_silence)
         client_close(fds[i]);
     }
     cr_assert_geq(test_now() - begin, 0.45, "after %.2f s", test_now() - begin);
-    cr_assert_eq(server_counter(&server, "timed_out"), HALVES);
-    server_stop(&server);
-    site_close(&site);
+    cr_assert_eq(server_counter(server, "timed_out"), HALVES);
 }
 
 /* Each byte is activity, so the idle timeout alone would never end it. */
-Test(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period)
+SiteTest(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period,
+         " --request-timeout 1 --idle-timeout 5")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --request-timeout 1 --idle-timeout 5");
-    int head = client_connect(&server);
-    int body = client_connect(&server);
+    int head = client_connect(server);
+    int body = client_connect(server);
     client_send_text(head, "GET /page.txt HTTP/1.1\r\n" HOST "X: ");
     client_send_text(body, "GET / HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\n");
     double end = test_now() + test_deadline_ms() / 1000.0;
@@ -71,36 +67,25 @@ Test(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period)
     expect_status(&reply, 408);
     reply_take(body, &reply, false);
     expect_status(&reply, 408);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* Between requests there is nothing to answer to: case 16, the idle timeout fires again. */
-Test(http_hostile, case_16_a_connection_that_is_kept_alive_for_nothing)
+VisitTest(http_hostile, case_16_a_connection_that_is_kept_alive_for_nothing,
+          " --request-timeout 30 --idle-timeout 1")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --request-timeout 30 --idle-timeout 1");
-    int fd = client_connect(&server);
     expect_goes_on(fd);
     client_expect_end(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* Each of these takes less than the limit, all of them together take more. */
-Test(http_hostile, the_time_of_a_request_ends_with_it)
+VisitTest(http_hostile, the_time_of_a_request_ends_with_it, " --request-timeout 1 --idle-timeout 0")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --request-timeout 1 --idle-timeout 0");
-    int fd = client_connect(&server);
     for (int i = 0; i < 4; i++) {
         client_send_text(fd, "GET /page.txt HTTP/1.1\r\n");
         test_pause_ms(300);
         reply = *ask(fd, HOST "\r\n");
         expect_status(&reply, 200);
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- size ---- */
@@ -115,7 +100,7 @@ static size_t send_endless(int fd, const char *beginning, char filler)
     return client_push(fd, block, sizeof block, MOST, 1000);
 }
 
-Test(http_hostile, case_17_a_line_and_a_head_without_end)
+SiteTest(http_hostile, case_17_a_line_and_a_head_without_end, "")
 {
     static const struct {
         const char *beginning;
@@ -128,63 +113,48 @@ Test(http_hostile, case_17_a_line_and_a_head_without_end)
         {"GET / HTTP/1.1\r\n" HOST, 'X', 431},
         {"\r\n", '\r', 414},
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
-        int fd = client_connect(&server);
-        long before = probe_resident_kib(server.pid);
+        int fd = client_connect(server);
+        long before = probe_resident_kib(server->pid);
         send_endless(fd, endless[i].beginning, endless[i].filler);
-        long after = probe_resident_kib(server.pid);
+        long after = probe_resident_kib(server->pid);
         reply_take(fd, &reply, false);
         cr_assert_eq(reply.status, endless[i].status, "`%s`: %d", endless[i].beginning,
                      reply.status);
         cr_assert(probe_sanitized() || after - before < 2048, "`%s`: %ld KiB more",
                   endless[i].beginning, after - before);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
-Test(http_hostile, case_17_the_longest_line_that_is_allowed)
+SiteTest(http_hostile, case_17_the_longest_line_that_is_allowed, "")
 {
     enum { MOST = 8192 };
     static char request[MOST + 64];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (int more = 0; more <= 1; more++) {
         size_t length = MOST + (size_t)more;
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         memset(request, 'a', sizeof request);
         memcpy(request, "GET /page.txt?", 14);
         snprintf(request + length - 9, 64, " HTTP/1.1\r\n" HOST "\r\n");
         client_send_text(fd, request);
         reply_take(fd, &reply, false);
         cr_assert_eq(reply.status, more ? 414 : 200, "%d more: %d", more, reply.status);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
-Test(http_hostile, case_17_the_longest_head_that_is_allowed)
+SiteTest(http_hostile, case_17_the_longest_head_that_is_allowed, " --max-line 500")
 {
     enum { MOST = 502 }; /* --max-line and the two bytes of a line's end */
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --max-line 500");
     for (int more = 0; more <= 1; more++) {
         char request[2 * MOST];
         int length = snprintf(request, sizeof request, "GET /page.txt HTTP/1.1\r\n" HOST "X: ");
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         memset(request + length, 'x', sizeof request - (size_t)length);
         snprintf(request + MOST - 4 + more, 8, "\r\n\r\n");
         client_send_text(fd, request);
         reply_take(fd, &reply, false);
         cr_assert_eq(reply.status, more ? 431 : 200, "%d more: %d", more, reply.status);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* ---- on both sides of each limit ---- */
@@ -218,7 +188,7 @@ static void expect_stretched(const struct server_process *server, const struct s
 #define VERSION " HTTP/1.1\r\n" HOST "\r\n"
 
 /* The names of a path have room for 4096 bytes, with a zero behind each. */
-Test(http_hostile, case_17_paths_round_their_limit)
+SiteTest(http_hostile, case_17_paths_round_their_limit, "")
 {
     static char long_name[4000] = "/";
     memset(long_name + 1, 'b', sizeof long_name - 2 - strlen(VERSION));
@@ -231,19 +201,15 @@ Test(http_hostile, case_17_paths_round_their_limit)
         {"GET /folder?", VERSION, 301},  {"GET http://test/", "/b" VERSION, 404},
         {"GET /", long_name, 404},
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         for (size_t letters = 4084; letters <= 4098; letters++) {
-            expect_stretched(&server, &paths[i], letters);
+            expect_stretched(server, &paths[i], letters);
         }
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* The whole request, or its line, has as many bytes as it may have, one more, or one less. */
-Test(http_hostile, case_17_requests_round_their_limits)
+SiteTest(http_hostile, case_17_requests_round_their_limits, "")
 {
     enum { LINE = 8192, HEAD = 65538 }; /* --max-line and the two bytes of a line's end */
     static const struct {
@@ -270,8 +236,6 @@ Test(http_hostile, case_17_requests_round_their_limits)
          431},
         {{"GET /page.txt HTTP/1.1\r\n" HOST "If-Match: \"", "\"\r\n\r\n", 412}, HEAD, false, 431},
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         const char *behind = requests[i].parts.behind;
         const char *line_end = strstr(behind, "\r\n");
@@ -280,19 +244,15 @@ Test(http_hostile, case_17_requests_round_their_limits)
         for (size_t length = requests[i].limit - 3; length <= requests[i].limit + 3; length++) {
             struct stretched parts = requests[i].parts;
             parts.status = length > requests[i].limit ? requests[i].beyond : parts.status;
-            expect_stretched(&server, &parts, length - fixed);
+            expect_stretched(server, &parts, length - fixed);
         }
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* A body that is announced fits beside its head, or is not awaited; whatever is in it. */
-Test(http_hostile, case_17_bodies_round_their_limit)
+SiteTest(http_hostile, case_17_bodies_round_their_limit, "")
 {
     enum { MOST = 65538 };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t total = MOST - 3; total <= MOST + 3; total++) {
         char head[128];
         int length = snprintf(head, sizeof head,
@@ -300,44 +260,38 @@ Test(http_hostile, case_17_bodies_round_their_limit)
         size_t body = total - (size_t)length;
         snprintf(head, sizeof head,
                  "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: %05zu\r\n\r\n", body);
-        expect_stretched(&server, &(struct stretched){head, "", total > MOST ? 413 : 200}, body);
+        expect_stretched(server, &(struct stretched){head, "", total > MOST ? 413 : 200}, body);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
-Test(http_hostile, case_18_lengths_and_nul_bytes)
+SiteTest(http_hostile, case_18_lengths_and_nul_bytes, "")
 {
     static const char *const lengths[] = {"-1",  "+1",  "1,1", "0x1",
                                           "1 1", "one", "",    "99999999999999999999"};
     static const char nul[] = "GET /page.txt\0 HTTP/1.1\r\n" HOST "\r\n";
     static const char nul_in_field[] = "GET /page.txt HTTP/1.1\r\n" HOST "X: \0\r\n\r\n";
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         char fields[128];
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         snprintf(fields, sizeof fields, "Content-Length: %s\r\n", lengths[i]);
         int status = get(fd, "/page.txt", fields)->status;
         cr_assert_eq(status, 400, "`%s`: %d", lengths[i], status);
         client_expect_end(fd);
         client_close(fd);
     }
-    int fd = client_connect(&server);
+    int fd = client_connect(server);
     client_send(fd, nul, sizeof nul - 1);
     reply_take(fd, &reply, false);
     expect_status(&reply, 400);
     client_close(fd);
-    fd = client_connect(&server);
+    fd = client_connect(server);
     client_send(fd, nul_in_field, sizeof nul_in_field - 1);
     reply_take(fd, &reply, false);
     expect_status(&reply, 400);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* The head of an error page and not a byte more, although the request is not read to its end. */
-Test(http_hostile, no_answer_to_head_has_a_body)
+SiteTest(http_hostile, no_answer_to_head_has_a_body, " --request-timeout 0.3")
 {
     static char line[9000];
     static char fields[70000];
@@ -359,10 +313,8 @@ Test(http_hostile, no_answer_to_head_has_a_body)
                  {halves_of_head[2], 408},
                  {line, 414},
                  {fields, 431}};
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --request-timeout 0.3");
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         client_push(fd, heads[i].sent, strlen(heads[i].sent), strlen(heads[i].sent), 200);
         reply_head(fd, &reply);
         cr_assert_eq(reply.status, heads[i].status, "%zu: %d", i, reply.status);
@@ -370,18 +322,16 @@ Test(http_hostile, no_answer_to_head_has_a_body)
         client_expect_end(fd);
         client_close(fd);
     }
-    int fd = client_connect(&server);
+    int fd = client_connect(server);
     client_send_text(fd, "HEADS / HTTP/1.1\r\n");
     reply_take(fd, &reply, false);
     expect_status(&reply, 408);
     cr_assert_gt(reply.got, 0, "this was no HEAD");
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- curiosity ---- */
 
-Test(http_hostile, nothing_leads_outside)
+SiteTest(http_hostile, nothing_leads_outside, "")
 {
     static const char *const targets[] = {
         "/../secret",
@@ -435,17 +385,15 @@ Test(http_hostile, nothing_leads_outside)
         "/-",
         "/%20",
     };
-    struct site site = site_open();
     char link[256];
-    site_add(&site, ".hidden", SITE_SECRET, strlen(SITE_SECRET));
-    site_add(&site, "folder/.hidden", SITE_SECRET, strlen(SITE_SECRET));
-    snprintf(link, sizeof link, "%s/secret", site.top);
-    cr_assert_eq(symlink(link, site_path(&site, "link")), 0);
-    cr_assert_eq(symlink(site.top, site_path(&site, "linked")), 0);
-    cr_assert_eq(symlink("/", site_path(&site, "all")), 0);
-    struct server_process server = site_serve(&site, "");
+    site_add(site, ".hidden", SITE_SECRET, strlen(SITE_SECRET));
+    site_add(site, "folder/.hidden", SITE_SECRET, strlen(SITE_SECRET));
+    snprintf(link, sizeof link, "%s/secret", site->top);
+    cr_assert_eq(symlink(link, site_path(site, "link")), 0);
+    cr_assert_eq(symlink(site->top, site_path(site, "linked")), 0);
+    cr_assert_eq(symlink("/", site_path(site, "all")), 0);
     for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         const struct reply *answer = get(fd, targets[i], "Connection: close\r\n");
         size_t got = answer->got;
         bool index = answer->status == 200 && got == 10;
@@ -454,10 +402,7 @@ Test(http_hostile, nothing_leads_outside)
         cr_expect_null(memmem(answer->body, got, SITE_SECRET, strlen(SITE_SECRET)), "%s",
                        targets[i]);
         cr_expect_null(memmem(answer->body, got, "root:", 5), "%s", targets[i]);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* ---- too many ---- */

@@ -172,19 +172,15 @@ Test(http_real_clients, python)
 
 /* ---- wrk ---- */
 
-Test(http_real_clients, wrk)
+SiteTest(http_real_clients, wrk, "")
 {
     if (!is_installed("wrk")) {
         cr_skip_test("wrk is not installed");
     }
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    cr_expect_eq(run(&site, "wrk -t 1 -c 50 -d 1 http://127.0.0.1:%d/page.txt", server.port), 0,
-                 "%s", output(&site, "err"));
-    const char *text = output(&site, "out");
+    cr_expect_eq(run(site, "wrk -t 1 -c 50 -d 1 http://127.0.0.1:%d/page.txt", server->port), 0,
+                 "%s", output(site, "err"));
+    const char *text = output(site, "out");
     cr_expect_not_null(strstr(text, "requests in"), "%s", text);
     cr_expect_null(strstr(text, "Socket errors"), "%s", text);
     cr_expect_null(strstr(text, "Non-2xx"), "%s", text);
-    server_stop(&server);
-    site_close(&site);
 }

@@ -50,6 +50,29 @@ void site_close(const struct site *site);
 #define site_serve(site, options)                                                                  \
     server_start("--app http --root %s" options, (site)->root) /* options begin with a space */
 
+/** A test that has `site` and `server`, pointers: a site, and a server of it with these options. */
+#define SiteTest(suite, name, options)                                                             \
+    static void suite##_##name##_at(const struct site *site, struct server_process *server);       \
+    TestWith(suite, name, struct site, site, *site = site_open(), site_close(site))                \
+    {                                                                                              \
+        struct server_process server = site_serve(site, options);                                  \
+        suite##_##name##_at(site, &server);                                                        \
+        server_close_all(&server);                                                                 \
+    }                                                                                              \
+    static void suite##_##name##_at(const struct site *site __attribute__((unused)),               \
+                                    struct server_process *server __attribute__((unused)))
+
+/** The same with `fd`, a connection to the server. */
+#define VisitTest(suite, name, options)                                                            \
+    static void suite##_##name##_by(const struct site *site, struct server_process *server,        \
+                                    int fd);                                                       \
+    SiteTest(suite, name, options)                                                                 \
+    {                                                                                              \
+        suite##_##name##_by(site, server, client_connect(server));                                 \
+    }                                                                                              \
+    static void suite##_##name##_by(const struct site *site __attribute__((unused)),               \
+                                    struct server_process *server __attribute__((unused)), int fd)
+
 /* ---- replies ---- */
 
 struct reply {

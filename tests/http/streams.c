@@ -22,22 +22,17 @@ static void expect_page(int fd, const char *what)
     expect_body(&reply, "a page\n");
 }
 
-Test(http_streams, case_01_byte_by_byte)
+VisitTest(http_streams, case_01_byte_by_byte, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     for (const char *c = "\r\n" PAGE; *c != '\0'; c++) {
         client_send(fd, c, 1);
         client_await_delivered(fd);
     }
     expect_page(fd, "byte by byte");
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* Good and bad, cut in two at every place: the answer is that to the whole. */
-Test(http_streams, the_pieces_do_not_matter)
+SiteTest(http_streams, the_pieces_do_not_matter, "")
 {
     static const struct {
         const char *sent;
@@ -47,12 +42,10 @@ Test(http_streams, the_pieces_do_not_matter)
         {"GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\n12345", 200},
         {"GET /page.txt HTTP/1.1\r\n" HOST "\n", 400},
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         size_t length = strlen(requests[i].sent);
         for (size_t cut = 1; cut < length; cut++) {
-            int fd = client_connect(&server);
+            int fd = client_connect(server);
             client_send(fd, requests[i].sent, cut);
             client_await_delivered(fd);
             client_send(fd, requests[i].sent + cut, length - cut);
@@ -62,27 +55,22 @@ Test(http_streams, the_pieces_do_not_matter)
             client_close(fd);
         }
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* Answers come in the order of the requests, errors among them. */
-Test(http_streams, case_02_a_hundred_pipelined_requests_in_one_segment)
+VisitTest(http_streams, case_02_a_hundred_pipelined_requests_in_one_segment, "")
 {
     enum { REQUESTS = 100 };
     static char requests[65536];
-    struct site site = site_open();
     for (int i = 0; i < REQUESTS; i++) {
         char name[32];
         char content[32];
         snprintf(name, sizeof name, "file%d", i);
         snprintf(content, sizeof content, "content %d", i);
-        site_add(&site, name, content, strlen(content));
+        site_add(site, name, content, strlen(content));
         snprintf(requests + strlen(requests), 256, "%s /%s%d HTTP/1.1\r\n" HOST "\r\n",
                  i % 10 == 9 ? "HEAD" : "GET", i % 10 == 7 ? "none" : "file", i);
     }
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     client_send_text(fd, requests);
     for (int i = 0; i < REQUESTS; i++) {
         char content[32];
@@ -93,19 +81,15 @@ Test(http_streams, case_02_a_hundred_pipelined_requests_in_one_segment)
             expect_body(&reply, content);
         }
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* The client sends them all before it reads; what does not fit waits in the sockets. */
-Test(http_streams, case_02_ten_thousand_pipelined_requests)
+SiteTest(http_streams, case_02_ten_thousand_pipelined_requests, "")
 {
     enum { REQUESTS = 10000 };
     const size_t length = strlen(PAGE);
     char *requests = malloc(REQUESTS * length);
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect_with(&server, (struct client_buffers){.send = 4 << 20});
+    int fd = client_connect_with(server, (struct client_buffers){.send = 4 << 20});
     for (size_t i = 0; i < REQUESTS; i++) {
         memcpy(requests + i * length, PAGE, length);
     }
@@ -120,11 +104,9 @@ Test(http_streams, case_02_ten_thousand_pipelined_requests)
         }
     }
     free(requests);
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_streams, case_03_what_comes_after_the_last_request_is_not_executed)
+SiteTest(http_streams, case_03_what_comes_after_the_last_request_is_not_executed, "")
 {
     static const struct {
         const char *sent;
@@ -136,48 +118,35 @@ Test(http_streams, case_03_what_comes_after_the_last_request_is_not_executed)
         {"nonsense\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n", 413},
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
         char requests[1024];
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         snprintf(requests, sizeof requests, PAGE "%s" PAGE PAGE, last[i].sent);
         client_send_text(fd, requests);
         expect_page(fd, "the first one");
         reply_take(fd, &reply, false);
         cr_assert_eq(reply.status, last[i].status, "`%s`: %d", last[i].sent, reply.status);
         client_expect_end(fd);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* Case 6: who says that he sends no more is still answered. */
-Test(http_streams, case_06_a_client_that_half_closes_gets_all_its_answers)
+VisitTest(http_streams, case_06_a_client_that_half_closes_gets_all_its_answers, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     client_send_text(fd, PAGE PAGE "GET /pa");
     client_half_close(fd);
     expect_page(fd, "first");
     expect_page(fd, "second");
     client_expect_end(fd);
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* ---- bodies ---- */
 
 /* Whatever is in it: what looks like a request there is none. */
-Test(http_streams, a_body_is_dropped_and_the_next_request_is_found)
+VisitTest(http_streams, a_body_is_dropped_and_the_next_request_is_found, "")
 {
     static char body[60000];
     static char request[70000];
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     const size_t lengths[] = {0, 1, sizeof PAGE - 1, 5000, sizeof body - 1};
     memset(body, 'x', sizeof body - 1);
     memcpy(body, PAGE, sizeof PAGE - 1);
@@ -191,34 +160,25 @@ Test(http_streams, a_body_is_dropped_and_the_next_request_is_found)
         expect_body(&reply, "a folder\n");
         expect_page(fd, "behind a body");
     }
-    server_close_all(&server);
-    site_close(&site);
 }
 
-Test(http_streams, an_answer_waits_for_the_end_of_the_body)
+VisitTest(http_streams, an_answer_waits_for_the_end_of_the_body, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
-    int fd = client_connect(&server);
     client_send_text(fd, "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 4\r\n\r\n12");
     client_await_delivered(fd);
     client_expect_silence(fd, 50);
     client_send_text(fd, "34" PAGE);
     expect_page(fd, "with a body");
     expect_page(fd, "behind it");
-    server_close_all(&server);
-    site_close(&site);
 }
 
 /* The largest body is what fits beside its head; of a larger one nothing is awaited. */
-Test(http_streams, the_largest_body)
+SiteTest(http_streams, the_largest_body, " --max-line 1000")
 {
     enum { MOST = 1002 }; /* --max-line and the two bytes of a line's end */
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, " --max-line 1000");
     for (int more = 0; more <= 1; more++) {
         char request[2 * MOST];
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         const char head[] = "GET /page.txt HTTP/1.1\r\n" HOST "Content-Length: 000\r\n\r\n";
         int body = MOST - (int)strlen(head) + more;
         int length = snprintf(request, sizeof request,
@@ -233,19 +193,14 @@ Test(http_streams, the_largest_body)
         } else {
             expect_goes_on(fd);
         }
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* He gets the answer instead of a 100, and may send the body or not: so that is the end. */
-Test(http_streams, who_asks_whether_to_send_a_body_is_answered_at_once)
+SiteTest(http_streams, who_asks_whether_to_send_a_body_is_answered_at_once, "")
 {
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (int sends = 0; sends <= 1; sends++) {
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         client_send_text(fd, "GET /page.txt HTTP/1.1\r\n" HOST
                              "Content-Length: 40\r\nExpect: 100-continue\r\n\r\n");
         expect_page(fd, "instead of a 100");
@@ -254,14 +209,11 @@ Test(http_streams, who_asks_whether_to_send_a_body_is_answered_at_once)
             client_send_text(fd, PAGE);
         }
         client_expect_end(fd);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }
 
 /* Two readers of each of these could find two different second requests: so there is none. */
-Test(http_streams, requests_are_not_smuggled)
+SiteTest(http_streams, requests_are_not_smuggled, "")
 {
     static const char *const heads[] = {
         "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
@@ -280,19 +232,14 @@ Test(http_streams, requests_are_not_smuggled)
         "Content-Length: 6\r\r\n",
         "X: a\rContent-Length: 6\r\n",
     };
-    struct site site = site_open();
-    struct server_process server = site_serve(&site, "");
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         char request[512];
-        int fd = client_connect(&server);
+        int fd = client_connect(server);
         snprintf(request, sizeof request, "POST / HTTP/1.1\r\n" HOST "%s\r\n0\r\n\r\nX" PAGE,
                  heads[i]);
         client_send_text(fd, request);
         reply_take(fd, &reply, false);
         cr_assert(reply.status == 400 || reply.status == 501, "`%s`: %d", heads[i], reply.status);
         client_expect_end(fd);
-        client_close(fd);
     }
-    server_stop(&server);
-    site_close(&site);
 }

@@ -25,12 +25,11 @@ static bool has_line(const char *text, const char *wanted)
     return found && (found == text || found[-1] == '\n') && found[strlen(wanted)] == '\r';
 }
 
-Test(pop3_commands, capabilities_are_listed_in_both_states)
+MailTest(pop3_commands, capabilities_are_listed_in_both_states, "")
 {
     static const char *const wanted[] = {"USER",           "TOP",       "UIDL", "RESP-CODES",
                                          "AUTH-RESP-CODE", "PIPELINING"};
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     for (int i = 0; i < 2; i++) {
         size_t length;
         pop3_ok(client, "CAPA");
@@ -45,42 +44,36 @@ Test(pop3_commands, capabilities_are_listed_in_both_states)
         }
     }
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_commands, stat_list_and_uidl_tell_what_is_there)
+MailTest(pop3_commands, stat_list_and_uidl_tell_what_is_there, "")
 {
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "3 28");
     pop3_expect_lines(client, "LIST", "1 7\r\n2 12\r\n3 9\r\n");
     pop3_expect_lines(client, "UIDL", "1 1.one\r\n2 2.two\r\n3 3.three\r\n");
     cr_assert_str_eq(pop3_ok(client, "LIST 2"), "2 12");
     cr_assert_str_eq(pop3_ok(client, "UIDL 1"), "1 1.one");
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_commands, an_empty_mailbox_has_empty_lists)
+MailTest(pop3_commands, an_empty_mailbox_has_empty_lists, "")
 {
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "0 0");
     pop3_expect_lines(client, "LIST", "");
     pop3_expect_lines(client, "UIDL", "");
     pop3_error(client, "RETR 1");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* Numbers do not move up, and what is deleted is named by no command. */
-Test(pop3_commands, dele_hides_a_message_and_rset_brings_it_back)
+MailTest(pop3_commands, dele_hides_a_message_and_rset_brings_it_back, "")
 {
     static const char *const naming[] = {"RETR 2", "LIST 2", "UIDL 2", "TOP 2 0", "DELE 2"};
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 2");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "2 16");
     pop3_expect_lines(client, "LIST", "1 7\r\n3 9\r\n");
@@ -93,14 +86,12 @@ Test(pop3_commands, dele_hides_a_message_and_rset_brings_it_back)
     pop3_expect_lines(client, "RETR 2", "second\r\nno\r\n");
     pop3_quit(client);
     cr_assert(mailboxes_have("ann/new/2.two"), "RSET, and gone nonetheless");
-    server_stop(&server);
 }
 
-Test(pop3_commands, quit_removes_what_was_deleted_and_nothing_else)
+MailTest(pop3_commands, quit_removes_what_was_deleted_and_nothing_else, "")
 {
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 1");
     pop3_ok(client, "DELE 3");
     cr_assert(mailboxes_have("ann/cur/1.one:2,S") && mailboxes_have("ann/new/3.three"),
@@ -108,18 +99,16 @@ Test(pop3_commands, quit_removes_what_was_deleted_and_nothing_else)
     pop3_quit(client);
     cr_assert(!mailboxes_have("ann/cur/1.one:2,S") && !mailboxes_have("ann/new/3.three"));
     cr_assert(mailboxes_have("ann/new/2.two"));
-    client = pop3_login(&server, "ann");
+    client = pop3_login(server, "ann");
     pop3_expect_lines(client, "LIST", "1 12\r\n");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* What cannot be removed is told, and the session is over all the same. */
-Test(pop3_commands, quit_tells_that_something_could_not_be_removed)
+MailTest(pop3_commands, quit_tells_that_something_could_not_be_removed, "")
 {
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 2");
     pop3_ok(client, "DELE 3");
     shell("cd %s && rm 2.two && mkdir 2.two", mailboxes_path("ann/new"));
@@ -127,26 +116,22 @@ Test(pop3_commands, quit_tells_that_something_could_not_be_removed)
     client_expect_end(client);
     client_close(client);
     cr_assert_not(mailboxes_have("ann/new/3.three"), "the others were to be removed");
-    server_stop(&server);
 }
 
-Test(pop3_commands, quit_before_the_password_is_just_that)
+MailTest(pop3_commands, quit_before_the_password_is_just_that, "")
 {
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_commands, each_state_has_its_commands)
+MailTest(pop3_commands, each_state_has_its_commands, "")
 {
     static const char *const later[] = {"STAT",    "LIST",   "UIDL", "RETR 1",
                                         "TOP 1 0", "DELE 1", "NOOP", "RSET"};
     static const char *const earlier[] = {"USER ann", "PASS " MAILBOX_PASSWORD};
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         pop3_error(client, later[i]);
     }
@@ -160,14 +145,12 @@ Test(pop3_commands, each_state_has_its_commands)
     pop3_ok(client, "NOOP");
     pop3_quit(client);
     cr_assert(mailboxes_have("ann/cur/1.one:2,S"), "deleted before the password");
-    server_stop(&server);
 }
 
-Test(pop3_commands, names_in_any_case_and_lines_that_end_in_lf)
+MailTest(pop3_commands, names_in_any_case_and_lines_that_end_in_lf, "")
 {
     deliver_three();
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     pop3_ok(client, "user ann");
     pop3_ok(client, "pAsS " MAILBOX_PASSWORD);
     client_send_text(client, "stat\nLiSt 1\n");
@@ -177,18 +160,16 @@ Test(pop3_commands, names_in_any_case_and_lines_that_end_in_lf)
     pop3_error(client, "STATS");
     pop3_error(client, "XYZZY 1");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* TOP: the header, the blank line, and so many lines of the body. */
-Test(pop3_commands, top_sends_the_header_and_some_lines)
+MailTest(pop3_commands, top_sends_the_header_and_some_lines, "")
 {
     mailboxes_deliver("ann/new/1.lf", "A: b\nC: d\n\none\n.two\n\nfour\n");
     mailboxes_deliver("ann/new/2.crlf", "A: b\r\n\r\none\r\ntwo\r\n");
     mailboxes_deliver("ann/new/3.header", "A: b\nC: d");
     mailboxes_deliver("ann/new/4.body", "\n\none\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_expect_lines(client, "TOP 1 0", "A: b\r\nC: d\r\n\r\n");
     pop3_expect_lines(client, "TOP 1 1", "A: b\r\nC: d\r\n\r\none\r\n");
     pop3_expect_lines(client, "TOP 1 3", "A: b\r\nC: d\r\n\r\none\r\n..two\r\n\r\n");
@@ -202,7 +183,6 @@ Test(pop3_commands, top_sends_the_header_and_some_lines)
     pop3_expect_lines(client, "TOP 4 1", "\r\n\r\n");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "4 72"); /* nothing of an answer is left over */
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* A list that takes many pieces. */
@@ -230,7 +210,7 @@ Test(pop3_commands, long_lists_are_whole)
 }
 
 /* RFC 1939: 1 to 70 characters from 0x21 to 0x7E, unique, and the same in another session. */
-Test(pop3_commands, unique_ids_of_odd_names)
+MailTest(pop3_commands, unique_ids_of_odd_names, "")
 {
     enum { NAMES = 6 };
     static const char seventy[] =
@@ -248,9 +228,8 @@ Test(pop3_commands, unique_ids_of_odd_names)
         snprintf(place, sizeof place, "ann/new/%.199s", names[i]);
         mailboxes_deliver(place, "text\n");
     }
-    struct server_process server = mailboxes_serve("");
     for (int round = 0; round < 2; round++) {
-        int client = pop3_login(&server, "ann");
+        int client = pop3_login(server, "ann");
         for (int i = 0; i < NAMES; i++) {
             char command[32];
             snprintf(command, sizeof command, "UIDL %d", i + 1);
@@ -273,5 +252,4 @@ Test(pop3_commands, unique_ids_of_odd_names)
             cr_assert_str_neq(ids[0][i], ids[0][j], "two messages share it");
         }
     }
-    server_stop(&server);
 }

@@ -24,12 +24,11 @@ static void expect_ok(int client, int lines)
     }
 }
 
-Test(pop3_hostile, case_01_one_byte_at_a_time)
+MailTest(pop3_hostile, case_01_one_byte_at_a_time, "")
 {
     static const char text[] = LOGIN "STAT\r\nDELE 1\r\nQUIT\r\n";
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     for (size_t i = 0; i < sizeof text - 1; i++) {
         client_send(client, text + i, 1);
         client_await_delivered(client);
@@ -38,7 +37,6 @@ Test(pop3_hostile, case_01_one_byte_at_a_time)
     client_expect_end(client);
     client_close(client);
     cr_assert_not(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
 Test(pop3_hostile, case_02_a_thousand_commands_in_one_segment)
@@ -71,7 +69,7 @@ Test(pop3_hostile, case_02_a_thousand_commands_in_one_segment)
     server_stop(&server);
 }
 
-Test(pop3_hostile, case_03_nothing_behind_quit_is_done)
+MailTest(pop3_hostile, case_03_nothing_behind_quit_is_done, "")
 {
     static const char *const texts[] = {
         LOGIN "QUIT\r\nDELE 1\r\nQUIT\r\n",
@@ -80,39 +78,34 @@ Test(pop3_hostile, case_03_nothing_behind_quit_is_done)
     };
     static const int answers[] = {3, 3, 1};
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        int client = pop3_connect(&server);
+        int client = pop3_connect(server);
         client_send_text(client, texts[i]);
         expect_ok(client, answers[i]);
         client_expect_end(client);
         client_close(client);
         cr_assert(mailboxes_have("ann/new/1.one"), "%s", texts[i]);
     }
-    server_stop(&server);
 }
 
-Test(pop3_hostile, case_14_half_a_command_then_silence)
+MailTest(pop3_hostile, case_14_half_a_command_then_silence, "--request-timeout 0.4")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("--request-timeout 0.4");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 1");
     client_send_text(client, "QUIT\r"); /* its LF never comes */
     client_expect_gone(client);
     client_close(client);
-    server_await_counter(&server, "closed", 1);
+    server_await_counter(server, "closed", 1);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    client = pop3_login(&server, "ann");
+    client = pop3_login(server, "ann");
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_hostile, case_15_one_byte_now_and_then)
+MailTest(pop3_hostile, case_15_one_byte_now_and_then, "--request-timeout 0.6 --idle-timeout 0.5")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("--request-timeout 0.6 --idle-timeout 0.5");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 1");
     double begin = test_now();
     double end = begin + test_deadline_ms() / 1000.0;
@@ -124,19 +117,17 @@ Test(pop3_hostile, case_15_one_byte_now_and_then)
     cr_assert_lt(bytes, 200, "after %d bytes of a command it is still not closed", bytes);
     client_expect_gone(client);
     client_close(client);
-    server_await_counter(&server, "timed_out", 1);
+    server_await_counter(server, "timed_out", 1);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
-Test(pop3_hostile, case_17_a_command_that_is_too_long)
+MailTest(pop3_hostile, case_17_a_command_that_is_too_long, "")
 {
     enum { LONGEST = 253 }; /* and CR LF: 255 */
     char command[400];
     size_t length;
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 1");
     memset(command, ' ', sizeof command);
     memcpy(command, "NOOP", 4);
@@ -147,7 +138,7 @@ Test(pop3_hostile, case_17_a_command_that_is_too_long)
     pop3_error(client, command);
     client_expect_end(client);
     client_close(client);
-    client = pop3_connect(&server);
+    client = pop3_connect(server);
     char *endless = line_of(1 << 20, "\r\nQUIT\r\n", &length);
     client_try_send(client, endless, length, test_now() + test_deadline_ms() / 1000.0);
     cr_assert(strncmp(pop3_line(client), "-ERR", 4) == 0);
@@ -155,10 +146,9 @@ Test(pop3_hostile, case_17_a_command_that_is_too_long)
     client_close(client);
     free(endless);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
-Test(pop3_hostile, case_18_numbers_that_are_none)
+MailTest(pop3_hostile, case_18_numbers_that_are_none, "")
 {
     static const char *const bad[] = {
         "RETR",
@@ -200,8 +190,7 @@ Test(pop3_hostile, case_18_numbers_that_are_none)
         "RSET 1",
     };
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         pop3_error(client, bad[i]);
         cr_assert_str_eq(pop3_ok(client, "STAT"), "1 5", "after `%s`", bad[i]);
@@ -209,10 +198,9 @@ Test(pop3_hostile, case_18_numbers_that_are_none)
     pop3_expect_lines(client, "RETR 01", "one\r\n");
     pop3_quit(client);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
-Test(pop3_hostile, case_18_zeros_in_commands)
+MailTest(pop3_hostile, case_18_zeros_in_commands, "")
 {
     static const struct {
         const char *text;
@@ -220,8 +208,7 @@ Test(pop3_hostile, case_18_zeros_in_commands)
     } bad[] = {{"STAT\0\r\n", 7}, {"\0\r\n", 3},     {"RETR 1\0x\r\n", 10},   {"DELE 1\0\r\n", 9},
                {"QUIT\0\r\n", 7}, {"\0STAT\r\n", 7}, {"RETR 1\0\0\0\r\n", 11}};
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     client_send(client, "USER ann\0x\r\n", 12);
     cr_assert(strncmp(pop3_line(client), "-ERR", 4) == 0);
     pop3_ok(client, "USER ann");
@@ -236,7 +223,6 @@ Test(pop3_hostile, case_18_zeros_in_commands)
     cr_assert_str_eq(pop3_ok(client, "STAT"), "1 5");
     pop3_quit(client);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
 /* ---- vanishing ---- */
@@ -356,34 +342,32 @@ Test(pop3_hostile, case_19_all_that_are_let_in_can_log_in)
 }
 
 /* Unless QUIT came to its last byte, nothing is lost; and each time the mailbox is free again. */
-Test(pop3_hostile, vanishing_at_every_byte)
+MailTest(pop3_hostile, vanishing_at_every_byte, "--log error")
 {
     static const char text[] = LOGIN "DELE 1\r\nDELE 2\r\nNOOP\r\nQUIT\r\n";
     enum { LENGTH = sizeof text - 1, WAYS = 3 };
     mailboxes_deliver("ann/new/1.one", "one\n");
     mailboxes_deliver("ann/cur/2.two:2,S", "two\n");
-    struct server_process server = mailboxes_serve("--log error");
-    long before = probe_descriptors(server.pid);
+    long before = probe_descriptors(server->pid);
     long long closed = 0;
     for (size_t length = 0; length < LENGTH; length++) {
         for (int way = 0; way < WAYS; way++) {
-            vanish(&server, text, length, way);
+            vanish(server, text, length, way);
             closed++;
             cr_assert(mailboxes_have("ann/new/1.one") && mailboxes_have("ann/cur/2.two:2,S"),
                       "lost after %zu bytes of %d, way %d", length, (int)LENGTH, way);
             /* The lock, too: a session that is not over yet would keep the next one out. */
             if (way == WAYS - 1) {
-                server_await_counter(&server, "closed", closed);
+                server_await_counter(server, "closed", closed);
             }
         }
     }
-    cr_assert(probe_await_descriptors(server.pid, before), "%ld descriptors before, %ld after",
-              before, probe_descriptors(server.pid));
+    cr_assert(probe_await_descriptors(server->pid, before), "%ld descriptors before, %ld after",
+              before, probe_descriptors(server->pid));
     cr_assert(mailboxes_have("ann/new/1.one") && mailboxes_have("ann/cur/2.two:2,S"));
-    vanish(&server, text, LENGTH, 2);
+    vanish(server, text, LENGTH, 2);
     cr_assert_not(mailboxes_have("ann/new/1.one") || mailboxes_have("ann/cur/2.two:2,S"),
                   "QUIT was whole, and nothing was removed");
-    server_stop(&server);
 }
 
 /* A session that the server's own end cuts short deletes nothing either. */

@@ -19,12 +19,11 @@ static void expect_in_use(int client)
     cr_assert(strncmp(said, "[IN-USE] ", 9) == 0, "%s", said);
 }
 
-Test(pop3_locks, the_second_session_is_refused_until_the_first_is_over)
+MailTest(pop3_locks, the_second_session_is_refused_until_the_first_is_over,
+         server_has_option("--workers") ? "--workers 3" : "")
 {
-    struct server_process server =
-        mailboxes_serve(server_has_option("--workers") ? "--workers 3" : "");
-    int first = pop3_login(&server, "ann");
-    int second = pop3_connect(&server);
+    int first = pop3_login(server, "ann");
+    int second = pop3_connect(server);
     for (int i = 0; i < 4; i++) { /* no wrong password: it may be tried more than three times */
         expect_in_use(second);
     }
@@ -32,15 +31,13 @@ Test(pop3_locks, the_second_session_is_refused_until_the_first_is_over)
     pop3_ok(second, "USER ann");
     pop3_ok(second, "PASS " MAILBOX_PASSWORD); /* at once: who is told +OK has closed it */
     pop3_quit(second);
-    server_stop(&server);
 }
 
-Test(pop3_locks, other_processes_hold_it_and_see_it)
+MailTest(pop3_locks, other_processes_hold_it_and_see_it, "")
 {
-    struct server_process server = mailboxes_serve("");
     int lock = mailboxes_lock();
     cr_assert_geq(lock, 0);
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     expect_in_use(client);
     close(lock);
     pop3_ok(client, "USER ann");
@@ -50,7 +47,6 @@ Test(pop3_locks, other_processes_hold_it_and_see_it)
     lock = mailboxes_lock();
     cr_assert_geq(lock, 0, "it is locked after the session");
     close(lock);
-    server_stop(&server);
 }
 
 /* Two servers on the same mail. */
@@ -70,12 +66,11 @@ Test(pop3_locks, another_server_is_refused)
 }
 
 /* However a client goes, the mailbox is free then. */
-Test(pop3_locks, free_when_the_client_is_gone)
+MailTest(pop3_locks, free_when_the_client_is_gone, "")
 {
     enum { WAYS = 3 };
-    struct server_process server = mailboxes_serve("");
     for (int way = 0; way < WAYS; way++) {
-        int client = pop3_login(&server, "ann");
+        int client = pop3_login(server, "ann");
         switch (way) {
         case 0: client_close(client); break;
         case 1: client_reset(client); break;
@@ -85,24 +80,21 @@ Test(pop3_locks, free_when_the_client_is_gone)
             client_close(client);
             break;
         }
-        server_await_counter(&server, "closed", way + 1);
+        server_await_counter(server, "closed", way + 1);
     }
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_locks, free_when_the_time_is_over)
+MailTest(pop3_locks, free_when_the_time_is_over, "--idle-timeout 0.3")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("--idle-timeout 0.3");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_ok(client, "DELE 1");
     client_expect_gone(client);
     client_close(client);
-    server_await_counter(&server, "closed", 1);
-    client = pop3_login(&server, "ann");
+    server_await_counter(server, "closed", 1);
+    client = pop3_login(server, "ann");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "1 5"); /* RFC 1939: no UPDATE after a timeout */
     pop3_quit(client);
-    server_stop(&server);
 }

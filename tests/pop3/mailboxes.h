@@ -9,7 +9,7 @@
 #ifndef TESTS_POP3_MAILBOXES_H
 #define TESTS_POP3_MAILBOXES_H
 
-#include "support/server_process.h"
+#include "support/client.h"
 
 /** The password of all users. */
 #define MAILBOX_PASSWORD "open sesame"
@@ -45,6 +45,11 @@ int mailboxes_lock(void);
 /** Starts the server on them, with further options. */
 #define mailboxes_serve(options) mailboxes_serve_at(HERE, options)
 struct server_process mailboxes_serve_at(const char *where, const char *options);
+
+/** A test that has `server`, a pointer: one that serves the mailboxes, with these options. */
+#define MailTest(suite, name, options)                                                             \
+    TestWith(suite, name, struct server_process, server, *server = mailboxes_serve(options),       \
+             server_close_all(server))
 
 /** Runs a command of the shell; what it writes, both streams, good until the next call. */
 const char *shell(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -20,7 +20,7 @@
 TestSuite(pop3_messages, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 /* Each line ends with CR LF, dots that lead are doubled, and LIST told the size before. */
-Test(pop3_messages, line_ends_and_dots)
+MailTest(pop3_messages, line_ends_and_dots, "")
 {
     static const struct {
         const char *file;
@@ -48,8 +48,7 @@ Test(pop3_messages, line_ends_and_dots)
         snprintf(place, sizeof place, "ann/new/%03d", i);
         mailboxes_deliver(place, cases[i].file);
     }
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     for (int i = 0; i < CASES; i++) {
         char command[32];
         char answer[32];
@@ -61,24 +60,21 @@ Test(pop3_messages, line_ends_and_dots)
         client_expect_text(client, cases[i].sent);
     }
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* A NUL in a message is a byte like others. */
-Test(pop3_messages, zeros_arrive)
+MailTest(pop3_messages, zeros_arrive, "")
 {
     mailboxes_deliver_bytes("ann/new/1.zeros", "a\0b\n\0\n", 6);
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     cr_assert_str_eq(pop3_ok(client, "LIST 1"), "1 8");
     pop3_ok(client, "RETR 1");
     client_expect(client, "a\0b\r\n\0\r\n.\r\n", 11);
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* What lies in the folders but is no message, or would lead out of the mailbox. */
-Test(pop3_messages, only_files_are_messages)
+MailTest(pop3_messages, only_files_are_messages, "")
 {
     mailboxes_deliver("ann/new/5.real", "a message\n");
     mailboxes_deliver("ann/new/.hidden", "no message\n");
@@ -86,50 +82,43 @@ Test(pop3_messages, only_files_are_messages)
     shell("cd %s && ln -s /etc/passwd 2.link && ln -s 5.real 3.link && mkdir 4.folder && "
           "mkfifo 6.pipe",
           mailboxes_path("ann/new"));
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_expect_lines(client, "UIDL", "1 5.real\r\n");
     pop3_expect_lines(client, "RETR 1", "a message\r\n");
     pop3_quit(client);
-    server_stop(&server);
 }
 
-Test(pop3_messages, no_link_leads_out_of_the_mailbox)
+MailTest(pop3_messages, no_link_leads_out_of_the_mailbox, "")
 {
     mailboxes_deliver("secret", "somebody else's\n");
     shell("cd %s && mkdir elsewhere && mv secret elsewhere && rmdir ann/cur && "
           "ln -s ../elsewhere ann/cur",
           mailboxes_path("."));
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     pop3_ok(client, "USER ann");
     const char *why = pop3_error(client, "PASS " MAILBOX_PASSWORD);
     cr_assert(strncmp(why, "[SYS/PERM]", 10) == 0, "%s", why);
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* A link that takes the place of a message after the login. */
-Test(pop3_messages, no_link_that_comes_later_is_followed)
+MailTest(pop3_messages, no_link_that_comes_later_is_followed, "")
 {
     mailboxes_deliver("ann/new/1.one", "a message\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     shell("cd %s && ln -sf /etc/passwd 1.one", mailboxes_path("ann/new"));
     pop3_error(client, "RETR 1");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* Another mail reader sets flags and takes mail from new to cur; it knows no lock. */
-Test(pop3_messages, found_again_when_others_move_them)
+MailTest(pop3_messages, found_again_when_others_move_them, "")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
     mailboxes_deliver("ann/new/2.two", "two\n");
     mailboxes_deliver("ann/cur/3.three:2,", "three\n");
     mailboxes_deliver("ann/new/4.four", "four\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     shell("cd %s && mv new/1.one cur/1.one:2,S && mv new/2.two cur/2.two:2,FS && "
           "mv cur/3.three:2, cur/3.three:2,T && rm new/4.four",
           mailboxes_path("ann"));
@@ -144,7 +133,6 @@ Test(pop3_messages, found_again_when_others_move_them)
     cr_assert(mailboxes_have("ann/cur/1.one:2,S"));
     cr_assert_not(mailboxes_have("ann/cur/2.two:2,FS"));
     cr_assert_not(mailboxes_have("ann/cur/3.three:2,T"));
-    server_stop(&server);
 }
 
 /* ---- moved by others: what it costs ---- */
@@ -187,15 +175,14 @@ static int count_looks(int watch)
  * Whoever moves one message is likely to move all. If each were looked for in a list of all, five
  * thousand of them would take ten seconds.
  */
-Test(pop3_messages, moved_by_others_are_found_with_one_look)
+MailTest(pop3_messages, moved_by_others_are_found_with_one_look, "")
 {
     char text[64];
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
         mailboxes_deliver(text, "hello\n");
     }
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     int watch = watch_folders();
     shell("cd %s && for i in *; do mv $i ../cur/$i:2,; done", mailboxes_path("ann/new"));
     count_looks(watch);
@@ -217,19 +204,17 @@ Test(pop3_messages, moved_by_others_are_found_with_one_look)
     cr_assert(mailboxes_have("ann/cur/1000.m:2,S"));
     cr_assert_str_eq(shell("ls %s", mailboxes_path("ann/cur")), "1000.m:2,S\n");
     close(watch);
-    server_stop(&server);
 }
 
 /* Those that are not there any more are not looked for again and again either. */
-Test(pop3_messages, gone_ones_are_looked_for_once)
+MailTest(pop3_messages, gone_ones_are_looked_for_once, "")
 {
     char text[64];
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
         mailboxes_deliver(text, "hello\n");
     }
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     int watch = watch_folders();
     shell("cd %s && rm *[02468].m", mailboxes_path("ann/new"));
     count_looks(watch);
@@ -247,50 +232,43 @@ Test(pop3_messages, gone_ones_are_looked_for_once)
     pop3_quit(client); /* what has gone already is no failure */
     cr_assert_not(mailboxes_have("ann/new/1001.m"));
     close(watch);
-    server_stop(&server);
 }
 
 /* Another program may have put it aside for a while: QUIT looks once more for it. */
-Test(pop3_messages, one_that_was_gone_and_is_back_is_removed)
+MailTest(pop3_messages, one_that_was_gone_and_is_back_is_removed, "")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     shell("cd %s && mv new/1.one aside", mailboxes_path("ann"));
     pop3_error(client, "RETR 1");
     shell("cd %s && mv aside cur/1.one:2,S", mailboxes_path("ann"));
     pop3_ok(client, "DELE 1");
     pop3_quit(client);
     cr_assert_not(mailboxes_have("ann/cur/1.one:2,S"));
-    server_stop(&server);
 }
 
 /* One message in both folders, as a reader leaves it that was interrupted, is one message. */
-Test(pop3_messages, one_in_both_folders_is_one)
+MailTest(pop3_messages, one_in_both_folders_is_one, "")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
     mailboxes_deliver("ann/cur/1.one:2,S", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_expect_lines(client, "UIDL", "1 1.one\r\n");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* What arrives during a session is for the next one: numbers do not change. */
-Test(pop3_messages, new_mail_waits_for_the_next_session)
+MailTest(pop3_messages, new_mail_waits_for_the_next_session, "")
 {
     mailboxes_deliver("ann/new/2.two", "two\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     mailboxes_deliver("ann/new/1.one", "one\n");
     cr_assert_str_eq(pop3_ok(client, "STAT"), "1 5");
     pop3_expect_lines(client, "RETR 1", "two\r\n");
     pop3_quit(client);
-    client = pop3_login(&server, "ann");
+    client = pop3_login(server, "ann");
     pop3_expect_lines(client, "UIDL", "1 1.one\r\n2 2.two\r\n");
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* ---- large messages ---- */

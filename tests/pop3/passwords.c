@@ -21,7 +21,7 @@ static bool begins(const char *text, const char *with)
 }
 
 /* Neither by what USER says nor by what PASS says. Nor by the time: see pop3_users. */
-Test(pop3_passwords, nobody_learns_whether_a_user_is_there)
+MailTest(pop3_passwords, nobody_learns_whether_a_user_is_there, "")
 {
     static const char *const users[] = {
         "USER ann",      "USER nobody", "USER ..",         "USER .",     "USER ../ann",
@@ -31,9 +31,8 @@ Test(pop3_passwords, nobody_learns_whether_a_user_is_there)
     };
     char user_said[POP3_LINE_SIZE] = "";
     char pass_said[POP3_LINE_SIZE] = "";
-    struct server_process server = mailboxes_serve("");
     for (size_t i = 0; i < sizeof users / sizeof users[0]; i++) {
-        int client = pop3_connect_from(&server, (int)i + 1);
+        int client = pop3_connect_from(server, (int)i + 1);
         const char *said = pop3_ok(client, users[i]);
         cr_assert(i == 0 || strcmp(said, user_said) == 0, "`%s`: `%s`, for ann `%s`", users[i],
                   said, user_said);
@@ -45,7 +44,6 @@ Test(pop3_passwords, nobody_learns_whether_a_user_is_there)
         client_close(client);
     }
     cr_assert(begins(pass_said, "[AUTH] "), "%s", pass_said);
-    server_stop(&server);
 }
 
 /* As long as a command may be: it is still nobody, and cut to no other name. */
@@ -107,14 +105,13 @@ Test(pop3_passwords, passwords_are_compared_to_the_last_character)
 }
 
 /* The third ends the connection; what was sent behind it is not looked at, right or wrong. */
-Test(pop3_passwords, three_wrong_ones_end_the_connection)
+MailTest(pop3_passwords, three_wrong_ones_end_the_connection, "")
 {
     static const char attempts[] = "USER ann\r\nPASS one\r\nUSER nobody\r\nPASS two\r\n"
                                    "USER ann\r\nPASS three\r\n"
                                    "USER ann\r\nPASS " MAILBOX_PASSWORD "\r\nDELE 1\r\nQUIT\r\n";
     mailboxes_deliver("ann/new/1.one", "one\n");
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     client_send_text(client, attempts);
     for (int i = 0; i < 3; i++) {
         cr_assert(begins(pop3_line(client), "+OK"));
@@ -123,13 +120,11 @@ Test(pop3_passwords, three_wrong_ones_end_the_connection)
     client_expect_end(client);
     client_close(client);
     cr_assert(mailboxes_have("ann/new/1.one"));
-    server_stop(&server);
 }
 
-Test(pop3_passwords, two_wrong_ones_and_a_right_one)
+MailTest(pop3_passwords, two_wrong_ones_and_a_right_one, "")
 {
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     for (int i = 0; i < 2; i++) {
         pop3_ok(client, "USER ann");
         pop3_error(client, "PASS no");
@@ -138,7 +133,6 @@ Test(pop3_passwords, two_wrong_ones_and_a_right_one)
     pop3_ok(client, "USER ann");
     pop3_ok(client, "PASS " MAILBOX_PASSWORD);
     pop3_quit(client);
-    server_stop(&server);
 }
 
 /* ---- guessing ---- */
@@ -219,23 +213,22 @@ Test(pop3_passwords, after_three_wrong_ones_a_right_one_has_to_wait)
  * Nobody's thread waits with it, not even that of stage 2, which has only one; and what the client
  * has sent behind its password is answered behind it.
  */
-Test(pop3_passwords, a_password_that_waits_holds_up_nobody)
+MailTest(pop3_passwords, a_password_that_waits_holds_up_nobody, "")
 {
-    struct server_process server = mailboxes_serve("");
     double start = test_now();
-    guess_thrice(&server, 1, "ann");
-    int waiting = send_password(&server, 2, "ann");
-    server_await_counter(&server, "messages", 8);
-    long long read = server_counter(&server, "bytes_in");
+    guess_thrice(server, 1, "ann");
+    int waiting = send_password(server, 2, "ann");
+    server_await_counter(server, "messages", 8);
+    long long read = server_counter(server, "bytes_in");
     client_send_text(waiting, "STAT\r\nNOOP\r\n");
     client_await_delivered(waiting);
     int others[20];
     for (int i = 0; i < 20; i++) {
-        others[i] = pop3_connect_from(&server, 2);
+        others[i] = pop3_connect_from(server, 2);
         pop3_ok(others[i], "USER bob");
     }
     double asked = test_now() - start;
-    read = server_counter(&server, "bytes_in") - read;
+    read = server_counter(server, "bytes_in") - read;
     expect_waits(start, waiting);
     cr_assert(read == 20 * 10 || test_now() - start > 0.8, "%lld bytes were read", read);
     cr_assert_lt(asked, 0.99, "twenty others were answered after %.1f s", asked);
@@ -243,8 +236,6 @@ Test(pop3_passwords, a_password_that_waits_holds_up_nobody)
         client_close(others[i]);
     client_expect_text(waiting, "+OK 0 messages\r\n+OK 0 0\r\n+OK\r\n");
     pop3_quit(waiting);
-    client_close(waiting);
-    server_stop(&server);
 }
 
 /*
@@ -280,16 +271,15 @@ Test(pop3_passwords, a_crowd_with_the_right_passwords_comes_in)
 }
 
 /* Of those that wait for the same moment one is looked at, and nobody waits twice. */
-Test(pop3_passwords, one_of_those_that_wait_is_looked_at)
+MailTest(pop3_passwords, one_of_those_that_wait_is_looked_at, "")
 {
     enum { WAIT = 4 };
     int clients[WAIT];
     int looked_at = 0;
-    struct server_process server = mailboxes_serve("");
     double start = test_now();
-    guess_thrice(&server, 1, "ann");
+    guess_thrice(server, 1, "ann");
     for (int i = 0; i < WAIT; i++)
-        clients[i] = send_pass(&server, 2 + i, "ann", "no");
+        clients[i] = send_pass(server, 2 + i, "ann", "no");
     double sent = test_now() - start;
     for (int i = 0; i < WAIT; i++) {
         const char *said = pop3_line(clients[i]);
@@ -299,20 +289,16 @@ Test(pop3_passwords, one_of_those_that_wait_is_looked_at)
         client_close(clients[i]);
     }
     cr_assert(looked_at == 1 || sent > 0.9, "%d of %d were looked at", looked_at, WAIT);
-    server_stop(&server);
 }
 
-Test(pop3_passwords, guessing_locks_nobody_out_of_where_she_was)
+MailTest(pop3_passwords, guessing_locks_nobody_out_of_where_she_was, "")
 {
-    struct server_process server = mailboxes_serve("");
-    cr_assert(is_let_in(send_password(&server, 1, "ann")));
+    cr_assert(is_let_in(send_password(server, 1, "ann")));
     double start = test_now();
-    guess_thrice(&server, 2, "ann");
-    int elsewhere = send_password(&server, 3, "ann");
+    guess_thrice(server, 2, "ann");
+    int elsewhere = send_password(server, 3, "ann");
     expect_waits(start, elsewhere);
-    cr_assert(is_let_in(send_password(&server, 1, "ann")));
-    client_close(elsewhere);
-    server_stop(&server);
+    cr_assert(is_let_in(send_password(server, 1, "ann")));
 }
 
 /* Neither keeps the server from its end, nor the password in its memory. */
@@ -444,12 +430,11 @@ Test(pop3_passwords, no_password_stays_in_memory)
 }
 
 /* In no log, however much is logged, whoever logs in, or not. */
-Test(pop3_passwords, no_password_is_logged)
+MailTest(pop3_passwords, no_password_is_logged, "--log debug --stats")
 {
     static char errors[1 << 16];
     shell("rm -r %s", mailboxes_path("ann"));
-    struct server_process server = mailboxes_serve("--log debug --stats");
-    int client = pop3_connect(&server);
+    int client = pop3_connect(server);
     pop3_ok(client, "USER ann");
     pop3_error(client, "PASS secret-of-ann");
     pop3_ok(client, "USER ann");
@@ -457,12 +442,11 @@ Test(pop3_passwords, no_password_is_logged)
     pop3_ok(client, "USER secret-instead-of-name");
     pop3_error(client, "PASS ann");
     pop3_quit(client);
-    server_await_counter(&server, "closed", 1);
-    server_errors(&server, errors, sizeof errors);
+    server_await_counter(server, "closed", 1);
+    server_errors(server, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, "mailbox of ann"), "%s", errors);
     cr_assert_null(strstr(errors, "secret"), "%s", errors);
     cr_assert_null(strstr(errors, "sesame"), "%s", errors);
-    server_stop(&server);
 }
 
 Test(pop3_passwords, a_user_without_a_mailbox_is_told_who_can_help)

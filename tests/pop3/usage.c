@@ -108,21 +108,18 @@ Test(pop3_usage, a_file_of_users_who_cannot_log_in_is_refused)
 }
 
 /* Lines of /etc/shadow: what follows the hash does not matter, and locked users stay out. */
-Test(pop3_usage, lines_of_a_shadow_file_will_do)
+MailTest(pop3_usage, lines_of_a_shadow_file_will_do, "")
 {
     shell("cd %s && sed 's/$/:19000:0:99999:7:::/; s/^/bob:*:1::::::\\n\\n# ann is next\\n/' users "
           ">shadow && mv shadow users && mkdir -p bob/new bob/cur",
           mailboxes_path("."));
-    struct server_process server = mailboxes_serve("");
-    int client = pop3_login(&server, "ann");
+    int client = pop3_login(server, "ann");
     pop3_quit(client);
-    client = pop3_connect(&server);
+    client = pop3_connect(server);
     pop3_ok(client, "USER bob");
     pop3_error(client, "PASS *");
     pop3_ok(client, "USER bob");
     pop3_error(client, "PASS " MAILBOX_PASSWORD);
-    client_close(client);
-    server_stop(&server);
 }
 
 /* A command that is dropped would shift the answers behind it: DELE's for RETR's, say. */

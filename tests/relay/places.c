@@ -46,6 +46,10 @@ static void close_scene(struct scene *scene)
     backend_close(&scene->backend);
 }
 
+/** A test that has `scene`, a pointer, which was opened with these options. */
+#define SceneTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct scene, scene, *scene = open_scene(options), close_scene(scene))
+
 /** A client takes a place, uploads, and leaves when the relay has read all of it. */
 static void fill_place(struct scene *scene, int place, void leave(int client))
 {
@@ -138,22 +142,21 @@ Test(relay_places, a_client_that_resets_leaves_its_place_to_its_server_with_work
 }
 
 /** Who has to wait for a place is served as soon as a server's connection is gone. */
-Test(relay_places, one_that_waits_for_a_place_gets_it)
+SceneTest(relay_places, one_that_waits_for_a_place_gets_it,
+          SMALL "--idle-timeout 0 --overload wait")
 {
-    struct scene scene = open_scene(SMALL "--idle-timeout 0 --overload wait");
-    fill_places(&scene, client_reset);
-    int client = client_connect(&scene.relay);
+    fill_places(scene, client_reset);
+    int client = client_connect(&scene->relay);
     client_send_text(client, "waited for\n");
-    backend_expect_nobody(&scene.backend, 100);
-    read_upload(scene.servers[0]);
-    int server = backend_accept(&scene.backend);
+    backend_expect_nobody(&scene->backend, 100);
+    read_upload(scene->servers[0]);
+    int server = backend_accept(&scene->backend);
     client_expect_text(server, "waited for\n");
     client_close(client);
     client_close(server);
     for (int i = 1; i < PLACES; i++) {
-        client_close(scene.servers[i]);
+        client_close(scene->servers[i]);
     }
-    close_scene(&scene);
 }
 
 /** A server that never reads the rest of an upload keeps the place no longer than a client could.

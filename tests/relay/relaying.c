@@ -46,54 +46,50 @@ static void close_scene(struct scene *scene)
     backend_close(&scene->backend);
 }
 
-Test(relay, bytes_pass_both_ways)
+/** A test that has `scene`, a pointer, which was opened with these options. */
+#define SceneTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct scene, scene, *scene = open_scene(options), close_scene(scene))
+
+SceneTest(relay, bytes_pass_both_ways, "")
 {
-    struct scene scene = open_scene("");
-    client_send_text(scene.client, "hello, without a line's end");
-    client_expect_text(scene.server, "hello, without a line's end");
-    client_send(scene.server, "\0\1\2", 3);
-    client_expect(scene.client, "\0\1\2", 3);
-    close_scene(&scene);
+    client_send_text(scene->client, "hello, without a line's end");
+    client_expect_text(scene->server, "hello, without a line's end");
+    client_send(scene->server, "\0\1\2", 3);
+    client_expect(scene->client, "\0\1\2", 3);
 }
 
 /** What the server says first, before the client has said anything. */
-Test(relay, a_greeting_comes_at_once)
+SceneTest(relay, a_greeting_comes_at_once, "")
 {
-    struct scene scene = open_scene("");
-    client_send_text(scene.server, "220 welcome\n");
-    client_expect_text(scene.client, "220 welcome\n");
-    close_scene(&scene);
+    client_send_text(scene->server, "220 welcome\n");
+    client_expect_text(scene->client, "220 welcome\n");
 }
 
-Test(relay, a_half_close_of_the_client_is_passed_on)
+SceneTest(relay, a_half_close_of_the_client_is_passed_on, "")
 {
-    struct scene scene = open_scene("");
-    client_send_text(scene.client, "the last question\n");
-    client_half_close(scene.client);
-    client_expect_text(scene.server, "the last question\n");
-    client_expect_end(scene.server);
-    client_send_text(scene.server, "an answer\n");
-    client_expect_text(scene.client, "an answer\n");
-    client_expect_silence(scene.client, 100);
-    client_send_text(scene.server, "and another\n");
-    client_expect_text(scene.client, "and another\n");
-    client_half_close(scene.server);
-    client_expect_end(scene.client);
-    close_scene(&scene);
+    client_send_text(scene->client, "the last question\n");
+    client_half_close(scene->client);
+    client_expect_text(scene->server, "the last question\n");
+    client_expect_end(scene->server);
+    client_send_text(scene->server, "an answer\n");
+    client_expect_text(scene->client, "an answer\n");
+    client_expect_silence(scene->client, 100);
+    client_send_text(scene->server, "and another\n");
+    client_expect_text(scene->client, "and another\n");
+    client_half_close(scene->server);
+    client_expect_end(scene->client);
 }
 
-Test(relay, a_half_close_of_the_server_is_passed_on)
+SceneTest(relay, a_half_close_of_the_server_is_passed_on, "")
 {
-    struct scene scene = open_scene("");
-    client_send_text(scene.server, "goodbye\n");
-    client_half_close(scene.server);
-    client_expect_text(scene.client, "goodbye\n");
-    client_expect_end(scene.client);
-    client_send_text(scene.client, "more\n");
-    client_expect_text(scene.server, "more\n");
-    client_half_close(scene.client);
-    client_expect_end(scene.server);
-    close_scene(&scene);
+    client_send_text(scene->server, "goodbye\n");
+    client_half_close(scene->server);
+    client_expect_text(scene->client, "goodbye\n");
+    client_expect_end(scene->client);
+    client_send_text(scene->client, "more\n");
+    client_expect_text(scene->server, "more\n");
+    client_half_close(scene->client);
+    client_expect_end(scene->server);
 }
 
 /** Expects that these bytes come, and then a reset: what has come is not all. */
@@ -107,40 +103,36 @@ static void expect_cut(int fd, const char *bytes)
     cr_assert_eq(outcome, CLIENT_RESET, "expected a reset, not: %s", client_outcome_text(outcome));
 }
 
-Test(relay, a_client_that_resets_resets_its_server)
+SceneTest(relay, a_client_that_resets_resets_its_server, "")
 {
-    struct scene scene = open_scene("");
-    client_send_text(scene.client, "in the middle of");
-    client_expect_text(scene.server, "in the middle");
-    client_await_delivered(scene.client);
-    client_reset(scene.client);
-    expect_cut(scene.server, " of");
-    client_close(scene.server);
-    scene.client = client_connect(&scene.relay);
-    scene.server = backend_accept(&scene.backend);
-    server_await_counter(&scene.relay, "closed", 2);
-    client_send_text(scene.client, "nothing is left of that\n");
-    client_expect_text(scene.server, "nothing is left of that\n");
-    close_scene(&scene);
+    client_send_text(scene->client, "in the middle of");
+    client_expect_text(scene->server, "in the middle");
+    client_await_delivered(scene->client);
+    client_reset(scene->client);
+    expect_cut(scene->server, " of");
+    client_close(scene->server);
+    scene->client = client_connect(&scene->relay);
+    scene->server = backend_accept(&scene->backend);
+    server_await_counter(&scene->relay, "closed", 2);
+    client_send_text(scene->client, "nothing is left of that\n");
+    client_expect_text(scene->server, "nothing is left of that\n");
 }
 
-Test(relay, a_server_that_resets_resets_its_client)
+SceneTest(relay, a_server_that_resets_resets_its_client, "")
 {
-    struct scene scene = open_scene("");
-    int witness = client_connect(&scene.relay);
-    int other = backend_accept(&scene.backend);
-    client_send_text(scene.client, "in the middle of");
-    client_expect_text(scene.server, "in the middle of");
-    client_send_text(scene.server, "half an ans");
-    client_expect_text(scene.client, "half");
-    client_reset(scene.server);
-    expect_cut(scene.client, " an ans");
-    client_close(scene.client);
+    int witness = client_connect(&scene->relay);
+    int other = backend_accept(&scene->backend);
+    client_send_text(scene->client, "in the middle of");
+    client_expect_text(scene->server, "in the middle of");
+    client_send_text(scene->server, "half an ans");
+    client_expect_text(scene->client, "half");
+    client_reset(scene->server);
+    expect_cut(scene->client, " an ans");
+    client_close(scene->client);
     client_send_text(witness, "nothing happened here\n");
     client_expect_text(other, "nothing happened here\n");
-    scene.client = witness;
-    scene.server = other;
-    close_scene(&scene);
+    scene->client = witness;
+    scene->server = other;
 }
 
 /** It has ended its upload, and gives up while it reads the answer. */
@@ -290,41 +282,35 @@ static void push_against(int from, int to, const struct server_process *relay)
     }
 }
 
-Test(relay, a_server_that_does_not_read_stops_its_client)
+SceneTest(relay, a_server_that_does_not_read_stops_its_client, "--idle-timeout 0")
 {
-    struct scene scene = open_scene("--idle-timeout 0");
-    push_against(scene.client, scene.server, &scene.relay);
-    client_send_text(scene.server, "it goes on\n");
-    client_expect_text(scene.client, "it goes on\n");
-    push_against(scene.client, scene.server, &scene.relay);
-    close_scene(&scene);
+    push_against(scene->client, scene->server, &scene->relay);
+    client_send_text(scene->server, "it goes on\n");
+    client_expect_text(scene->client, "it goes on\n");
+    push_against(scene->client, scene->server, &scene->relay);
 }
 
-Test(relay, a_client_that_does_not_read_stops_its_server)
+SceneTest(relay, a_client_that_does_not_read_stops_its_server, "--idle-timeout 0")
 {
-    struct scene scene = open_scene("--idle-timeout 0");
-    push_against(scene.server, scene.client, &scene.relay);
-    push_against(scene.server, scene.client, &scene.relay);
-    close_scene(&scene);
+    push_against(scene->server, scene->client, &scene->relay);
+    push_against(scene->server, scene->client, &scene->relay);
 }
 
 /** A client that sends all before it reads anything, and a server that does the same. */
-Test(relay, a_direction_that_is_stopped_does_not_stop_the_other)
+SceneTest(relay, a_direction_that_is_stopped_does_not_stop_the_other, "--idle-timeout 0")
 {
-    struct scene scene = open_scene("--idle-timeout 0");
     static char bytes[65536];
     memset(bytes, 'x', sizeof bytes);
-    size_t stuck = client_push(scene.server, bytes, sizeof bytes, MUCH, 300);
+    size_t stuck = client_push(scene->server, bytes, sizeof bytes, MUCH, 300);
     cr_assert_lt(stuck, MUCH);
     for (int i = 0; i < 64; i++) {
         static char got[sizeof bytes];
         size_t length;
-        client_send(scene.client, bytes, sizeof bytes);
+        client_send(scene->client, bytes, sizeof bytes);
         double end = test_now() + test_deadline_ms() / 1000.0;
-        cr_assert_eq(client_try_receive(scene.server, got, sizeof got, end, &length), CLIENT_GOT,
+        cr_assert_eq(client_try_receive(scene->server, got, sizeof got, end, &length), CLIENT_GOT,
                      "what the client sends does not arrive while it does not read");
     }
-    close_scene(&scene);
 }
 
 /** Bytes in both directions, in pieces of all sizes, with marks that are reached all the time. */
