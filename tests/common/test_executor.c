@@ -18,8 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(executor, .timeout = 60);
-
 enum {
     LONG = 60000, /* ms, for a keep-alive time that does not end in a test */
 };
@@ -47,8 +45,7 @@ struct gate {
 
 struct job {
     struct task task;
-    struct executor *executor;
-    struct gate *gate; /* NULL: does not wait */
+    bool waits; /* at the gate */
     atomic_int runs;
     atomic_int drops;
     atomic_int thread; /* that ran or dropped it */
@@ -57,52 +54,57 @@ struct job {
 
 static atomic_int turns;
 
-static void gate_init(struct gate *gate)
+/* The executor that a test has, and the gate at which its jobs wait. */
+static struct executor executor;
+static struct gate gate;
+
+static void begin(void)
 {
-    *gate = (struct gate){0};
-    mutex_init(&gate->lock);
-    condition_init(&gate->changed);
+    mutex_init(&gate.lock);
+    condition_init(&gate.changed);
 }
 
-static void gate_pass(struct gate *gate)
+TestSuite(executor, .timeout = 60, .init = begin);
+
+static void gate_pass(void)
 {
     int64_t end = clock_ms() + 3 * test_deadline_ms();
     bool in_time = true;
-    mutex_lock(&gate->lock);
-    gate->inside++;
-    condition_broadcast(&gate->changed);
-    while (gate->let == 0 && in_time)
-        in_time = condition_wait_until(&gate->changed, &gate->lock, end);
-    gate->let--;
-    gate->inside--;
-    mutex_unlock(&gate->lock);
+    mutex_lock(&gate.lock);
+    gate.inside++;
+    condition_broadcast(&gate.changed);
+    while (gate.let == 0 && in_time)
+        in_time = condition_wait_until(&gate.changed, &gate.lock, end);
+    gate.let--;
+    gate.inside--;
+    mutex_unlock(&gate.lock);
 }
 
 /* So many jobs stand at the gate. */
-static void gate_await(struct gate *gate, int inside)
+static void gate_await(int inside)
 {
     int64_t end = clock_ms() + test_deadline_ms();
     bool in_time = true;
-    mutex_lock(&gate->lock);
-    while (gate->inside != inside && in_time)
-        in_time = condition_wait_until(&gate->changed, &gate->lock, end);
-    int now = gate->inside;
-    mutex_unlock(&gate->lock);
+    mutex_lock(&gate.lock);
+    while (gate.inside != inside && in_time)
+        in_time = condition_wait_until(&gate.changed, &gate.lock, end);
+    int now = gate.inside;
+    mutex_unlock(&gate.lock);
     cr_assert_eq(now, inside, "%d jobs run, and not %d", now, inside);
 }
 
-static void gate_let(struct gate *gate, int count)
+static void gate_let(int count)
 {
-    mutex_lock(&gate->lock);
-    gate->let += count;
-    condition_broadcast(&gate->changed);
-    mutex_unlock(&gate->lock);
+    mutex_lock(&gate.lock);
+    gate.let += count;
+    condition_broadcast(&gate.changed);
+    mutex_unlock(&gate.lock);
 }
 
 /* Asking for the counters would never return if a lock were held here. */
 static void visit(struct job *job)
 {
-    executor_stats(job->executor);
+    executor_stats(&executor);
     atomic_store(&job->thread, gettid());
 }
 
@@ -111,8 +113,8 @@ static void job_run(struct task *task)
     struct job *job = (struct job *)task;
     visit(job);
     job->turn = atomic_fetch_add(&turns, 1);
-    if (job->gate != NULL)
-        gate_pass(job->gate);
+    if (job->waits)
+        gate_pass();
     atomic_fetch_add(&job->runs, 1);
 }
 
@@ -125,10 +127,10 @@ static void job_dropped(struct task *task)
 
 static const struct task_verbs job_verbs = {job_run, job_dropped};
 
-static void jobs_init(struct job *jobs, size_t count, struct executor *executor, struct gate *gate)
+static void jobs_init(struct job *jobs, size_t count, bool wait)
 {
     for (size_t i = 0; i < count; i++)
-        jobs[i] = (struct job){.task = {.verbs = &job_verbs}, .executor = executor, .gate = gate};
+        jobs[i] = (struct job){.task = {.verbs = &job_verbs}, .waits = wait};
 }
 
 static void expect_fate(const struct job *job, int runs, int drops)
@@ -159,12 +161,11 @@ static struct executor_settings settings_of(size_t core, size_t max,
                                       .policy = policy};
 }
 
-static void open_with(struct executor *executor, size_t core, size_t max,
-                      const struct task_queue_kind *kind, size_t limit,
+static void open_with(size_t core, size_t max, const struct task_queue_kind *kind, size_t limit,
                       const struct saturation_policy *policy)
 {
     struct executor_settings settings = settings_of(core, max, kind, limit, policy);
-    executor_open(executor, &settings);
+    executor_open(&executor, &settings);
 }
 
 static int64_t deadline(void)
@@ -173,23 +174,23 @@ static int64_t deadline(void)
 }
 
 /* An orderly end. */
-static void finish(struct executor *executor)
+static void finish(void)
 {
-    executor_shutdown(executor, false);
-    cr_assert(executor_await(executor, deadline()), "%zu threads do not end",
-              executor_stats(executor).threads);
-    executor_close(executor);
+    executor_shutdown(&executor, false);
+    cr_assert(executor_await(&executor, deadline()), "%zu threads do not end",
+              executor_stats(&executor).threads);
+    executor_close(&executor);
 }
 
-static void submit_all(struct executor *executor, struct job *jobs, size_t count)
+static void submit_all(struct job *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        cr_assert(executor_submit(executor, &jobs[i].task), "job %zu", i);
+        cr_assert(executor_submit(&executor, &jobs[i].task), "job %zu", i);
 }
 
-static void expect_load(struct executor *executor, size_t threads, size_t waiting)
+static void expect_load(size_t threads, size_t waiting)
 {
-    struct executor_stats stats = executor_stats(executor);
+    struct executor_stats stats = executor_stats(&executor);
     cr_assert(stats.threads == threads && stats.waiting == waiting,
               "expected %zu threads and %zu tasks that wait; there are %zu and %zu", threads,
               waiting, stats.threads, stats.waiting);
@@ -200,24 +201,22 @@ static void expect_load(struct executor *executor, size_t threads, size_t waitin
 Test(executor, has_no_thread_before_it_has_a_task)
 {
     long before = probe_own_threads(getpid());
-    struct executor executor;
-    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
-    expect_load(&executor, 0, 0);
+    open_with(4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    expect_load(0, 0);
     cr_assert_eq(probe_own_threads(getpid()), before);
-    finish(&executor);
+    finish();
 }
 
 Test(executor, runs_a_task_in_a_thread_of_its_own)
 {
-    struct executor executor;
     struct job job;
-    open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(&job, 1, &executor, NULL);
+    open_with(1, 1, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(&job, 1, false);
     cr_assert(executor_submit(&executor, &job.task));
     AWAIT(executor_stats(&executor).completed == 1);
     expect_fate(&job, 1, 0);
     cr_assert_neq(atomic_load(&job.thread), gettid());
-    finish(&executor);
+    finish();
     expect_fate(&job, 1, 0);
 }
 
@@ -226,55 +225,48 @@ Test(executor, runs_a_task_in_a_thread_of_its_own)
 Test(executor, starts_core_threads_first)
 {
     enum { CORE = 3 };
-    struct executor executor;
     struct job jobs[CORE + 1];
-    open_with(&executor, CORE, 10, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, CORE + 1, &executor, NULL);
+    open_with(CORE, 10, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, CORE + 1, false);
     for (size_t i = 0; i < CORE; i++) {
         cr_assert(executor_submit(&executor, &jobs[i].task));
-        expect_load(&executor, i + 1, 0);
+        expect_load(i + 1, 0);
         AWAIT(executor_stats(&executor).idle == i + 1);
     }
     cr_assert(executor_submit(&executor, &jobs[CORE].task));
     AWAIT(executor_stats(&executor).completed == CORE + 1);
-    expect_load(&executor, CORE, 0);
-    finish(&executor);
+    expect_load(CORE, 0);
+    finish();
 }
 
 Test(executor, with_an_unbounded_queue_there_are_never_more_than_core)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[20];
-    gate_init(&gate);
-    open_with(&executor, 2, 8, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 20, &executor, &gate);
-    submit_all(&executor, jobs, 20);
-    expect_load(&executor, 2, 18);
-    gate_let(&gate, 20);
-    finish(&executor);
+    open_with(2, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 20, true);
+    submit_all(jobs, 20);
+    expect_load(2, 18);
+    gate_let(20);
+    finish();
     cr_assert_eq(executor.stats.max_threads, 2);
     cr_assert_eq(executor.stats.completed, 20);
 }
 
 Test(executor, with_a_bounded_queue_threads_grow_when_it_is_full)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[6];
-    gate_init(&gate);
-    open_with(&executor, 1, 3, &task_queue_bounded, 2, &saturation_abort);
-    jobs_init(jobs, 6, &executor, &gate);
+    open_with(1, 3, &task_queue_bounded, 2, &saturation_abort);
+    jobs_init(jobs, 6, true);
     static const size_t threads[] = {1, 1, 1, 2, 3};
     static const size_t waiting[] = {0, 1, 2, 2, 2};
     for (size_t i = 0; i < 5; i++) {
         cr_assert(executor_submit(&executor, &jobs[i].task), "job %zu", i);
-        expect_load(&executor, threads[i], waiting[i]);
+        expect_load(threads[i], waiting[i]);
     }
     cr_assert_not(executor_submit(&executor, &jobs[5].task));
-    gate_await(&gate, 3);
-    gate_let(&gate, 5);
-    finish(&executor);
+    gate_await(3);
+    gate_let(5);
+    finish();
     cr_assert_eq(executor.stats.max_threads, 3);
     cr_assert_eq(executor.stats.completed, 5);
 }
@@ -282,53 +274,44 @@ Test(executor, with_a_bounded_queue_threads_grow_when_it_is_full)
 /* The fourth and fifth job, for which threads were started, overtake the two that wait. */
 Test(executor, what_waits_in_a_bounded_queue_is_taken_in_order)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[6];
-    gate_init(&gate);
-    open_with(&executor, 1, 1, &task_queue_bounded, 5, &saturation_abort);
-    jobs_init(jobs, 6, &executor, &gate);
-    submit_all(&executor, jobs, 6);
-    gate_let(&gate, 6);
-    finish(&executor);
+    open_with(1, 1, &task_queue_bounded, 5, &saturation_abort);
+    jobs_init(jobs, 6, true);
+    submit_all(jobs, 6);
+    gate_let(6);
+    finish();
     for (int i = 0; i < 6; i++)
         cr_assert_eq(jobs[i].turn, i, "job %d had turn %d", i, jobs[i].turn);
 }
 
 Test(executor, with_a_direct_queue_threads_grow_when_none_is_idle)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[5];
-    gate_init(&gate);
-    open_with(&executor, 1, 3, &task_queue_direct, 0, &saturation_abort);
-    jobs_init(jobs, 5, &executor, &gate);
-    submit_all(&executor, jobs, 3);
-    expect_load(&executor, 3, 0);
+    open_with(1, 3, &task_queue_direct, 0, &saturation_abort);
+    jobs_init(jobs, 5, true);
+    submit_all(jobs, 3);
+    expect_load(3, 0);
     cr_assert_not(executor_submit(&executor, &jobs[3].task));
-    gate_let(&gate, 1);
+    gate_let(1);
     AWAIT(executor_stats(&executor).idle == 1);
     cr_assert(executor_submit(&executor, &jobs[3].task), "one thread is idle");
     cr_assert_not(executor_submit(&executor, &jobs[4].task), "and has its task");
-    gate_await(&gate, 3);
-    gate_let(&gate, 3);
-    finish(&executor);
+    gate_await(3);
+    gate_let(3);
+    finish();
     cr_assert_eq(executor.stats.max_threads, 3);
 }
 
 Test(executor, with_a_priority_queue_urgent_tasks_go_first)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[21];
-    gate_init(&gate);
-    open_with(&executor, 1, 1, &task_queue_priority, 0, &saturation_abort);
-    jobs_init(jobs, 21, &executor, &gate);
+    open_with(1, 1, &task_queue_priority, 0, &saturation_abort);
+    jobs_init(jobs, 21, true);
     for (int i = 11; i < 21; i++)
         jobs[i].task.urgent = true;
-    submit_all(&executor, jobs, 21); /* the first has the worker, ten wait, then ten urgent ones */
-    gate_let(&gate, 21);
-    finish(&executor);
+    submit_all(jobs, 21); /* the first has the worker, ten wait, then ten urgent ones */
+    gate_let(21);
+    finish();
     static const int order[] = {0,  11, 12, 13, 14, 15, 16, 17, 1, 18, 19,
                                 20, 2,  3,  4,  5,  6,  7,  8,  9, 10};
     for (int i = 0; i < 21; i++)
@@ -339,196 +322,174 @@ Test(executor, with_a_priority_queue_urgent_tasks_go_first)
 /* ---- keep-alive ---- */
 
 /* Grows to `most` threads and lets them all become idle; the moment at which the first could. */
-static int64_t grow(struct executor *executor, struct job *jobs, struct gate *gate, size_t most)
+static int64_t grow(struct job *jobs, size_t most)
 {
-    jobs_init(jobs, most, executor, gate);
-    submit_all(executor, jobs, most);
-    cr_assert_eq(executor_stats(executor).threads, most);
+    jobs_init(jobs, most, true);
+    submit_all(jobs, most);
+    cr_assert_eq(executor_stats(&executor).threads, most);
     int64_t begin = clock_ms();
-    gate_let(gate, (int)most);
+    gate_let((int)most);
     return begin;
 }
 
 Test(executor, threads_above_core_end_after_keep_alive)
 {
     enum { CORE = 1, MOST = 4, KEEP_ALIVE = 100 };
-    struct gate gate;
-    struct executor executor;
     struct job jobs[MOST];
     struct executor_settings settings =
         settings_of(CORE, MOST, &task_queue_direct, 0, &saturation_abort);
     long before = probe_own_threads(getpid());
     settings.keep_alive = KEEP_ALIVE;
-    gate_init(&gate);
     executor_open(&executor, &settings);
     for (int round = 0; round < 2; round++) {
-        int64_t begin = grow(&executor, jobs, &gate, MOST);
+        int64_t begin = grow(jobs, MOST);
         AWAIT_OR(executor_stats(&executor).threads == CORE, "%zu threads, and not %d",
                  executor_stats(&executor).threads, CORE);
         cr_assert_geq(clock_ms() - begin, KEEP_ALIVE, "that was too early");
         AWAIT(executor_stats(&executor).idle == CORE);
     }
     cr_assert(probe_await_own_threads(getpid(), before + CORE));
-    finish(&executor);
+    finish();
 }
 
 Test(executor, threads_up_to_core_stay)
 {
     enum { CORE = 3 };
-    struct gate gate;
-    struct executor executor;
     struct job jobs[CORE + 1];
     struct executor_settings settings =
         settings_of(CORE, CORE + 1, &task_queue_direct, 0, &saturation_abort);
     settings.keep_alive = 0;
-    gate_init(&gate);
     executor_open(&executor, &settings);
-    grow(&executor, jobs, &gate, CORE + 1);
+    grow(jobs, CORE + 1);
     AWAIT(executor_stats(&executor).threads == CORE && executor_stats(&executor).idle == CORE);
-    jobs_init(jobs, CORE, &executor, &gate);
-    submit_all(&executor, jobs, CORE);
-    expect_load(&executor, CORE, executor_stats(&executor).waiting);
-    gate_let(&gate, CORE);
-    finish(&executor);
+    jobs_init(jobs, CORE, true);
+    submit_all(jobs, CORE);
+    expect_load(CORE, executor_stats(&executor).waiting);
+    gate_let(CORE);
+    finish();
 }
 
 /* They are there, and asleep, before the first task, and the first tasks start no others. */
 Test(executor, warm_threads_wait_for_the_first_task)
 {
     enum { CORE = 3 };
-    struct gate gate;
-    struct executor executor;
     struct job jobs[CORE];
     struct executor_settings settings =
         settings_of(CORE, CORE + 1, &task_queue_direct, 0, &saturation_abort);
     settings.warm = true;
-    gate_init(&gate);
     executor_open(&executor, &settings);
     AWAIT(executor_stats(&executor).idle == CORE);
-    jobs_init(jobs, CORE, &executor, &gate);
-    submit_all(&executor, jobs, CORE);
+    jobs_init(jobs, CORE, true);
+    submit_all(jobs, CORE);
     AWAIT(executor_stats(&executor).idle == 0);
     cr_assert_eq(executor_stats(&executor).max_threads, CORE);
-    gate_let(&gate, CORE);
-    finish(&executor);
+    gate_let(CORE);
+    finish();
 }
 
 /* A thread that gets a task in time does not end, though it had been idle for a while. */
 Test(executor, without_core_threads_all_end_and_come_again)
 {
-    struct executor executor;
     struct job job;
     struct executor_settings settings =
         settings_of(0, 2, &task_queue_unbounded, 0, &saturation_abort);
     settings.keep_alive = 20;
     executor_open(&executor, &settings);
     for (int round = 0; round < 3; round++) {
-        jobs_init(&job, 1, &executor, NULL);
+        jobs_init(&job, 1, false);
         cr_assert(executor_submit(&executor, &job.task));
         AWAIT_OR(executor_stats(&executor).threads == 0, "round %d: the thread stays", round);
         expect_fate(&job, 1, 0);
     }
     cr_assert_eq(executor_stats(&executor).max_threads, 1);
-    finish(&executor);
+    finish();
 }
 
 /* ---- saturation ---- */
 
 /* One worker with a job, a queue of one with another: full. */
-struct saturated {
-    struct gate gate;
-    struct executor executor;
-    struct job busy;
-    struct job oldest;
-    struct job one_more;
-};
+static struct job busy;
+static struct job oldest;
+static struct job one_more;
 
-static void saturate(struct saturated *all, const struct saturation_policy *policy)
+static void saturate(const struct saturation_policy *policy)
 {
-    gate_init(&all->gate);
-    open_with(&all->executor, 1, 1, &task_queue_bounded, 1, policy);
-    jobs_init(&all->busy, 1, &all->executor, &all->gate);
-    jobs_init(&all->oldest, 1, &all->executor, NULL);
-    jobs_init(&all->one_more, 1, &all->executor, NULL);
-    cr_assert(executor_submit(&all->executor, &all->busy.task));
-    gate_await(&all->gate, 1);
-    cr_assert(executor_submit(&all->executor, &all->oldest.task));
-    expect_load(&all->executor, 1, 1);
+    open_with(1, 1, &task_queue_bounded, 1, policy);
+    jobs_init(&busy, 1, true);
+    jobs_init(&oldest, 1, false);
+    jobs_init(&one_more, 1, false);
+    cr_assert(executor_submit(&executor, &busy.task));
+    gate_await(1);
+    cr_assert(executor_submit(&executor, &oldest.task));
+    expect_load(1, 1);
 }
 
-static void let_and_finish(struct saturated *all)
+static void let_and_finish(void)
 {
-    gate_let(&all->gate, 1);
-    finish(&all->executor);
+    gate_let(1);
+    finish();
 }
 
 Test(executor, abort_tells_the_submitter)
 {
-    struct saturated all;
-    saturate(&all, &saturation_abort);
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task), "it may try again");
-    cr_assert_eq(executor_stats(&all.executor).aborted, 2);
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 1, 0);
-    expect_fate(&all.one_more, 0, 0);
+    saturate(&saturation_abort);
+    cr_assert_not(executor_submit(&executor, &one_more.task));
+    cr_assert_not(executor_submit(&executor, &one_more.task), "it may try again");
+    cr_assert_eq(executor_stats(&executor).aborted, 2);
+    let_and_finish();
+    expect_fate(&oldest, 1, 0);
+    expect_fate(&one_more, 0, 0);
 }
 
 Test(executor, caller_runs_runs_it_in_the_submitter)
 {
-    struct saturated all;
-    saturate(&all, &saturation_caller_runs);
-    cr_assert(executor_submit(&all.executor, &all.one_more.task));
-    expect_fate(&all.one_more, 1, 0);
-    cr_assert_eq(atomic_load(&all.one_more.thread), gettid());
-    cr_assert_eq(executor_stats(&all.executor).run_by_caller, 1);
-    cr_assert_eq(executor_stats(&all.executor).completed, 0, "that counts the workers'");
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 1, 0);
-    expect_fate(&all.one_more, 1, 0);
+    saturate(&saturation_caller_runs);
+    cr_assert(executor_submit(&executor, &one_more.task));
+    expect_fate(&one_more, 1, 0);
+    cr_assert_eq(atomic_load(&one_more.thread), gettid());
+    cr_assert_eq(executor_stats(&executor).run_by_caller, 1);
+    cr_assert_eq(executor_stats(&executor).completed, 0, "that counts the workers'");
+    let_and_finish();
+    expect_fate(&oldest, 1, 0);
+    expect_fate(&one_more, 1, 0);
 }
 
 Test(executor, discard_drops_it)
 {
-    struct saturated all;
-    saturate(&all, &saturation_discard);
-    cr_assert(executor_submit(&all.executor, &all.one_more.task));
-    expect_fate(&all.one_more, 0, 1);
-    cr_assert_eq(executor_stats(&all.executor).discarded, 1);
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 1, 0);
-    expect_fate(&all.one_more, 0, 1);
+    saturate(&saturation_discard);
+    cr_assert(executor_submit(&executor, &one_more.task));
+    expect_fate(&one_more, 0, 1);
+    cr_assert_eq(executor_stats(&executor).discarded, 1);
+    let_and_finish();
+    expect_fate(&oldest, 1, 0);
+    expect_fate(&one_more, 0, 1);
 }
 
 Test(executor, discard_oldest_drops_what_waits_longest)
 {
-    struct saturated all;
-    saturate(&all, &saturation_discard_oldest);
-    cr_assert(executor_submit(&all.executor, &all.one_more.task));
-    expect_fate(&all.oldest, 0, 1);
-    cr_assert_eq(executor_stats(&all.executor).discarded, 1);
-    expect_load(&all.executor, 1, 1);
-    let_and_finish(&all);
-    expect_fate(&all.busy, 1, 0);
-    expect_fate(&all.oldest, 0, 1);
-    expect_fate(&all.one_more, 1, 0);
+    saturate(&saturation_discard_oldest);
+    cr_assert(executor_submit(&executor, &one_more.task));
+    expect_fate(&oldest, 0, 1);
+    cr_assert_eq(executor_stats(&executor).discarded, 1);
+    expect_load(1, 1);
+    let_and_finish();
+    expect_fate(&busy, 1, 0);
+    expect_fate(&oldest, 0, 1);
+    expect_fate(&one_more, 1, 0);
 }
 
 Test(executor, discard_oldest_keeps_the_order_of_the_others)
 {
     enum { LIMIT = 4, JOBS = 9 };
-    struct gate gate;
-    struct executor executor;
     struct job jobs[JOBS];
-    gate_init(&gate);
-    open_with(&executor, 1, 1, &task_queue_bounded, LIMIT, &saturation_discard_oldest);
-    jobs_init(jobs, JOBS, &executor, NULL);
-    jobs[0].gate = &gate;
+    open_with(1, 1, &task_queue_bounded, LIMIT, &saturation_discard_oldest);
+    jobs_init(jobs, JOBS, false);
+    jobs[0].waits = true;
     cr_assert(executor_submit(&executor, &jobs[0].task));
-    gate_await(&gate, 1);
-    submit_all(&executor, jobs + 1, JOBS - 1);
-    gate_let(&gate, 1);
-    finish(&executor);
+    gate_await(1);
+    submit_all(jobs + 1, JOBS - 1);
+    gate_let(1);
+    finish();
     for (int i = 1; i < JOBS - LIMIT; i++)
         expect_fate(&jobs[i], 0, 1);
     for (int i = JOBS - LIMIT; i < JOBS; i++) {
@@ -540,23 +501,20 @@ Test(executor, discard_oldest_keeps_the_order_of_the_others)
 /* A direct queue holds nothing: of what is not running, the new task is itself the oldest. */
 Test(executor, discard_oldest_with_nothing_waiting_drops_the_new_one)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[2];
-    gate_init(&gate);
-    open_with(&executor, 1, 1, &task_queue_direct, 0, &saturation_discard_oldest);
-    jobs_init(jobs, 2, &executor, &gate);
-    submit_all(&executor, jobs, 2);
+    open_with(1, 1, &task_queue_direct, 0, &saturation_discard_oldest);
+    jobs_init(jobs, 2, true);
+    submit_all(jobs, 2);
     expect_fate(&jobs[1], 0, 1);
-    gate_let(&gate, 1);
-    finish(&executor);
+    gate_let(1);
+    finish();
     expect_fate(&jobs[0], 1, 0);
 }
 
 static void drop_and_shut_down(struct task *task)
 {
     job_dropped(task);
-    executor_shutdown(((struct job *)task)->executor, false);
+    executor_shutdown(&executor, false);
 }
 
 /*
@@ -565,25 +523,23 @@ static void drop_and_shut_down(struct task *task)
  */
 Test(executor, discard_oldest_ends_when_it_is_shut_down_meanwhile)
 {
-    struct saturated all;
     struct job insisted;
-    saturate(&all, &saturation_discard_oldest);
+    saturate(&saturation_discard_oldest);
     static const struct task_verbs last_wish = {job_run, drop_and_shut_down};
-    all.oldest.task.verbs = &last_wish;
-    jobs_init(&insisted, 1, &all.executor, NULL);
-    cr_assert(executor_insist(&all.executor, &insisted.task));
-    expect_load(&all.executor, 1, 2);
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
-    expect_load(&all.executor, 1, 1);
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 0, 1);
-    expect_fate(&all.one_more, 0, 0);
+    oldest.task.verbs = &last_wish;
+    jobs_init(&insisted, 1, false);
+    cr_assert(executor_insist(&executor, &insisted.task));
+    expect_load(1, 2);
+    cr_assert_not(executor_submit(&executor, &one_more.task));
+    expect_load(1, 1);
+    let_and_finish();
+    expect_fate(&oldest, 0, 1);
+    expect_fate(&one_more, 0, 0);
     expect_fate(&insisted, 1, 0);
 }
 
 /* A thread that submits one job, and what came of it. */
 struct submission {
-    struct executor *executor;
     struct job *job;
     pthread_t thread;
     atomic_int result; /* -1 while it is in the call */
@@ -592,15 +548,14 @@ struct submission {
 static void *submit_one(void *argument)
 {
     struct submission *submission = argument;
-    bool accepted = executor_submit(submission->executor, &submission->job->task);
+    bool accepted = executor_submit(&executor, &submission->job->task);
     atomic_store(&submission->result, accepted);
     return NULL;
 }
 
-static void submit_in_thread(struct submission *submission, struct executor *executor,
-                             struct job *job)
+static void submit_in_thread(struct submission *submission, struct job *job)
 {
-    *submission = (struct submission){.executor = executor, .job = job, .result = -1};
+    *submission = (struct submission){.job = job, .result = -1};
     cr_assert_eq(pthread_create(&submission->thread, NULL, submit_one, submission), 0);
 }
 
@@ -613,24 +568,23 @@ static void expect_result(struct submission *submission, bool accepted)
 
 Test(executor, block_has_the_submitter_wait_for_room)
 {
-    struct saturated all;
     struct submission submission;
-    saturate(&all, &saturation_block);
-    all.oldest.gate = &all.gate;
-    submit_in_thread(&submission, &all.executor, &all.one_more);
-    AWAIT(executor_stats(&all.executor).blocked == 1);
+    saturate(&saturation_block);
+    oldest.waits = true;
+    submit_in_thread(&submission, &one_more);
+    AWAIT(executor_stats(&executor).blocked == 1);
     cr_assert_eq(atomic_load(&submission.result), -1);
-    expect_load(&all.executor, 1, 1);
+    expect_load(1, 1);
     struct counters counters = {0};
-    executor_count(&all.executor, &counters);
+    executor_count(&executor, &counters);
     cr_assert_eq(counters_get(&counters, COUNTER_TASKS_BLOCKED), 1);
-    gate_let(&all.gate, 1);
+    gate_let(1);
     expect_result(&submission, true); /* the worker is busy again, but there is room */
-    expect_load(&all.executor, 1, 1);
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 1, 0);
-    expect_fate(&all.one_more, 1, 0);
-    cr_assert_eq(all.executor.stats.blocked, 1);
+    expect_load(1, 1);
+    let_and_finish();
+    expect_fate(&oldest, 1, 0);
+    expect_fate(&one_more, 1, 0);
+    cr_assert_eq(executor.stats.blocked, 1);
 }
 
 Test(executor, block_lets_all_who_wait_in_one_after_the_other)
@@ -638,26 +592,22 @@ Test(executor, block_lets_all_who_wait_in_one_after_the_other)
     enum { SUBMITTERS = 8 };
     static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
     for (int kind = 0; kind < 2; kind++) {
-        struct gate gate;
-        struct executor executor;
-        struct job busy;
         struct job jobs[SUBMITTERS];
         struct submission submissions[SUBMITTERS];
-        gate_init(&gate);
-        open_with(&executor, 1, 1, kinds[kind], 1, &saturation_block);
-        jobs_init(&busy, 1, &executor, &gate);
-        jobs_init(jobs, SUBMITTERS, &executor, &gate);
+        open_with(1, 1, kinds[kind], 1, &saturation_block);
+        jobs_init(&busy, 1, true);
+        jobs_init(jobs, SUBMITTERS, true);
         cr_assert(executor_submit(&executor, &busy.task));
         for (int i = 0; i < SUBMITTERS; i++)
-            submit_in_thread(&submissions[i], &executor, &jobs[i]);
+            submit_in_thread(&submissions[i], &jobs[i]);
         AWAIT(executor_stats(&executor).blocked + executor_stats(&executor).waiting >= SUBMITTERS);
         for (int i = 0; i < SUBMITTERS + 1; i++) {
-            gate_await(&gate, 1);
-            gate_let(&gate, 1);
+            gate_await(1);
+            gate_let(1);
         }
         for (int i = 0; i < SUBMITTERS; i++)
             expect_result(&submissions[i], true);
-        finish(&executor);
+        finish();
         for (int i = 0; i < SUBMITTERS; i++)
             expect_fate(&jobs[i], 1, 0);
     }
@@ -672,61 +622,56 @@ Test(executor, block_never_waits_for_a_thread_that_has_ended)
     enum { SUBMITTERS = 4, ROUNDS = 300 };
     static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
     for (int kind = 0; kind < 2; kind++) {
-        struct executor executor;
         struct job jobs[SUBMITTERS];
         struct submission submissions[SUBMITTERS];
         struct executor_settings settings = settings_of(0, 1, kinds[kind], 1, &saturation_block);
         settings.keep_alive = 0;
         executor_open(&executor, &settings);
         for (int round = 0; round < ROUNDS; round++) {
-            jobs_init(jobs, SUBMITTERS, &executor, NULL);
+            jobs_init(jobs, SUBMITTERS, false);
             for (int i = 0; i < SUBMITTERS; i++)
-                submit_in_thread(&submissions[i], &executor, &jobs[i]);
+                submit_in_thread(&submissions[i], &jobs[i]);
             for (int i = 0; i < SUBMITTERS; i++)
                 expect_result(&submissions[i], true);
             for (int i = 0; i < SUBMITTERS; i++)
                 AWAIT_OR(atomic_load(&jobs[i].runs) == 1, "%s, round %d: accepted and never run",
                          kinds[kind]->name, round);
         }
-        finish(&executor);
+        finish();
     }
 }
 
 /* Several submitters are blocked, the last thread ends, and there is no other. */
-static void block_without_threads(const struct executor_settings *settings, struct gate *gate)
+static void block_without_threads(const struct executor_settings *settings)
 {
     enum { BLOCKED = 4 };
-    struct executor executor;
-    struct job busy;
     struct job jobs[BLOCKED];
     struct submission submissions[BLOCKED];
     executor_open(&executor, settings);
-    jobs_init(&busy, 1, &executor, gate);
-    jobs_init(jobs, BLOCKED, &executor, NULL);
+    jobs_init(&busy, 1, true);
+    jobs_init(jobs, BLOCKED, false);
     cr_assert(executor_submit(&executor, &busy.task));
     for (int i = 0; i < BLOCKED; i++)
-        submit_in_thread(&submissions[i], &executor, &jobs[i]);
+        submit_in_thread(&submissions[i], &jobs[i]);
     AWAIT(executor_stats(&executor).blocked == BLOCKED);
     faults.thread = no_thread;
-    gate_let(gate, 1);
+    gate_let(1);
     for (int i = 0; i < BLOCKED; i++) {
         AWAIT_OR(atomic_load(&submissions[i].result) != -1, "the submitter is still blocked");
         pthread_join(submissions[i].thread, NULL);
     }
     faults.thread = NULL;
-    finish(&executor);
+    finish();
     for (int i = 0; i < BLOCKED; i++) /* some may have got in while the thread had not ended yet */
         expect_fate(&jobs[i], atomic_load(&submissions[i].result), 0);
 }
 
 Test(executor, block_ends_when_the_last_thread_has_ended_and_no_other_can_be_had)
 {
-    struct gate gate;
     struct executor_settings settings = settings_of(0, 1, &task_queue_direct, 0, &saturation_block);
     settings.keep_alive = 0;
-    gate_init(&gate);
     for (int round = 0; round < 50; round++)
-        block_without_threads(&settings, &gate);
+        block_without_threads(&settings);
 }
 
 /* What never is full never asks its policy. */
@@ -738,15 +683,12 @@ Test(executor, with_an_unbounded_queue_no_policy_is_asked)
     static const struct task_queue_kind *const kinds[] = {&task_queue_unbounded,
                                                           &task_queue_priority};
     for (int i = 0; i < 10; i++) {
-        struct gate gate;
-        struct executor executor;
         struct job jobs[50];
-        gate_init(&gate);
-        open_with(&executor, 1, 2, kinds[i % 2], 0, policies[i / 2]);
-        jobs_init(jobs, 50, &executor, &gate);
-        submit_all(&executor, jobs, 50);
-        gate_let(&gate, 50);
-        finish(&executor);
+        open_with(1, 2, kinds[i % 2], 0, policies[i / 2]);
+        jobs_init(jobs, 50, true);
+        submit_all(jobs, 50);
+        gate_let(50);
+        finish();
         for (int j = 0; j < 50; j++)
             expect_fate(&jobs[j], 1, 0);
         cr_assert_eq(executor.stats.completed, 50, "%s", policies[i / 2]->name);
@@ -771,40 +713,36 @@ Test(executor, without_a_single_thread_nothing_is_accepted)
         &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
         &saturation_discard_oldest};
     for (int i = 0; i < 5; i++) {
-        struct executor executor;
         struct job job;
-        open_with(&executor, 2, 4, &task_queue_unbounded, 0, policies[i]);
-        jobs_init(&job, 1, &executor, NULL);
+        open_with(2, 4, &task_queue_unbounded, 0, policies[i]);
+        jobs_init(&job, 1, false);
         faults.thread = no_thread;
         cr_assert_not(executor_submit(&executor, &job.task), "%s", policies[i]->name);
         faults.thread = NULL;
         expect_fate(&job, 0, 0);
-        expect_load(&executor, 0, 0);
+        expect_load(0, 0);
         cr_assert_eq(executor_stats(&executor).aborted, 1);
 
         cr_assert(executor_submit(&executor, &job.task), "%s: now there are", policies[i]->name);
         AWAIT(executor_stats(&executor).completed == 1);
-        finish(&executor);
+        finish();
         expect_fate(&job, 1, 0);
     }
 }
 
 Test(executor, one_thread_does_without_the_others)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[5];
-    gate_init(&gate);
-    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 5, &executor, &gate);
+    open_with(4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 5, true);
     cr_assert(executor_submit(&executor, &jobs[0].task));
     faults.thread = no_thread;
-    submit_all(&executor, jobs + 1, 3);
-    expect_load(&executor, 1, 3);
+    submit_all(jobs + 1, 3);
+    expect_load(1, 3);
     faults.thread = NULL;
     cr_assert(executor_submit(&executor, &jobs[4].task), "there may be no other thread yet");
-    gate_let(&gate, 5);
-    finish(&executor);
+    gate_let(5);
+    finish();
     for (int i = 0; i < 5; i++)
         expect_fate(&jobs[i], 1, 0);
 }
@@ -821,11 +759,10 @@ static int no_thread_again(void)
 Test(executor, backs_off_when_no_thread_can_be_started)
 {
     enum { BACK_OFF_MS = 100 };
-    struct executor executor;
     struct job job;
     int64_t submissions = 0;
-    open_with(&executor, 8, 8, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(&job, 1, &executor, NULL);
+    open_with(8, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(&job, 1, false);
     faults.thread = no_thread_again;
     int64_t begin = clock_ms();
     while (clock_ms() < begin + 3 * BACK_OFF_MS) {
@@ -838,16 +775,15 @@ Test(executor, backs_off_when_no_thread_can_be_started)
     cr_assert(tried <= most && tried < submissions, "%d attempts for %ld tasks, expected %ld",
               tried, (long)submissions, (long)most);
     cr_assert_geq(tried, 3, "it never tries again after a while");
-    finish(&executor);
+    finish();
 }
 
 /* Failures that a start came between have nothing to do with each other. */
 Test(executor, that_could_start_a_thread_has_forgotten_earlier_failures)
 {
-    struct executor executor;
     struct job jobs[3];
-    open_with(&executor, 8, 8, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 3, &executor, NULL);
+    open_with(8, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 3, false);
     faults.thread = no_thread_again;
     cr_assert_not(executor_submit(&executor, &jobs[0].task));
     cr_assert_not(executor_submit(&executor, &jobs[0].task));
@@ -860,7 +796,7 @@ Test(executor, that_could_start_a_thread_has_forgotten_earlier_failures)
     cr_assert(executor_submit(&executor, &jobs[2].task));
     faults.thread = NULL;
     cr_assert_eq(atomic_load(&attempts) - before, 2, "it backs off after a single failure");
-    finish(&executor);
+    finish();
     for (int i = 0; i < 3; i++)
         expect_fate(&jobs[i], 1, 0);
 }
@@ -869,7 +805,6 @@ Test(executor, that_could_start_a_thread_has_forgotten_earlier_failures)
 Test(executor, that_has_warm_threads_can_be_closed_at_once)
 {
     enum { CORE = 3 };
-    struct executor executor;
     struct executor_settings settings =
         settings_of(CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
     long before = probe_own_threads(getpid());
@@ -883,80 +818,73 @@ Test(executor, that_has_warm_threads_can_be_closed_at_once)
 
 Test(executor, what_cannot_grow_is_saturated)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[3];
-    gate_init(&gate);
-    open_with(&executor, 1, 4, &task_queue_bounded, 1, &saturation_discard);
-    jobs_init(jobs, 3, &executor, &gate);
-    submit_all(&executor, jobs, 2);
+    open_with(1, 4, &task_queue_bounded, 1, &saturation_discard);
+    jobs_init(jobs, 3, true);
+    submit_all(jobs, 2);
     faults.thread = no_thread;
     cr_assert(executor_submit(&executor, &jobs[2].task));
     faults.thread = NULL;
     expect_fate(&jobs[2], 0, 1);
-    gate_let(&gate, 2);
-    finish(&executor);
+    gate_let(2);
+    finish();
 }
 
 /* ---- what must not be lost ---- */
 
 Test(executor, insisting_passes_every_limit_and_policy)
 {
-    struct saturated all;
     struct job jobs[10];
-    saturate(&all, &saturation_discard);
-    jobs_init(jobs, 10, &all.executor, NULL);
+    saturate(&saturation_discard);
+    jobs_init(jobs, 10, false);
     for (int i = 0; i < 10; i++)
-        cr_assert(executor_insist(&all.executor, &jobs[i].task));
-    expect_load(&all.executor, 1, 11);
-    let_and_finish(&all);
+        cr_assert(executor_insist(&executor, &jobs[i].task));
+    expect_load(1, 11);
+    let_and_finish();
     for (int i = 0; i < 10; i++)
         expect_fate(&jobs[i], 1, 0);
 }
 
 Test(executor, insisting_starts_the_first_thread)
 {
-    struct executor executor;
     struct job job;
-    open_with(&executor, 3, 3, &task_queue_direct, 0, &saturation_abort);
-    jobs_init(&job, 1, &executor, NULL);
+    open_with(3, 3, &task_queue_direct, 0, &saturation_abort);
+    jobs_init(&job, 1, false);
     faults.thread = no_thread;
     cr_assert_not(executor_insist(&executor, &job.task));
     faults.thread = NULL;
     cr_assert(executor_insist(&executor, &job.task));
     AWAIT(executor_stats(&executor).completed == 1);
-    finish(&executor);
+    finish();
     expect_fate(&job, 1, 0);
 }
 
 Test(executor, insisting_wakes_an_idle_thread)
 {
-    struct executor executor;
     struct job job;
-    open_with(&executor, 1, 1, &task_queue_bounded, 1, &saturation_abort);
+    open_with(1, 1, &task_queue_bounded, 1, &saturation_abort);
     for (int i = 1; i < 4; i++) {
-        jobs_init(&job, 1, &executor, NULL);
+        jobs_init(&job, 1, false);
         cr_assert(executor_insist(&executor, &job.task));
         AWAIT(executor_stats(&executor).completed == (uint64_t)i);
         AWAIT(executor_stats(&executor).idle == 1);
     }
-    finish(&executor);
+    finish();
 }
 
 /* What must not be lost may come when all else is refused; then the end waits for it. */
 static void insist_while_closing(bool now)
 {
-    struct saturated all;
-    saturate(&all, &saturation_abort);
-    executor_shutdown(&all.executor, now);
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
-    cr_assert(executor_insist(&all.executor, &all.one_more.task));
-    expect_fate(&all.one_more, 0, 0);
-    gate_let(&all.gate, 1);
-    cr_assert(executor_await(&all.executor, deadline()));
-    expect_fate(&all.one_more, 1, 0);
-    expect_fate(&all.oldest, !now, now);
-    executor_close(&all.executor);
+    saturate(&saturation_abort);
+    executor_shutdown(&executor, now);
+    cr_assert_not(executor_submit(&executor, &one_more.task));
+    cr_assert(executor_insist(&executor, &one_more.task));
+    expect_fate(&one_more, 0, 0);
+    gate_let(1);
+    cr_assert(executor_await(&executor, deadline()));
+    expect_fate(&one_more, 1, 0);
+    expect_fate(&oldest, !now, now);
+    executor_close(&executor);
 }
 
 Test(executor, insisting_while_it_closes_still_has_the_task_run)
@@ -968,17 +896,14 @@ Test(executor, insisting_while_it_closes_still_has_the_task_run)
 /* All threads have ended, or there never was one. */
 Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[2];
-    gate_init(&gate);
-    open_with(&executor, 2, 2, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 2, &executor, &gate);
+    open_with(2, 2, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 2, true);
     executor_shutdown(&executor, false);
     cr_assert(executor_await(&executor, clock_ms()));
     cr_assert(executor_insist(&executor, &jobs[0].task));
     cr_assert_not(executor_await(&executor, clock_ms() + 1), "a task waits");
-    gate_let(&gate, 1);
+    gate_let(1);
     cr_assert(executor_await(&executor, deadline()));
     expect_fate(&jobs[0], 1, 0);
     faults.thread = no_thread;
@@ -990,83 +915,73 @@ Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
 /* ---- hold and release ---- */
 
 /* So many threads, which have nothing to do. */
-static void open_idle(struct executor *executor, struct job *jobs, struct gate *gate, size_t count,
-                      const struct task_queue_kind *kind, const struct saturation_policy *policy)
+static void open_idle(struct job *jobs, size_t count, const struct task_queue_kind *kind,
+                      const struct saturation_policy *policy)
 {
-    gate_init(gate);
-    open_with(executor, count, count, kind, 1, policy);
-    jobs_init(jobs, count, executor, gate);
-    submit_all(executor, jobs, count);
-    gate_let(gate, (int)count);
-    AWAIT(executor_stats(executor).idle == count);
+    open_with(count, count, kind, 1, policy);
+    jobs_init(jobs, count, true);
+    submit_all(jobs, count);
+    gate_let((int)count);
+    AWAIT(executor_stats(&executor).idle == count);
 }
 
 Test(executor, what_is_submitted_while_held_waits_for_the_release)
 {
     enum { COUNT = 3 };
-    struct gate gate;
-    struct executor executor;
     struct job jobs[COUNT];
-    open_idle(&executor, jobs, &gate, COUNT, &task_queue_unbounded, &saturation_abort);
+    open_idle(jobs, COUNT, &task_queue_unbounded, &saturation_abort);
     executor_hold(&executor);
-    jobs_init(jobs, COUNT, &executor, &gate);
-    submit_all(&executor, jobs, COUNT - 1);
+    jobs_init(jobs, COUNT, true);
+    submit_all(jobs, COUNT - 1);
     cr_assert(executor_insist(&executor, &jobs[COUNT - 1].task));
     test_pause_ms(20);
-    expect_load(&executor, COUNT, COUNT);
+    expect_load(COUNT, COUNT);
     executor_release(&executor);
-    gate_await(&gate, COUNT); /* each has woken a worker */
-    gate_let(&gate, COUNT);
-    finish(&executor);
+    gate_await(COUNT); /* each has woken a worker */
+    gate_let(COUNT);
+    finish();
 }
 
 Test(executor, a_worker_that_is_awake_takes_what_is_held)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[2];
-    gate_init(&gate);
-    open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 2, &executor, &gate);
+    open_with(1, 1, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 2, true);
     cr_assert(executor_submit(&executor, &jobs[0].task));
-    gate_await(&gate, 1);
+    gate_await(1);
     executor_hold(&executor);
     cr_assert(executor_submit(&executor, &jobs[1].task));
-    gate_let(&gate, 2);
+    gate_let(2);
     AWAIT(executor_stats(&executor).completed == 2);
     executor_release(&executor);
-    finish(&executor);
+    finish();
 }
 
 Test(executor, who_holds_and_has_to_wait_for_room_gets_it)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[3];
-    open_idle(&executor, jobs, &gate, 1, &task_queue_bounded, &saturation_block);
+    open_idle(jobs, 1, &task_queue_bounded, &saturation_block);
     executor_hold(&executor);
-    jobs_init(jobs, 3, &executor, NULL);
-    submit_all(&executor, jobs, 3); /* there is room for one */
+    jobs_init(jobs, 3, false);
+    submit_all(jobs, 3); /* there is room for one */
     executor_release(&executor);
-    finish(&executor);
+    finish();
     for (int i = 0; i < 3; i++)
         expect_fate(&jobs[i], 1, 0);
 }
 
 Test(executor, as_long_as_one_of_two_holds_the_other_wakes)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[1];
-    open_idle(&executor, jobs, &gate, 1, &task_queue_unbounded, &saturation_abort);
+    open_idle(jobs, 1, &task_queue_unbounded, &saturation_abort);
     executor_hold(&executor);
     executor_hold(&executor);
-    jobs_init(jobs, 1, &executor, NULL);
+    jobs_init(jobs, 1, false);
     cr_assert(executor_submit(&executor, &jobs[0].task));
     executor_release(&executor);
     AWAIT(executor_stats(&executor).completed == 2);
     executor_release(&executor);
-    finish(&executor);
+    finish();
 }
 
 Test(executor, its_counters_go_to_the_server_s)
@@ -1077,135 +992,125 @@ Test(executor, its_counters_go_to_the_server_s)
                                             COUNTER_TASKS_DISCARDED};
     for (int i = 0; i < 3; i++) {
         struct counters counters = {0};
-        struct saturated all;
-        saturate(&all, policies[i]);
-        executor_submit(&all.executor, &all.one_more.task);
-        executor_count(&all.executor, &counters);
+        saturate(policies[i]);
+        executor_submit(&executor, &one_more.task);
+        executor_count(&executor, &counters);
         for (int j = 0; j < 3; j++)
             cr_assert_eq(counters_get(&counters, expected[j]), i == j, "%s", policies[i]->name);
         cr_assert_eq(counters_get(&counters, COUNTER_MAX_THREADS), 1);
         cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 0);
-        gate_let(&all.gate, 1);
-        AWAIT(executor_stats(&all.executor).completed == 2);
-        executor_count(&all.executor, &counters);
+        gate_let(1);
+        AWAIT(executor_stats(&executor).completed == 2);
+        executor_count(&executor, &counters);
         cr_assert_eq(counters_get(&counters, COUNTER_TASKS_COMPLETED), 2);
-        finish(&all.executor);
+        finish();
     }
 }
 
 /* The first task starts at once, the second when the first has let it, which is late. */
 Test(executor, what_has_waited_too_long_is_late)
 {
-    struct gate gate;
-    struct executor executor;
     struct job jobs[2];
     struct executor_settings settings =
         settings_of(1, 1, &task_queue_unbounded, 0, &saturation_abort);
     settings.max_wait = 500; /* a thread starts in less, however busy the machine is */
-    gate_init(&gate);
     executor_open(&executor, &settings);
-    jobs_init(jobs, 2, &executor, &gate);
-    submit_all(&executor, jobs, 2);
+    jobs_init(jobs, 2, true);
+    submit_all(jobs, 2);
     int64_t since = clock_ms();
     AWAIT(clock_ms() > since + 600);
-    gate_let(&gate, 2);
+    gate_let(2);
     AWAIT(executor_stats(&executor).completed == 2);
     cr_assert_not(jobs[0].task.late);
     cr_assert(jobs[1].task.late);
     cr_assert_eq(executor_stats(&executor).late, 1);
-    jobs_init(jobs, 1, &executor, NULL);
-    submit_all(&executor, jobs, 1);
+    jobs_init(jobs, 1, false);
+    submit_all(jobs, 1);
     AWAIT(executor_stats(&executor).completed == 3);
     cr_assert_not(jobs[0].task.late, "a worker waited for it");
-    jobs_init(jobs, 1, &executor, NULL);
+    jobs_init(jobs, 1, false);
     cr_assert(executor_insist(&executor, &jobs[0].task));
     AWAIT(executor_stats(&executor).completed == 4);
     cr_assert_not(jobs[0].task.late, "its waiting has only begun");
-    finish(&executor);
+    finish();
 }
 
 /* ---- shutdown ---- */
 
 Test(executor, an_orderly_shutdown_runs_what_waits)
 {
-    struct saturated all;
-    saturate(&all, &saturation_abort);
-    executor_shutdown(&all.executor, false);
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
-    cr_assert_not(executor_await(&all.executor, clock_ms() + 1), "a job runs");
-    gate_let(&all.gate, 1);
-    cr_assert(executor_await(&all.executor, deadline()));
-    expect_fate(&all.busy, 1, 0);
-    expect_fate(&all.oldest, 1, 0);
-    expect_fate(&all.one_more, 0, 0);
-    cr_assert_eq(executor_stats(&all.executor).aborted, 0, "refused, but not by the policy");
-    executor_close(&all.executor);
+    saturate(&saturation_abort);
+    executor_shutdown(&executor, false);
+    cr_assert_not(executor_submit(&executor, &one_more.task));
+    cr_assert_not(executor_await(&executor, clock_ms() + 1), "a job runs");
+    gate_let(1);
+    cr_assert(executor_await(&executor, deadline()));
+    expect_fate(&busy, 1, 0);
+    expect_fate(&oldest, 1, 0);
+    expect_fate(&one_more, 0, 0);
+    cr_assert_eq(executor_stats(&executor).aborted, 0, "refused, but not by the policy");
+    executor_close(&executor);
 }
 
 /* The thread is woken twice, for the task and for the end: the task comes first. */
 Test(executor, an_orderly_shutdown_runs_what_was_submitted_a_moment_before)
 {
     for (int round = 0; round < 200; round++) {
-        struct executor executor;
         struct job jobs[2];
-        open_with(&executor, 1, 1, &task_queue_unbounded, 0, &saturation_abort);
-        jobs_init(jobs, 2, &executor, NULL);
+        open_with(1, 1, &task_queue_unbounded, 0, &saturation_abort);
+        jobs_init(jobs, 2, false);
         cr_assert(executor_submit(&executor, &jobs[0].task));
         AWAIT(executor_stats(&executor).idle == 1);
         cr_assert(executor_submit(&executor, &jobs[1].task));
-        finish(&executor);
+        finish();
         expect_fate(&jobs[1], 1, 0);
     }
 }
 
 Test(executor, an_immediate_shutdown_drops_what_waits)
 {
-    struct saturated all;
-    saturate(&all, &saturation_abort);
-    executor_shutdown(&all.executor, true);
-    expect_fate(&all.oldest, 0, 1);
-    expect_fate(&all.busy, 0, 0);
-    cr_assert_not(executor_submit(&all.executor, &all.one_more.task));
-    cr_assert_not(executor_await(&all.executor, clock_ms() + 1), "a job runs, undisturbed");
-    gate_let(&all.gate, 1);
-    cr_assert(executor_await(&all.executor, deadline()));
-    expect_fate(&all.busy, 1, 0);
-    expect_fate(&all.oldest, 0, 1);
-    executor_close(&all.executor);
+    saturate(&saturation_abort);
+    executor_shutdown(&executor, true);
+    expect_fate(&oldest, 0, 1);
+    expect_fate(&busy, 0, 0);
+    cr_assert_not(executor_submit(&executor, &one_more.task));
+    cr_assert_not(executor_await(&executor, clock_ms() + 1), "a job runs, undisturbed");
+    gate_let(1);
+    cr_assert(executor_await(&executor, deadline()));
+    expect_fate(&busy, 1, 0);
+    expect_fate(&oldest, 0, 1);
+    executor_close(&executor);
 }
 
 Test(executor, an_orderly_shutdown_can_become_an_immediate_one)
 {
-    struct saturated all;
-    saturate(&all, &saturation_abort);
-    executor_shutdown(&all.executor, false);
-    expect_fate(&all.oldest, 0, 0);
-    executor_shutdown(&all.executor, true);
-    expect_fate(&all.oldest, 0, 1);
-    executor_shutdown(&all.executor, true);
-    let_and_finish(&all);
-    expect_fate(&all.oldest, 0, 1);
+    saturate(&saturation_abort);
+    executor_shutdown(&executor, false);
+    expect_fate(&oldest, 0, 0);
+    executor_shutdown(&executor, true);
+    expect_fate(&oldest, 0, 1);
+    executor_shutdown(&executor, true);
+    let_and_finish();
+    expect_fate(&oldest, 0, 1);
 }
 
 Test(executor, shutdown_ends_idle_threads)
 {
     enum { CORE = 4 };
-    struct executor executor;
     struct job jobs[CORE];
     long before = probe_own_threads(getpid());
-    open_with(&executor, CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, CORE, &executor, NULL);
-    submit_all(&executor, jobs, CORE);
+    open_with(CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, CORE, false);
+    submit_all(jobs, CORE);
     AWAIT(executor_stats(&executor).idle == CORE);
-    finish(&executor);
+    finish();
     cr_assert(probe_await_own_threads(getpid(), before), "there are still %ld threads",
               probe_own_threads(getpid()));
 }
 
 Test(executor, shutdown_without_a_thread_is_complete_at_once)
 {
-    struct executor executor;
-    open_with(&executor, 4, 4, &task_queue_unbounded, 0, &saturation_abort);
+    open_with(4, 4, &task_queue_unbounded, 0, &saturation_abort);
     executor_shutdown(&executor, true);
     cr_assert(executor_await(&executor, clock_ms()));
     executor_close(&executor);
@@ -1214,21 +1119,20 @@ Test(executor, shutdown_without_a_thread_is_complete_at_once)
 Test(executor, shutdown_releases_a_blocked_submitter)
 {
     for (int now = 0; now < 2; now++) {
-        struct saturated all;
         struct job jobs[3];
         struct submission submissions[3];
-        saturate(&all, &saturation_block);
-        jobs_init(jobs, 3, &all.executor, NULL);
+        saturate(&saturation_block);
+        jobs_init(jobs, 3, false);
         for (int i = 0; i < 3; i++)
-            submit_in_thread(&submissions[i], &all.executor, &jobs[i]);
-        AWAIT(executor_stats(&all.executor).blocked == 3);
-        executor_shutdown(&all.executor, now);
+            submit_in_thread(&submissions[i], &jobs[i]);
+        AWAIT(executor_stats(&executor).blocked == 3);
+        executor_shutdown(&executor, now);
         for (int i = 0; i < 3; i++) {
             expect_result(&submissions[i], false);
             expect_fate(&jobs[i], 0, 0);
         }
-        let_and_finish(&all);
-        expect_fate(&all.oldest, !now, now);
+        let_and_finish();
+        expect_fate(&oldest, !now, now);
     }
 }
 
@@ -1245,7 +1149,7 @@ static void run_and_return(struct task *task)
 {
     struct returning *returning = (struct returning *)task;
     bool again = atomic_fetch_add(&returning->job.runs, 1) + 1 < returning->rounds;
-    if (again && !executor_submit(returning->job.executor, task))
+    if (again && !executor_submit(&executor, task))
         atomic_store(&returning->refused, true);
 }
 
@@ -1253,17 +1157,16 @@ Test(executor, a_task_may_submit_itself_again)
 {
     static const struct task_verbs returning_verbs = {run_and_return, job_dropped};
     enum { TASKS = 4, ROUNDS = 5000 };
-    struct executor executor;
     struct returning returning[TASKS];
-    open_with(&executor, 2, 2, &task_queue_unbounded, 0, &saturation_abort);
+    open_with(2, 2, &task_queue_unbounded, 0, &saturation_abort);
     for (int i = 0; i < TASKS; i++) {
         returning[i] = (struct returning){.rounds = ROUNDS};
-        jobs_init(&returning[i].job, 1, &executor, NULL);
+        jobs_init(&returning[i].job, 1, false);
         returning[i].job.task.verbs = &returning_verbs;
         cr_assert(executor_submit(&executor, &returning[i].job.task));
     }
     AWAIT(executor_stats(&executor).completed == TASKS * ROUNDS);
-    finish(&executor);
+    finish();
     for (int i = 0; i < TASKS; i++) {
         cr_assert_not(atomic_load(&returning[i].refused));
         expect_fate(&returning[i].job, ROUNDS, 0);
@@ -1277,7 +1180,6 @@ enum {
 
 /* A thread that submits jobs as fast as it can. */
 struct producer {
-    struct executor *executor;
     struct job *jobs;
     bool accepted[EACH];
     atomic_int submitted;
@@ -1289,7 +1191,7 @@ static void *produce(void *argument)
 {
     struct producer *producer = argument;
     for (int i = 0; i < EACH; i++) {
-        producer->accepted[i] = executor_submit(producer->executor, &producer->jobs[i].task);
+        producer->accepted[i] = executor_submit(&executor, &producer->jobs[i].task);
         atomic_fetch_add(&producer->submitted, 1);
     }
     atomic_store(&producer->done, true);
@@ -1301,13 +1203,12 @@ static void produce_with(const struct executor_settings *settings, int shutdown_
 {
     static struct job jobs[SUBMITTERS][EACH];
     static struct producer producers[SUBMITTERS];
-    struct executor executor;
     executor_open(&executor, settings);
     for (int i = 0; i < SUBMITTERS; i++) {
-        jobs_init(jobs[i], EACH, &executor, NULL);
+        jobs_init(jobs[i], EACH, false);
         for (int j = 0; j < EACH; j++)
             jobs[i][j].task.urgent = (i + j) % 3 == 0;
-        producers[i] = (struct producer){.executor = &executor, .jobs = jobs[i]};
+        producers[i] = (struct producer){.jobs = jobs[i]};
         cr_assert_eq(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
     if (shutdown_at >= 0) {
@@ -1319,7 +1220,7 @@ static void produce_with(const struct executor_settings *settings, int shutdown_
                  settings->queue_kind->name, settings->policy->name);
         pthread_join(producers[i].thread, NULL);
     }
-    finish(&executor);
+    finish();
 
     uint64_t accepted = 0;
     for (int i = 0; i < SUBMITTERS; i++) {

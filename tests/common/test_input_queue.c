@@ -7,6 +7,7 @@
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -45,6 +46,10 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->factory);
     pair_close(bench->ends);
 }
+
+/* A test that has `bench`, whose queue has this limit. */
+#define BenchTest(suite, name, limit)                                                              \
+    TestWith(suite, name, struct bench, bench, bench_open(bench, limit), bench_close(bench))
 
 static ssize_t fill(struct bench *bench)
 {
@@ -106,54 +111,45 @@ static size_t capacity(const struct bench *bench)
 
 /* ---- empty ---- */
 
-Test(input_queue, is_empty_and_holds_nothing_at_first)
+BenchTest(input_queue, is_empty_and_holds_nothing_at_first, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    cr_assert(input_queue_is_empty(&bench.queue));
-    cr_assert_eq(input_queue_length(&bench.queue), 0);
-    expect_not_found(&bench, '\n');
-    cr_assert_eq(out(&bench), 0);
-    bench_close(&bench);
+    cr_assert(input_queue_is_empty(&bench->queue));
+    cr_assert_eq(input_queue_length(&bench->queue), 0);
+    expect_not_found(bench, '\n');
+    cr_assert_eq(out(bench), 0);
 }
 
-Test(input_queue, an_idle_connection_holds_no_segment)
+BenchTest(input_queue, an_idle_connection_holds_no_segment, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    cr_assert_eq(fill(&bench), -1);
+    cr_assert_eq(fill(bench), -1);
     cr_assert_eq(errno, EAGAIN);
-    cr_assert_eq(out(&bench), 0, "after a read that found nothing");
+    cr_assert_eq(out(bench), 0, "after a read that found nothing");
 
-    feed_text(&bench, "hello\n");
-    cr_assert_eq(out(&bench), 1);
-    expect_taken(&bench, "hello\n", 6);
-    cr_assert(input_queue_retire(&bench.queue));
-    cr_assert_eq(out(&bench), 0, "after the last message was used");
+    feed_text(bench, "hello\n");
+    cr_assert_eq(out(bench), 1);
+    expect_taken(bench, "hello\n", 6);
+    cr_assert(input_queue_retire(&bench->queue));
+    cr_assert_eq(out(bench), 0, "after the last message was used");
 
-    feed_text(&bench, "again\n");
-    input_queue_discard(&bench.queue, 6);
-    cr_assert_eq(out(&bench), 0, "after all was discarded");
-    bench_close(&bench);
+    feed_text(bench, "again\n");
+    input_queue_discard(&bench->queue, 6);
+    cr_assert_eq(out(bench), 0, "after all was discarded");
 }
 
-Test(input_queue, clearing_gives_all_back_and_leaves_a_queue_to_use)
+BenchTest(input_queue, clearing_gives_all_back_and_leaves_a_queue_to_use, ROOMY)
 {
     static unsigned char data[3 * SEGMENT_SIZE];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed(&bench, data, sizeof(data));
-    input_queue_dequeue(&bench.queue, SEGMENT_SIZE + 1);
-    input_queue_clear(&bench.queue);
-    cr_assert_eq(out(&bench), 0);
-    cr_assert_eq(capacity(&bench), 0);
-    cr_assert(input_queue_is_empty(&bench.queue));
-    expect_not_found(&bench, 0);
-    feed_text(&bench, "new");
-    expect_taken(&bench, "new", 3);
-    input_queue_clear(&bench.queue);
-    input_queue_clear(&bench.queue);
-    bench_close(&bench);
+    feed(bench, data, sizeof(data));
+    input_queue_dequeue(&bench->queue, SEGMENT_SIZE + 1);
+    input_queue_clear(&bench->queue);
+    cr_assert_eq(out(bench), 0);
+    cr_assert_eq(capacity(bench), 0);
+    cr_assert(input_queue_is_empty(&bench->queue));
+    expect_not_found(bench, 0);
+    feed_text(bench, "new");
+    expect_taken(bench, "new", 3);
+    input_queue_clear(&bench->queue);
+    input_queue_clear(&bench->queue);
 }
 
 /* ---- end of stream, errors ---- */
@@ -178,32 +174,26 @@ Test(input_queue, appended_bytes_stand_behind_those_that_were_read)
     }
 }
 
-Test(input_queue, more_bytes_than_the_limit_allows_are_not_appended)
+BenchTest(input_queue, more_bytes_than_the_limit_allows_are_not_appended, 10)
 {
-    struct bench bench;
-    bench_open(&bench, 10);
-    cr_assert(input_queue_append(&bench.queue, (const unsigned char *)"12345678", 8));
-    cr_assert_not(input_queue_append(&bench.queue, (const unsigned char *)"abc", 3));
-    cr_assert(input_queue_append(&bench.queue, (const unsigned char *)"90", 2));
-    expect_taken(&bench, "1234567890", 10);
-    bench_close(&bench);
+    cr_assert(input_queue_append(&bench->queue, (const unsigned char *)"12345678", 8));
+    cr_assert_not(input_queue_append(&bench->queue, (const unsigned char *)"abc", 3));
+    cr_assert(input_queue_append(&bench->queue, (const unsigned char *)"90", 2));
+    expect_taken(bench, "1234567890", 10);
 }
 
-Test(input_queue, tells_end_of_stream_from_nothing_to_read)
+BenchTest(input_queue, tells_end_of_stream_from_nothing_to_read, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    put(bench.ends[0], "last", 4);
-    close(bench.ends[0]);
-    cr_assert_eq(fill(&bench), 4);
-    cr_assert_eq(fill(&bench), 0);
-    cr_assert_eq(fill(&bench), 0);
-    cr_assert_eq(input_queue_length(&bench.queue), 4, "what came before the end is still there");
-    expect_taken(&bench, "last", 4);
-    cr_assert_eq(fill(&bench), 0);
-    cr_assert_eq(out(&bench), 0);
-    bench.ends[0] = dup(bench.ends[1]);
-    bench_close(&bench);
+    put(bench->ends[0], "last", 4);
+    close(bench->ends[0]);
+    cr_assert_eq(fill(bench), 4);
+    cr_assert_eq(fill(bench), 0);
+    cr_assert_eq(fill(bench), 0);
+    cr_assert_eq(input_queue_length(&bench->queue), 4, "what came before the end is still there");
+    expect_taken(bench, "last", 4);
+    cr_assert_eq(fill(bench), 0);
+    cr_assert_eq(out(bench), 0);
+    bench->ends[0] = dup(bench->ends[1]);
 }
 
 static int answers; /* how many more calls are answered with an error */
@@ -218,52 +208,43 @@ static ssize_t fail_some_reads(int fd, const struct iovec *iov, int count)
     return real_readv(fd, iov, count);
 }
 
-Test(input_queue, an_error_leaves_the_queue_as_it_was)
+BenchTest(input_queue, an_error_leaves_the_queue_as_it_was, ROOMY)
 {
     static const int errors[] = {EAGAIN, ECONNRESET, ETIMEDOUT, EIO};
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "ab");
+    feed_text(bench, "ab");
     faults.readv = fail_some_reads;
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         answers = 1;
         error_to_answer = errors[i];
         errno = 0;
-        cr_assert_eq(fill(&bench), -1);
+        cr_assert_eq(fill(bench), -1);
         cr_assert_eq(errno, errors[i], "%s, not %s", strerror(errno), strerror(errors[i]));
-        cr_assert_eq(input_queue_length(&bench.queue), 2);
-        cr_assert_eq(out(&bench), 1);
+        cr_assert_eq(input_queue_length(&bench->queue), 2);
+        cr_assert_eq(out(bench), 1);
     }
-    feed_text(&bench, "cd");
-    expect_taken(&bench, "abcd", 4);
-    bench_close(&bench);
+    feed_text(bench, "cd");
+    expect_taken(bench, "abcd", 4);
 }
 
-Test(input_queue, an_interrupted_read_is_tried_again)
+BenchTest(input_queue, an_interrupted_read_is_tried_again, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    put(bench.ends[0], "abc", 3);
+    put(bench->ends[0], "abc", 3);
     faults.readv = fail_some_reads;
     answers = 1000;
     error_to_answer = EINTR;
-    cr_assert_eq(fill(&bench), 3);
-    expect_taken(&bench, "abc", 3);
-    bench_close(&bench);
+    cr_assert_eq(fill(bench), 3);
+    expect_taken(bench, "abc", 3);
 }
 
-Test(input_queue, a_reset_peer_is_an_error_and_no_end_of_stream)
+BenchTest(input_queue, a_reset_peer_is_an_error_and_no_end_of_stream, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    pair_close(bench.ends);
-    tcp_pair_open(bench.ends);
-    close_with_reset(bench.ends[0]);
-    cr_assert(test_await(bench.ends[1], POLLIN, test_now() + test_deadline_ms() / 1000.0));
-    cr_assert_eq(fill(&bench), -1);
+    pair_close(bench->ends);
+    tcp_pair_open(bench->ends);
+    close_with_reset(bench->ends[0]);
+    cr_assert(test_await(bench->ends[1], POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert_eq(fill(bench), -1);
     cr_assert_eq(errno, ECONNRESET);
-    bench.ends[0] = dup(bench.ends[1]);
-    bench_close(&bench);
+    bench->ends[0] = dup(bench->ends[1]);
 }
 
 /* ---- one read, and how much it offers ---- */
@@ -290,47 +271,41 @@ static ssize_t note_offer(int fd, const struct iovec *iov, int count)
     return real_readv(fd, cut, count);
 }
 
-Test(input_queue, one_fill_is_one_read_and_a_full_one_is_offered_more)
+BenchTest(input_queue, one_fill_is_one_read_and_a_full_one_is_offered_more, ROOMY)
 {
     static unsigned char data[100000];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
     fill_pattern(data, sizeof(data), 1);
-    put(bench.ends[0], data, sizeof(data));
+    put(bench->ends[0], data, sizeof(data));
     faults.readv = note_offer;
 
     most_to_take = 100;
-    cr_assert_eq(fill(&bench), 100);
+    cr_assert_eq(fill(bench), 100);
     cr_assert_eq(offered, SEGMENT_SIZE, "one segment to begin with");
     most_to_take = SIZE_MAX;
-    cr_assert_eq(fill(&bench), SEGMENT_SIZE - 100);
+    cr_assert_eq(fill(bench), SEGMENT_SIZE - 100);
     cr_assert_eq(offered, SEGMENT_SIZE - 100, "the rest of it");
-    fill(&bench);
+    fill(bench);
     cr_assert_eq(offered, 4 * SEGMENT_SIZE, "what fills all it is offered is offered more");
-    fill(&bench);
+    fill(bench);
     cr_assert_geq(offered, 4 * SEGMENT_SIZE);
     cr_assert_eq(calls, 4);
 
     most_to_take = 1;
-    fill(&bench);
-    size_t before = capacity(&bench);
-    fill(&bench);
-    cr_assert_eq(capacity(&bench), before, "what takes less is offered what is left");
-    expect_taken(&bench, data, input_queue_length(&bench.queue));
-    bench_close(&bench);
+    fill(bench);
+    size_t before = capacity(bench);
+    fill(bench);
+    cr_assert_eq(capacity(bench), before, "what takes less is offered what is left");
+    expect_taken(bench, data, input_queue_length(&bench->queue));
 }
 
-Test(input_queue, small_reads_share_a_block)
+BenchTest(input_queue, small_reads_share_a_block, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "x");
-    const struct segment *block = bench.queue.block;
+    feed_text(bench, "x");
+    const struct segment *block = bench->queue.block;
     for (int i = 1; i < SEGMENT_SIZE / 2; i++)
-        feed_text(&bench, "x");
-    cr_assert_eq(bench.queue.block, block);
-    cr_assert_eq(out(&bench), 1);
-    bench_close(&bench);
+        feed_text(bench, "x");
+    cr_assert_eq(bench->queue.block, block);
+    cr_assert_eq(out(bench), 1);
 }
 
 /* A hundred lines that are too long for a segment, and have not ended yet. */
@@ -397,30 +372,24 @@ Test(input_queue, is_full_at_its_limit_exactly)
         reach_limit(limits[i]);
 }
 
-Test(input_queue, with_a_limit_of_zero_takes_nothing)
+BenchTest(input_queue, with_a_limit_of_zero_takes_nothing, 0)
 {
-    struct bench bench;
-    bench_open(&bench, 0);
-    put(bench.ends[0], "x", 1);
-    cr_assert_eq(fill(&bench), -1);
+    put(bench->ends[0], "x", 1);
+    cr_assert_eq(fill(bench), -1);
     cr_assert_eq(errno, ENOBUFS);
-    bench_close(&bench);
 }
 
 /* Hitchens' queue stops forever at its 1024th byte: a read of nothing, again and again. */
-Test(input_queue, erratum_01_a_full_queue_never_reads_zero_bytes)
+BenchTest(input_queue, erratum_01_a_full_queue_never_reads_zero_bytes, 1024)
 {
-    struct bench bench;
     static char line[3000];
-    bench_open(&bench, 1024);
     memset(line, 'x', sizeof(line));
-    put(bench.ends[0], line, sizeof(line));
+    put(bench->ends[0], line, sizeof(line));
     int fills = 0;
-    while (fill(&bench) > 0)
+    while (fill(bench) > 0)
         fills++;
     cr_assert_eq(errno, ENOBUFS, "a full queue says so, and not that the stream has ended");
     cr_assert_leq(fills, 2);
-    bench_close(&bench);
 }
 
 /* ---- borders ---- */
@@ -462,43 +431,37 @@ Test(input_queue, messages_come_out_right_wherever_the_borders_are)
             take_across(places[start], places[end] - places[start]);
 }
 
-Test(input_queue, a_message_is_handed_out_where_it_lies)
+BenchTest(input_queue, a_message_is_handed_out_where_it_lies, ROOMY)
 {
     static unsigned char data[3 * SEGMENT_SIZE];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed(&bench, data, sizeof(data));
-    const unsigned char *front = bench.queue.block->data;
-    cr_assert_eq(input_queue_dequeue(&bench.queue, 10).data, front);
-    cr_assert_eq(input_queue_peek(&bench.queue, 2 * SEGMENT_SIZE).data, front + 10);
-    cr_assert_eq(input_queue_dequeue(&bench.queue, 2 * SEGMENT_SIZE).data, front + 10);
-    cr_assert_eq(input_queue_dequeue(&bench.queue, 5).data, front + 10 + 2 * SEGMENT_SIZE);
-    bench_close(&bench);
+    feed(bench, data, sizeof(data));
+    const unsigned char *front = bench->queue.block->data;
+    cr_assert_eq(input_queue_dequeue(&bench->queue, 10).data, front);
+    cr_assert_eq(input_queue_peek(&bench->queue, 2 * SEGMENT_SIZE).data, front + 10);
+    cr_assert_eq(input_queue_dequeue(&bench->queue, 2 * SEGMENT_SIZE).data, front + 10);
+    cr_assert_eq(input_queue_dequeue(&bench->queue, 5).data, front + 10 + 2 * SEGMENT_SIZE);
 }
 
 /* The bytes that are left move to the front of the block when there is too little room behind. */
-Test(input_queue, the_room_of_what_has_gone_is_used_again)
+BenchTest(input_queue, the_room_of_what_has_gone_is_used_again, ROOMY)
 {
     static unsigned char data[SEGMENT_SIZE];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
     fill_pattern(data, sizeof(data), 9);
-    feed(&bench, data, SEGMENT_SIZE - 100);
-    const struct segment *block = bench.queue.block;
+    feed(bench, data, SEGMENT_SIZE - 100);
+    const struct segment *block = bench->queue.block;
     for (int i = 0; i < 20; i++) {
-        input_queue_discard(&bench.queue, SEGMENT_SIZE - 200);
-        feed(&bench, data + SEGMENT_SIZE - 100, 100);
-        feed(&bench, data, SEGMENT_SIZE - 300);
-        cr_assert_eq(bench.queue.block, block);
-        cr_assert_eq(out(&bench), 1);
-        input_queue_discard(&bench.queue, 100);
-        expect_taken(&bench, data + SEGMENT_SIZE - 100, 100);
-        input_queue_discard(&bench.queue, SEGMENT_SIZE - 400);
-        feed(&bench, data, SEGMENT_SIZE - 200);
-        input_queue_discard(&bench.queue, 0);
-        cr_assert_eq(input_queue_length(&bench.queue), SEGMENT_SIZE - 100);
+        input_queue_discard(&bench->queue, SEGMENT_SIZE - 200);
+        feed(bench, data + SEGMENT_SIZE - 100, 100);
+        feed(bench, data, SEGMENT_SIZE - 300);
+        cr_assert_eq(bench->queue.block, block);
+        cr_assert_eq(out(bench), 1);
+        input_queue_discard(&bench->queue, 100);
+        expect_taken(bench, data + SEGMENT_SIZE - 100, 100);
+        input_queue_discard(&bench->queue, SEGMENT_SIZE - 400);
+        feed(bench, data, SEGMENT_SIZE - 200);
+        input_queue_discard(&bench->queue, 0);
+        cr_assert_eq(input_queue_length(&bench->queue), SEGMENT_SIZE - 100);
     }
-    bench_close(&bench);
 }
 
 Test(input_queue, the_block_goes_back_with_its_last_byte)
@@ -517,41 +480,36 @@ Test(input_queue, the_block_goes_back_with_its_last_byte)
     }
 }
 
-Test(input_queue, at_tells_every_byte)
+BenchTest(input_queue, at_tells_every_byte, ROOMY)
 {
     static unsigned char data[3 * SEGMENT_SIZE];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
     fill_pattern(data, sizeof(data), 7);
-    feed(&bench, data, sizeof(data));
+    feed(bench, data, sizeof(data));
     for (size_t gone = 0; gone < SEGMENT_SIZE + 2; gone += SEGMENT_SIZE / 2 + 1) {
         for (size_t i = 0; gone + i < sizeof(data); i += i < SEGMENT_SIZE - 4 ? 97 : 1)
-            cr_assert_eq(input_queue_at(&bench.queue, i), data[gone + i], "%zu after %zu", i, gone);
-        input_queue_discard(&bench.queue, SEGMENT_SIZE / 2 + 1);
+            cr_assert_eq(input_queue_at(&bench->queue, i), data[gone + i], "%zu after %zu", i,
+                         gone);
+        input_queue_discard(&bench->queue, SEGMENT_SIZE / 2 + 1);
     }
-    bench_close(&bench);
 }
 
 /* ---- searching ---- */
 
-Test(input_queue, finds_the_first_of_several_and_finds_it_again)
+BenchTest(input_queue, finds_the_first_of_several_and_finds_it_again, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "ab\ncd\n\nef");
-    expect_found(&bench, '\n', 2);
-    expect_found(&bench, '\n', 2);
-    expect_found(&bench, 'a', 0);
-    expect_found(&bench, '\n', 2);
-    expect_taken(&bench, "ab\n", 3);
-    expect_found(&bench, '\n', 2);
-    expect_taken(&bench, "cd\n", 3);
-    expect_found(&bench, '\n', 0);
-    expect_taken(&bench, "\n", 1);
-    expect_not_found(&bench, '\n');
-    expect_found(&bench, 'f', 1);
-    expect_not_found(&bench, '\n');
-    bench_close(&bench);
+    feed_text(bench, "ab\ncd\n\nef");
+    expect_found(bench, '\n', 2);
+    expect_found(bench, '\n', 2);
+    expect_found(bench, 'a', 0);
+    expect_found(bench, '\n', 2);
+    expect_taken(bench, "ab\n", 3);
+    expect_found(bench, '\n', 2);
+    expect_taken(bench, "cd\n", 3);
+    expect_found(bench, '\n', 0);
+    expect_taken(bench, "\n", 1);
+    expect_not_found(bench, '\n');
+    expect_found(bench, 'f', 1);
+    expect_not_found(bench, '\n');
 }
 
 Test(input_queue, finds_a_byte_at_every_place_around_a_border)
@@ -576,55 +534,46 @@ Test(input_queue, finds_a_byte_at_every_place_around_a_border)
  * What was searched is not searched again: a wanted byte that is planted there behind the queue's
  * back stays unseen. That is how a test can see work that is not done.
  */
-Test(input_queue, a_search_goes_on_where_the_last_one_gave_up)
+BenchTest(input_queue, a_search_goes_on_where_the_last_one_gave_up, ROOMY)
 {
     static unsigned char data[SEGMENT_SIZE + 100];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
     memset(data, 'x', sizeof(data));
-    feed(&bench, data, SEGMENT_SIZE - 100);
-    expect_not_found(&bench, '\n');
-    memset(bench.queue.block->data, '\n', SEGMENT_SIZE - 100);
-    expect_not_found(&bench, '\n');
-    feed(&bench, data, sizeof(data));
-    cr_assert_gt(capacity(&bench), SEGMENT_SIZE);
-    expect_not_found(&bench, '\n');
+    feed(bench, data, SEGMENT_SIZE - 100);
+    expect_not_found(bench, '\n');
+    memset(bench->queue.block->data, '\n', SEGMENT_SIZE - 100);
+    expect_not_found(bench, '\n');
+    feed(bench, data, sizeof(data));
+    cr_assert_gt(capacity(bench), SEGMENT_SIZE);
+    expect_not_found(bench, '\n');
 
-    memset(bench.queue.block->data, '\n', 2 * SEGMENT_SIZE);
-    input_queue_discard(&bench.queue, SEGMENT_SIZE);
-    expect_not_found(&bench, '\n');
-    feed(&bench, data, sizeof(data)); /* closed up, or grown */
-    feed_text(&bench, "yy\n");
-    expect_found(&bench, '\n', 2 * SEGMENT_SIZE + 102);
-    bench_close(&bench);
+    memset(bench->queue.block->data, '\n', 2 * SEGMENT_SIZE);
+    input_queue_discard(&bench->queue, SEGMENT_SIZE);
+    expect_not_found(bench, '\n');
+    feed(bench, data, sizeof(data)); /* closed up, or grown */
+    feed_text(bench, "yy\n");
+    expect_found(bench, '\n', 2 * SEGMENT_SIZE + 102);
 }
 
-Test(input_queue, a_search_for_another_byte_starts_from_the_front)
+BenchTest(input_queue, a_search_for_another_byte_starts_from_the_front, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "a b c");
-    expect_not_found(&bench, '\n');
-    expect_found(&bench, ' ', 1);
-    expect_found(&bench, 'a', 0);
-    expect_not_found(&bench, 0);
-    expect_not_found(&bench, 0xff);
-    bench_close(&bench);
+    feed_text(bench, "a b c");
+    expect_not_found(bench, '\n');
+    expect_found(bench, ' ', 1);
+    expect_found(bench, 'a', 0);
+    expect_not_found(bench, 0);
+    expect_not_found(bench, 0xff);
 }
 
-Test(input_queue, what_follows_a_discarded_part_is_searched)
+BenchTest(input_queue, what_follows_a_discarded_part_is_searched, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "aaaa");
-    expect_not_found(&bench, '\n');
-    input_queue_discard(&bench.queue, 4);
-    feed_text(&bench, "\nb");
-    expect_found(&bench, '\n', 0);
-    input_queue_clear(&bench.queue);
-    feed_text(&bench, "b\n");
-    expect_found(&bench, '\n', 1);
-    bench_close(&bench);
+    feed_text(bench, "aaaa");
+    expect_not_found(bench, '\n');
+    input_queue_discard(&bench->queue, 4);
+    feed_text(bench, "\nb");
+    expect_found(bench, '\n', 0);
+    input_queue_clear(&bench->queue);
+    feed_text(bench, "b\n");
+    expect_found(bench, '\n', 1);
 }
 
 /* ---- what was handed out ---- */
@@ -857,44 +806,38 @@ Test(no_memory, an_input_queue_that_cannot_grow_says_so_and_keeps_its_bytes)
 
 /* ---- looking without taking ---- */
 
-Test(input_queue, a_peek_leaves_the_bytes_where_they_are)
+BenchTest(input_queue, a_peek_leaves_the_bytes_where_they_are, ROOMY)
 {
     static unsigned char data[3 * SEGMENT_SIZE];
     const size_t lengths[] = {1, 100, SEGMENT_SIZE, SEGMENT_SIZE + 1, sizeof(data)};
-    struct bench bench;
-    bench_open(&bench, ROOMY);
     fill_pattern(data, sizeof(data), 3);
-    feed(&bench, data, sizeof(data));
+    feed(bench, data, sizeof(data));
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct message message = input_queue_peek(&bench.queue, lengths[i]);
+        struct message message = input_queue_peek(&bench->queue, lengths[i]);
         cr_assert_eq(message.length, lengths[i]);
         cr_assert_eq(memcmp(message.data, data, lengths[i]), 0, "%zu bytes", lengths[i]);
-        cr_assert_eq(input_queue_length(&bench.queue), sizeof(data));
+        cr_assert_eq(input_queue_length(&bench->queue), sizeof(data));
     }
-    input_queue_discard(&bench.queue, SEGMENT_SIZE + 1);
-    expect_taken(&bench, data + SEGMENT_SIZE + 1, sizeof(data) - SEGMENT_SIZE - 1);
-    bench_close(&bench);
+    input_queue_discard(&bench->queue, SEGMENT_SIZE + 1);
+    expect_taken(bench, data + SEGMENT_SIZE + 1, sizeof(data) - SEGMENT_SIZE - 1);
 }
 
-Test(input_queue, a_search_can_begin_anywhere)
+BenchTest(input_queue, a_search_can_begin_anywhere, ROOMY)
 {
     static unsigned char data[3 * SEGMENT_SIZE];
-    struct bench bench;
     size_t index;
-    bench_open(&bench, ROOMY);
     data[10] = data[SEGMENT_SIZE - 1] = data[SEGMENT_SIZE] = data[2 * SEGMENT_SIZE + 5] = 'x';
-    feed(&bench, data, sizeof(data));
+    feed(bench, data, sizeof(data));
     for (size_t from = 0; from < sizeof(data) + 2; from++) {
         size_t expected = from;
         while (expected < sizeof(data) && data[expected] != 'x')
             expected++;
-        bool found = input_queue_index_from(&bench.queue, 'x', from, &index);
+        bool found = input_queue_index_from(&bench->queue, 'x', from, &index);
         cr_assert_eq(found, expected < sizeof(data), "from %zu", from);
         if (found)
             cr_assert_eq(index, expected, "from %zu: %zu, not %zu", from, index, expected);
     }
-    expect_found(&bench, 'x', 10);
-    bench_close(&bench);
+    expect_found(bench, 'x', 10);
 }
 
 /* ---- secrets ---- */
@@ -908,37 +851,31 @@ static bool all_zero(const unsigned char *data, size_t length)
 }
 
 /* The factory keeps the segments, so that one can look at them. */
-Test(input_queue, what_is_secret_is_wiped_when_it_has_been_used)
+BenchTest(input_queue, what_is_secret_is_wiped_when_it_has_been_used, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    feed_text(&bench, "secretplain");
-    input_queue_set_secret(&bench.queue, true);
-    struct message secret = input_queue_dequeue(&bench.queue, 6);
+    feed_text(bench, "secretplain");
+    input_queue_set_secret(&bench->queue, true);
+    struct message secret = input_queue_dequeue(&bench->queue, 6);
     cr_assert_eq(memcmp(secret.data, "secret", 6), 0, "it is good until the next call");
-    input_queue_set_secret(&bench.queue, false);
+    input_queue_set_secret(&bench->queue, false);
     cr_assert(all_zero(secret.data, 6), "`%.6s`", (const char *)secret.data);
-    struct message plain = input_queue_dequeue(&bench.queue, 5);
+    struct message plain = input_queue_dequeue(&bench->queue, 5);
     cr_assert_eq(memcmp(plain.data, "plain", 5), 0, "what comes behind it is not touched");
-    input_queue_clear(&bench.queue);
+    input_queue_clear(&bench->queue);
     cr_assert_eq(memcmp(plain.data, "plain", 5), 0, "and what is no secret is not either");
-    bench_close(&bench);
 }
 
-Test(input_queue, a_secret_that_nobody_took_is_wiped_with_the_rest)
+BenchTest(input_queue, a_secret_that_nobody_took_is_wiped_with_the_rest, ROOMY)
 {
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    input_queue_set_secret(&bench.queue, true);
-    feed_text(&bench, "user, secr");
-    struct message message = input_queue_dequeue(&bench.queue, 6);
-    input_queue_clear(&bench.queue);
+    input_queue_set_secret(&bench->queue, true);
+    feed_text(bench, "user, secr");
+    struct message message = input_queue_dequeue(&bench->queue, 6);
+    input_queue_clear(&bench->queue);
     cr_assert(all_zero(message.data, 10), "`%.10s`", (const char *)message.data);
-    feed_text(&bench, "secret");
-    message = input_queue_peek(&bench.queue, 6);
-    input_queue_discard(&bench.queue, 6);
+    feed_text(bench, "secret");
+    message = input_queue_peek(&bench->queue, 6);
+    input_queue_discard(&bench->queue, 6);
     cr_assert(all_zero(message.data, 6), "a queue that was cleared keeps its secrets");
-    bench_close(&bench);
 }
 
 /* The factory keeps the segment that was outgrown, so that one can look at it. */
@@ -960,22 +897,19 @@ Test(input_queue, a_secret_is_wiped_where_it_lay_before_the_block_grew)
 
 /* realloc() could leave the bytes behind, so a secret moves to a block that is there beside the
  * old. */
-Test(input_queue, a_secret_is_not_moved_by_the_heap)
+BenchTest(input_queue, a_secret_is_not_moved_by_the_heap, ROOMY)
 {
     static unsigned char bytes[SEGMENT_SIZE];
-    struct bench bench;
-    bench_open(&bench, ROOMY);
-    input_queue_set_secret(&bench.queue, true);
-    feed(&bench, bytes, sizeof(bytes));
-    feed(&bench, bytes, 1);
+    input_queue_set_secret(&bench->queue, true);
+    feed(bench, bytes, sizeof(bytes));
+    feed(bench, bytes, 1);
     for (int i = 0; i < 8; i++) {
-        const struct segment *before = bench.queue.block;
-        size_t size = capacity(&bench);
-        while (capacity(&bench) == size)
-            cr_assert(input_queue_append(&bench.queue, bytes, 1000));
-        cr_assert_neq(bench.queue.block, before, "%zu bytes were reallocated", size);
+        const struct segment *before = bench->queue.block;
+        size_t size = capacity(bench);
+        while (capacity(bench) == size)
+            cr_assert(input_queue_append(&bench->queue, bytes, 1000));
+        cr_assert_neq(bench->queue.block, before, "%zu bytes were reallocated", size);
     }
-    bench_close(&bench);
 }
 
 Test(input_queue, a_secret_leaves_nothing_behind_when_its_rest_moves_to_the_front)

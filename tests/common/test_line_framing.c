@@ -6,6 +6,7 @@
  */
 #include "common/bytes/line_framing.h"
 #include "helpers.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -77,6 +78,10 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->factory);
     pair_close(bench->ends);
 }
+
+/* A test that has `bench`, whose lines have at most so many bytes. */
+#define BenchTest(suite, name, max_line)                                                           \
+    TestWith(suite, name, struct bench, bench, bench_open(bench, max_line), bench_close(bench))
 
 static void bench_restart(struct bench *bench, const unsigned char *text)
 {
@@ -226,17 +231,14 @@ Test(line_framing, every_short_text_in_every_way_of_cutting_it)
     }
 }
 
-Test(line_framing, chosen_texts_in_every_way_of_cutting_them)
+BenchTest(line_framing, chosen_texts_in_every_way_of_cutting_them, 4)
 {
     static const char *const texts[] = {"\r\nhello\n",    "a\r\rb\r\n",  "abcd\r\nxy",
                                         "\n\n\r\n\r\n\n", "abcde\r\n",   "abcd\rX\n",
                                         "abcd\r\r\n",     "\rabcd\r\nx", "abc\n\rabc\n"};
-    struct bench bench;
-    bench_open(&bench, 4);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        try_every_cut(&bench, (const unsigned char *)texts[i], strlen(texts[i]));
-    try_every_cut(&bench, (const unsigned char *)"\0\n\0\0\r\n\0\n", 8);
-    bench_close(&bench);
+        try_every_cut(bench, (const unsigned char *)texts[i], strlen(texts[i]));
+    try_every_cut(bench, (const unsigned char *)"\0\n\0\0\r\n\0\n", 8);
 }
 
 /* Many lines of lengths around the limit, cut into random pieces. */
@@ -308,21 +310,18 @@ static void receive_text(struct bench *bench, const char *text)
     receive_piece(bench, (const unsigned char *)text, strlen(text));
 }
 
-Test(line_framing, a_line_keeps_its_end)
+BenchTest(line_framing, a_line_keeps_its_end, 100)
 {
-    struct bench bench;
     struct message line;
-    bench_open(&bench, 100);
-    put(bench.ends[0], "one\ntwo\r\n\n", 10);
-    cr_assert_eq(input_queue_fill(&bench.input, bench.ends[1]), 10);
-    cr_assert_eq(line_framing_next(&bench.input, 100, &line), FRAMING_MESSAGE);
+    put(bench->ends[0], "one\ntwo\r\n\n", 10);
+    cr_assert_eq(input_queue_fill(&bench->input, bench->ends[1]), 10);
+    cr_assert_eq(line_framing_next(&bench->input, 100, &line), FRAMING_MESSAGE);
     cr_assert(line.length == 4 && memcmp(line.data, "one\n", 4) == 0);
-    cr_assert_eq(line_framing_next(&bench.input, 100, &line), FRAMING_MESSAGE);
+    cr_assert_eq(line_framing_next(&bench->input, 100, &line), FRAMING_MESSAGE);
     cr_assert(line.length == 5 && memcmp(line.data, "two\r\n", 5) == 0);
-    cr_assert_eq(line_framing_next(&bench.input, 100, &line), FRAMING_MESSAGE);
+    cr_assert_eq(line_framing_next(&bench->input, 100, &line), FRAMING_MESSAGE);
     cr_assert(line.length == 1 && memcmp(line.data, "\n", 1) == 0);
-    cr_assert_eq(line_framing_next(&bench.input, 100, &line), FRAMING_INCOMPLETE);
-    bench_close(&bench);
+    cr_assert_eq(line_framing_next(&bench->input, 100, &line), FRAMING_INCOMPLETE);
 }
 
 /* The longest line, and the shortest that is too long, in both kinds of line end. */
@@ -379,35 +378,26 @@ Test(line_framing, erratum_01_a_long_line_is_whole_or_refused)
     bench_close(&bench);
 }
 
-Test(line_framing, erratum_02_an_empty_line_does_not_hide_the_next_one)
+BenchTest(line_framing, erratum_02_an_empty_line_does_not_hide_the_next_one, 100)
 {
-    struct bench bench;
-    bench_open(&bench, 100);
-    receive_text(&bench, "\r\nhello\n");
-    cr_assert_eq(bench.answer.count, 2);
-    bench_close(&bench);
+    receive_text(bench, "\r\nhello\n");
+    cr_assert_eq(bench->answer.count, 2);
 }
 
-Test(line_framing, too_long_is_the_answer_as_often_as_it_is_asked)
+BenchTest(line_framing, too_long_is_the_answer_as_often_as_it_is_asked, 4)
 {
-    struct bench bench;
     struct message line;
-    bench_open(&bench, 4);
-    receive_text(&bench, "abcde");
+    receive_text(bench, "abcde");
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(line_framing_next(&bench.input, 4, &line), FRAMING_TOO_LONG);
-    cr_assert_eq(input_queue_length(&bench.input), 5, "nothing was taken out");
-    bench_close(&bench);
+        cr_assert_eq(line_framing_next(&bench->input, 4, &line), FRAMING_TOO_LONG);
+    cr_assert_eq(input_queue_length(&bench->input), 5, "nothing was taken out");
 }
 
-Test(line_framing, lines_before_one_that_is_too_long_come_out)
+BenchTest(line_framing, lines_before_one_that_is_too_long_come_out, 4)
 {
-    struct bench bench;
-    bench_open(&bench, 4);
-    receive_text(&bench, "a\nbb\nabcdefgh\nc\n");
-    cr_assert_eq(bench.answer.count, 2);
-    cr_assert_eq(bench.answer.rest, FRAMING_TOO_LONG);
-    bench_close(&bench);
+    receive_text(bench, "a\nbb\nabcdefgh\nc\n");
+    cr_assert_eq(bench->answer.count, 2);
+    cr_assert_eq(bench->answer.rest, FRAMING_TOO_LONG);
 }
 
 Test(line_framing, the_input_limit_has_room_for_the_longest_line_and_no_more)

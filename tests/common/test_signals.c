@@ -6,6 +6,7 @@
 #include "common/base/thread.h"
 #include "support/deadline.h"
 #include "support/probe.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -27,6 +28,10 @@ static struct signals opened(void)
     cr_assert_eq(signals_open(&signals), 0);
     return signals;
 }
+
+/* A test that has `signals`. */
+#define SignalsTest(suite, name)                                                                   \
+    TestWith(suite, name, struct signals, signals, *signals = opened(), signals_close(signals))
 
 static bool readable(int fd)
 {
@@ -76,42 +81,36 @@ Test(signals, sigint_asks_for_a_stop)
     assert_stops(SIGINT);
 }
 
-Test(signals, sigusr1_asks_for_a_report_each_time)
+SignalsTest(signals, sigusr1_asks_for_a_report_each_time)
 {
-    struct signals signals = opened();
     for (int i = 0; i < 3; i++) {
         raise(SIGUSR1);
-        cr_assert(readable(signals.fd));
-        signals_take(&signals);
-        cr_assert(signals.report, "report %d", i);
-        cr_assert_not(signals.stop);
-        signals_take(&signals);
-        cr_assert_not(signals.report, "it was taken");
+        cr_assert(readable(signals->fd));
+        signals_take(signals);
+        cr_assert(signals->report, "report %d", i);
+        cr_assert_not(signals->stop);
+        signals_take(signals);
+        cr_assert_not(signals->report, "it was taken");
     }
-    signals_close(&signals);
 }
 
-Test(signals, report_and_stop_may_come_together)
+SignalsTest(signals, report_and_stop_may_come_together)
 {
-    struct signals signals = opened();
     raise(SIGUSR1);
     raise(SIGTERM);
-    signals_take(&signals);
-    cr_assert(signals.report);
-    cr_assert(signals.stop);
-    signals_close(&signals);
+    signals_take(signals);
+    cr_assert(signals->report);
+    cr_assert(signals->stop);
 }
 
-Test(signals, sigpipe_is_ignored)
+SignalsTest(signals, sigpipe_is_ignored)
 {
     int ends[2];
-    struct signals signals = opened();
     cr_assert_eq(pipe(ends), 0);
     close(ends[0]);
     cr_assert_eq(write(ends[1], "x", 1), -1);
     cr_assert_eq(errno, EPIPE);
     close(ends[1]);
-    signals_close(&signals);
 }
 
 /* In a child: two signals, one after the other. How the child ended. */
@@ -275,33 +274,29 @@ Test(signals, closing_gives_the_signals_back)
     raise(SIGUSR1);
 }
 
-Test(signals, may_be_opened_again_and_have_forgotten_all)
+SignalsTest(signals, may_be_opened_again_and_have_forgotten_all)
 {
-    struct signals signals = opened();
     raise(SIGTERM);
     raise(SIGUSR1);
-    signals_close(&signals);
-    signals = opened();
-    cr_assert_not(readable(signals.fd));
-    signals_take(&signals);
-    cr_assert_not(signals.stop);
-    cr_assert_not(signals.report);
+    signals_close(signals);
+    *signals = opened();
+    cr_assert_not(readable(signals->fd));
+    signals_take(signals);
+    cr_assert_not(signals->stop);
+    cr_assert_not(signals->report);
     raise(SIGINT);
-    signals_take(&signals);
-    cr_assert(signals.stop);
-    signals_close(&signals);
+    signals_take(signals);
+    cr_assert(signals->stop);
 }
 
-Test(signals, ringing_only_makes_the_descriptor_readable)
+SignalsTest(signals, ringing_only_makes_the_descriptor_readable)
 {
-    struct signals signals = opened();
     signals_ring();
-    cr_assert(readable(signals.fd));
-    signals_take(&signals);
-    cr_assert_not(signals.stop);
-    cr_assert_not(signals.report);
-    cr_assert_not(readable(signals.fd));
-    signals_close(&signals);
+    cr_assert(readable(signals->fd));
+    signals_take(signals);
+    cr_assert_not(signals->stop);
+    cr_assert_not(signals->report);
+    cr_assert_not(readable(signals->fd));
 }
 
 Test(signals, ringing_before_opening_and_after_closing_does_nothing)
@@ -316,28 +311,24 @@ Test(signals, ringing_before_opening_and_after_closing_does_nothing)
     cr_assert_eq(errno, ERANGE, "what runs in a handler leaves errno alone");
 }
 
-Test(signals, the_descriptors_are_non_blocking_and_close_on_exec)
+SignalsTest(signals, the_descriptors_are_non_blocking_and_close_on_exec)
 {
-    struct signals signals = opened();
-    cr_assert(fcntl(signals.fd, F_GETFL) & O_NONBLOCK);
-    cr_assert(fcntl(signals.fd, F_GETFD) & FD_CLOEXEC);
-    signals_close(&signals);
+    cr_assert(fcntl(signals->fd, F_GETFL) & O_NONBLOCK);
+    cr_assert(fcntl(signals->fd, F_GETFD) & FD_CLOEXEC);
 }
 
 /* More than any pipe holds. A signal that comes then cannot write its byte, and still counts. */
-Test(signals, a_full_pipe_neither_blocks_nor_loses_a_signal)
+SignalsTest(signals, a_full_pipe_neither_blocks_nor_loses_a_signal)
 {
-    struct signals signals = opened();
     for (int i = 0; i < 100000; i++)
         signals_ring();
     raise(SIGUSR1);
     raise(SIGTERM);
-    cr_assert(readable(signals.fd));
-    signals_take(&signals);
-    cr_assert(signals.stop);
-    cr_assert(signals.report);
-    cr_assert_not(readable(signals.fd));
-    signals_close(&signals);
+    cr_assert(readable(signals->fd));
+    signals_take(signals);
+    cr_assert(signals->stop);
+    cr_assert(signals->report);
+    cr_assert_not(readable(signals->fd));
 }
 
 enum {
@@ -368,26 +359,24 @@ static bool take_report(struct signals *signals)
     return signals->report;
 }
 
-Test(signals, case_37_of_thousands_of_signals_none_is_slept_through)
+SignalsTest(signals, case_37_of_thousands_of_signals_none_is_slept_through)
 {
-    struct signals signals = opened();
     struct sender sender = {.target = pthread_self()};
     pthread_t thread;
     int reports = 0;
     cr_assert_eq(pthread_create(&thread, NULL, send_signals, &sender), 0);
     double end = test_now() + test_deadline_ms() / 1000.0;
     while (!atomic_load(&sender.done)) {
-        cr_assert(test_await(signals.fd, POLLIN, end));
-        signals_take(&signals);
-        reports += signals.report;
+        cr_assert(test_await(signals->fd, POLLIN, end));
+        signals_take(signals);
+        reports += signals->report;
     }
     pthread_join(thread, NULL);
-    reports += take_report(&signals);
+    reports += take_report(signals);
     cr_assert_gt(reports, 0);
-    cr_assert_not(signals.stop);
+    cr_assert_not(signals->stop);
     raise(SIGUSR1);
-    cr_assert(take_report(&signals), "one more, after the storm");
-    signals_close(&signals);
+    cr_assert(take_report(signals), "one more, after the storm");
 }
 
 static void *ring_once(void *argument)
@@ -396,14 +385,12 @@ static void *ring_once(void *argument)
     return argument;
 }
 
-Test(signals, any_thread_may_ring)
+SignalsTest(signals, any_thread_may_ring)
 {
-    struct signals signals = opened();
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, ring_once, NULL), 0);
-    cr_assert(test_await(signals.fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
-    signals_take(&signals);
-    cr_assert_not(signals.stop);
+    cr_assert(test_await(signals->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    signals_take(signals);
+    cr_assert_not(signals->stop);
     pthread_join(thread, NULL);
-    signals_close(&signals);
 }

@@ -6,6 +6,7 @@
 #include "helpers.h"
 #include "support/deadline.h"
 #include "support/probe.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -121,6 +122,11 @@ static struct listener listening(void)
     return listener;
 }
 
+/* A test that has `listener`. */
+#define ListenerTest(suite, name)                                                                  \
+    TestWith(suite, name, struct listener, listener, *listener = listening(),                      \
+             listener_close(listener))
+
 static struct sockaddr_in where(const struct listener *listener)
 {
     struct sockaddr_in address;
@@ -145,17 +151,15 @@ static bool comes(int fd)
     return test_await(fd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
 }
 
-Test(sockets, port_0_becomes_the_port_it_is)
+ListenerTest(sockets, port_0_becomes_the_port_it_is)
 {
     char text[ENDPOINT_TEXT_SIZE];
     char expected[64];
-    struct listener listener = listening();
-    cr_assert_gt(port_of(&listener), 0);
-    endpoint_format(&listener.endpoint, text);
-    snprintf(expected, sizeof(expected), "127.0.0.1:%u", port_of(&listener));
+    cr_assert_gt(port_of(listener), 0);
+    endpoint_format(&listener->endpoint, text);
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u", port_of(listener));
     cr_assert_str_eq(text, expected);
-    close(connect_to(&listener));
-    listener_close(&listener);
+    close(connect_to(listener));
 }
 
 Test(sockets, listens_on_ipv6)
@@ -178,15 +182,13 @@ Test(sockets, listens_on_ipv6)
     listener_close(&listener);
 }
 
-Test(sockets, a_listener_never_waits_and_is_not_inherited)
+ListenerTest(sockets, a_listener_never_waits_and_is_not_inherited)
 {
     int fd;
-    struct listener listener = listening();
-    cr_assert(fcntl(listener.fd, F_GETFL) & O_NONBLOCK);
-    cr_assert(fcntl(listener.fd, F_GETFD) & FD_CLOEXEC);
-    cr_assert(fcntl(listener.reserve, F_GETFD) & FD_CLOEXEC);
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING);
-    listener_close(&listener);
+    cr_assert(fcntl(listener->fd, F_GETFL) & O_NONBLOCK);
+    cr_assert(fcntl(listener->fd, F_GETFD) & FD_CLOEXEC);
+    cr_assert(fcntl(listener->reserve, F_GETFD) & FD_CLOEXEC);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_NOTHING);
 }
 
 Test(sockets, a_port_in_use_is_an_error_that_leaves_nothing_open)
@@ -211,22 +213,20 @@ Test(sockets, an_address_of_another_machine_is_an_error)
 }
 
 /* A server that is started again must not wait for the connections of its last life. */
-Test(sockets, a_port_with_old_connections_can_be_listened_on_again)
+ListenerTest(sockets, a_port_with_old_connections_can_be_listened_on_again)
 {
     int fd;
     char byte;
-    struct listener listener = listening();
-    struct endpoint same = loopback(port_of(&listener));
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    struct endpoint same = loopback(port_of(listener));
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     close(fd); /* the side that closes first keeps the port for a while */
     cr_assert(comes(client));
     cr_assert_eq(read(client, &byte, 1), 0);
     close(client);
-    listener_close(&listener);
-    cr_assert_eq(listener_open(&listener, &same, 0), 0, "%s", strerror(errno));
-    listener_close(&listener);
+    listener_close(listener);
+    cr_assert_eq(listener_open(listener, &same, 0), 0, "%s", strerror(errno));
 }
 
 Test(sockets, closing_twice_is_closing_once)
@@ -262,22 +262,20 @@ static int option_of(int fd, int level, int name)
     return value;
 }
 
-Test(sockets, a_connection_is_as_it_was_asked_for)
+ListenerTest(sockets, a_connection_is_as_it_was_asked_for)
 {
     static const int flags[] = {0, SOCK_NONBLOCK};
-    struct listener listener = listening();
     for (int i = 0; i < 2; i++) {
         int fd;
-        int client = connect_to(&listener);
-        cr_assert(comes(listener.fd));
-        cr_assert_eq(listener_accept(&listener, flags[i], &quiet, &fd), ACCEPT_CONNECTION);
+        int client = connect_to(listener);
+        cr_assert(comes(listener->fd));
+        cr_assert_eq(listener_accept(listener, flags[i], &quiet, &fd), ACCEPT_CONNECTION);
         cr_assert_eq((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0, flags[i] == SOCK_NONBLOCK);
         cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
         cr_assert_neq(option_of(fd, IPPROTO_TCP, TCP_NODELAY), 0, "replies leave at once");
         close(fd);
         close(client);
     }
-    listener_close(&listener);
 }
 
 static int accepted_send_buffer(int send_buffer)
@@ -303,24 +301,22 @@ Test(sockets, the_size_of_the_send_buffer_is_inherited)
     cr_assert_gt(accepted_send_buffer(0), 4 * 16384, "the system's choice");
 }
 
-Test(sockets, all_who_wait_are_accepted_one_by_one)
+ListenerTest(sockets, all_who_wait_are_accepted_one_by_one)
 {
     int clients[5];
     int fds[5];
     int none;
-    struct listener listener = listening();
     for (int i = 0; i < 5; i++)
-        clients[i] = connect_to(&listener);
+        clients[i] = connect_to(listener);
     for (int i = 0; i < 5; i++) {
-        cr_assert(comes(listener.fd));
-        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fds[i]), ACCEPT_CONNECTION);
+        cr_assert(comes(listener->fd));
+        cr_assert_eq(listener_accept(listener, 0, &quiet, &fds[i]), ACCEPT_CONNECTION);
     }
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &none), ACCEPT_NOTHING);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &none), ACCEPT_NOTHING);
     for (int i = 0; i < 5; i++) {
         close(clients[i]);
         close(fds[i]);
     }
-    listener_close(&listener);
 }
 
 static int accept_calls;
@@ -335,23 +331,21 @@ static int fail_to_accept(int fd, int flags)
     return -1;
 }
 
-Test(sockets, case_09_peers_that_gave_up_are_passed_over)
+ListenerTest(sockets, case_09_peers_that_gave_up_are_passed_over)
 {
     static const int errors[] = {ECONNABORTED, EPROTO,      EINTR,        ECONNABORTED, EINTR,
                                  ENETDOWN,     ENETUNREACH, EHOSTUNREACH, EPERM,        0};
     int fd;
-    struct listener listener = listening();
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
     accept_errors = errors;
     faults.accept4 = fail_to_accept;
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     cr_assert_eq(accept_calls, 10);
     close(fd);
     accept_errors = errors;
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_NOTHING);
     close(client);
-    listener_close(&listener);
 }
 
 /* A filter of the system's refuses a peer and leaves it where it is. */
@@ -364,32 +358,28 @@ static int refuse_for_good(int fd, int flags)
     return -1;
 }
 
-Test(sockets, case_20_an_error_that_stays_is_not_passed_over_forever)
+ListenerTest(sockets, case_20_an_error_that_stays_is_not_passed_over_forever)
 {
     int fd;
-    struct listener listener = listening();
     faults.accept4 = refuse_for_good;
     accept_calls = 0;
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
     cr_assert_leq(accept_calls, 16, "%d calls", accept_calls);
-    listener_close(&listener);
 }
 
-Test(sockets, case_20_a_system_without_means_is_asked_again_later)
+ListenerTest(sockets, case_20_a_system_without_means_is_asked_again_later)
 {
     static const int kinds[] = {ENOBUFS, ENOMEM, EINVAL};
-    struct listener listener = listening();
     faults.accept4 = fail_to_accept;
     for (int i = 0; i < 3; i++) {
         int fd;
         int errors[] = {kinds[i], 0};
         accept_errors = errors;
         accept_calls = 0;
-        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+        cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
         cr_assert_eq(accept_calls, 1, "it does not spin");
     }
-    cr_assert_geq(listener.reserve, 0);
-    listener_close(&listener);
+    cr_assert_geq(listener->reserve, 0);
 }
 
 /* ---- without a descriptor ---- */
@@ -425,46 +415,43 @@ static void expect_busy(int client)
     cr_assert_eq(read(client, text, 1), 0, "then it ends, and not by a reset");
 }
 
-Test(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_answer_and_a_close)
+ListenerTest(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_answer_and_a_close)
 {
     if (!limits_are_real())
         cr_skip_test("not under valgrind");
     int fd;
-    struct listener listener = listening();
     int clients[3];
     for (int i = 0; i < 3; i++)
-        clients[i] = connect_to(&listener);
-    cr_assert(comes(listener.fd));
+        clients[i] = connect_to(listener);
+    cr_assert(comes(listener->fd));
     take_all_descriptors();
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED, "client %d", i);
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_NOTHING,
+        cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED, "client %d", i);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_NOTHING,
                  "nobody is left who could make the loop spin");
-    cr_assert_geq(listener.reserve, 0, "the reserve is there again");
+    cr_assert_geq(listener->reserve, 0, "the reserve is there again");
     give_descriptors_back();
     for (int i = 0; i < 3; i++) {
         expect_busy(clients[i]);
         close(clients[i]);
     }
-    int late = connect_to(&listener);
-    cr_assert(comes(listener.fd));
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
+    int late = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     close(fd);
     close(late);
-    listener_close(&listener);
 }
 
 /* The log may be a pipe that nobody reads any more. That must not change what becomes of clients.
  */
-Test(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
+ListenerTest(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
 {
     static const int errors[] = {EMFILE, 0};
     static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
     int fd;
     int ends[2];
-    struct listener listener = listening();
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
     signal(SIGPIPE, SIG_IGN);
     cr_assert_eq(pipe(ends), 0);
     int usual = dup(STDERR_FILENO);
@@ -472,98 +459,89 @@ Test(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
     pair_close(ends);
     accept_errors = errors;
     faults.accept4 = fail_to_accept;
-    enum accept_result result = listener_accept(&listener, 0, &warning, &fd);
+    enum accept_result result = listener_accept(listener, 0, &warning, &fd);
     dup2(usual, STDERR_FILENO);
     close(usual);
     cr_assert_eq(result, ACCEPT_SHED, "%d", (int)result);
     expect_busy(client);
     close(client);
-    listener_close(&listener);
 }
 
 /* Somebody else was faster and took the descriptor that the reserve had been. */
-Test(sockets, without_even_the_reserve_it_is_tried_again_later)
+ListenerTest(sockets, without_even_the_reserve_it_is_tried_again_later)
 {
     if (!limits_are_real())
         cr_skip_test("not under valgrind");
     int fd;
     int none;
-    struct listener listener = listening();
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
-    close(listener.reserve);
-    listener.reserve = -1;
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    close(listener->reserve);
+    listener->reserve = -1;
     int other = dup(STDERR_FILENO);
     take_all_descriptors();
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
-    cr_assert_eq(listener.reserve, -1);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
+    cr_assert_eq(listener->reserve, -1);
     close(other);
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION, "%s",
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION, "%s",
                  strerror(errno));
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &none), ACCEPT_EXHAUSTED);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &none), ACCEPT_EXHAUSTED);
     give_descriptors_back();
     close(fd);
     close(client);
-    listener_close(&listener);
 }
 
 /* Without a standard input, 0 is a descriptor like any other. */
-Test(sockets, descriptor_0_is_shed_like_any_other)
+ListenerTest(sockets, descriptor_0_is_shed_like_any_other)
 {
     static const int errors[] = {EMFILE, 0};
     int fd;
-    struct listener listener = listening();
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
-    close(listener.reserve);
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    close(listener->reserve);
     cr_assert_eq(dup2(STDERR_FILENO, STDIN_FILENO), STDIN_FILENO);
-    listener.reserve = STDIN_FILENO;
+    listener->reserve = STDIN_FILENO;
     accept_errors = errors;
     faults.accept4 = fail_to_accept;
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED);
     expect_busy(client);
     close(client);
-    listener_close(&listener);
 }
 
-Test(sockets, a_lost_reserve_is_opened_again_as_soon_as_that_is_possible)
+ListenerTest(sockets, a_lost_reserve_is_opened_again_as_soon_as_that_is_possible)
 {
     static const int errors[] = {EMFILE, 0};
     int fd;
-    struct listener listener = listening();
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
-    close(listener.reserve);
-    listener.reserve = -1;
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    close(listener->reserve);
+    listener->reserve = -1;
     accept_errors = errors;
     faults.accept4 = fail_to_accept;
-    cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_SHED);
-    cr_assert_geq(listener.reserve, 0);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED);
+    cr_assert_geq(listener->reserve, 0);
     expect_busy(client);
     close(client);
-    listener_close(&listener);
 }
 
-Test(sockets, the_log_of_failed_accepts_is_limited)
+ListenerTest(sockets, the_log_of_failed_accepts_is_limited)
 {
     static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
     static const int errors[] = {ENOMEM, 0};
     char text[4096];
     struct capture capture;
-    struct listener listener = listening();
     faults.accept4 = fail_to_accept;
     capture_start(&capture, STDERR_FILENO);
     for (int i = 0; i < 100; i++) {
         int fd;
         accept_errors = errors;
-        listener_accept(&listener, 0, &warning, &fd);
-        atomic_store(&listener.limit.next_ms, INT64_MAX); /* the second that never ends */
+        listener_accept(listener, 0, &warning, &fd);
+        atomic_store(&listener->limit.next_ms, INT64_MAX); /* the second that never ends */
     }
     capture_stop(&capture, text, sizeof(text));
     cr_assert_not_null(strstr(text, "cannot accept: Cannot allocate memory"), "%s", text);
     cr_assert_eq(strchr(text, '\n'), text + strlen(text) - 1, "more than one line: %s", text);
-    cr_assert_eq(atomic_load(&listener.limit.left_out), 99);
-    listener_close(&listener);
+    cr_assert_eq(atomic_load(&listener->limit.left_out), 99);
 }
 
 /* ---- turning away ---- */

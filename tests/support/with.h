@@ -18,13 +18,15 @@
  *     {
  *         cr_assert(queue_is_empty(queue));
  *     }
+ *
+ * Threads that still run when the body returns, until `ends`, may use nothing of the body's own.
  */
 #define TestWith(suite, name, type, what, begins, ends)                                            \
     static void suite##_##name##_with(type *what);                                                 \
     Test(suite, name)                                                                              \
     {                                                                                              \
-        type opened;                                                                               \
-        type *what = &opened;                                                                      \
+        type of_test;                                                                              \
+        type *what = &of_test;                                                                     \
         begins;                                                                                    \
         suite##_##name##_with(what);                                                               \
         ends;                                                                                      \
