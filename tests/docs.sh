@@ -461,10 +461,12 @@ check_links() { # DOCUMENT
 }
 
 # All tests there are, as suite/test. A macro may make several of one: its
-# Test(suite, name##_ending), or one with parameters: its ParameterizedTest(..., suite, name).
+# Test(suite, name##_ending), or one with parameters: its ParameterizedTest(..., suite, name). Stage 5
+# has suites of stage 4 under another name (#define), of whose WaysTests it makes two.
 list_tests() {
     find tests -name '*.c' -exec awk '
         FNR == 1 { split("", endings) }
+        /^#define stage4_[a-z_]+ stage5_/ { other_name[$2] = $3 }
         /^#define [A-Z_]+\(name\)/ { macro = $2; sub(/\(.*/, "", macro) }
         match($0, /Test\(([a-z_ ]+\*[a-z_]+, )?[a-z0-9_]+, [a-z0-9_]+(##[a-z0-9_]+)?/) {
             test = substr($0, RSTART, RLENGTH)
@@ -472,8 +474,10 @@ list_tests() {
             sub(/, /, "/", test)
             if (sub(/\/name##/, "/", test) || sub(/\/name$/, "/", test))
                 endings[macro] = endings[macro] " " test
-            else
+            else {
                 print test
+                two_ways[test] = /^WaysTest/
+            }
         }
         match($0, /^[A-Z_]+\([a-z0-9_]+\)/) {
             name = substr($0, 1, RLENGTH - 1)
@@ -485,6 +489,15 @@ list_tests() {
                 test = each[i]
                 sub(/\//, "/" name, test)
                 print test
+            }
+        }
+        END {
+            for (test in two_ways) {
+                split(test, part, "/")
+                again = (part[1] in other_name ? other_name[part[1]] : part[1]) "/" part[2]
+                print again
+                if (two_ways[test])
+                    printf "%s_in_the_dispatcher\n%s_in_a_worker\n", again, again
             }
         }' {} + | sort -u
 }

@@ -1,31 +1,340 @@
 /*
- * What a handler's facade promises, to its own connection and to others.
+ * What a handler's facade promises: to other threads than the handler's own, and after the end; and
+ * the handler's interest.
  */
 #include "framework.h"
 
-#include "inside/facade_tests.h"
+#include "inside/one_client.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 TestSuite(stage4_facade, .timeout = 60);
 
-#define WITH_WORKERS(name)                                                                         \
-    Test(stage4_facade, name)                                                                      \
-    {                                                                                              \
-        name("--workers 2");                                                                       \
-    }
+static int begin(const char *workers, const char *options)
+{
+    recorder_init(&recorder);
+    return begin_serving(workers, options);
+}
 
-WITH_WORKERS(output_of_another_thread_leaves_at_once)
-WITH_WORKERS(erratum_13_output_of_another_thread_that_has_to_wait)
-WITH_WORKERS(choked_by_another_thread)
-WITH_WORKERS(output_of_another_thread_during_a_run)
-WITH_WORKERS(output_to_a_peer_that_is_gone_ends_a_suspended_connection)
-WITH_WORKERS(case_27_suspended_while_the_peer_sends)
-WITH_WORKERS(suspended_by_its_handler_with_messages_left)
-WITH_WORKERS(suspended_at_the_end_of_stream)
-WITH_WORKERS(case_28_suspend_and_resume_from_different_threads)
-WITH_WORKERS(timers_fire_with_input_suspended)
-WITH_WORKERS(a_timer_that_is_cancelled_does_not_fire)
-WITH_WORKERS(a_timer_does_not_hold_up_the_end)
-WITH_WORKERS(handlers_may_be_switched)
-WITH_WORKERS(peer_is_the_client)
-WITH_WORKERS(behind_a_proxy_peer_is_the_client_that_it_names)
-WITH_WORKERS(after_stopped_a_facade_is_harmless)
+static void set_reading(bool on)
+{
+    (on ? channel_resume : channel_suspend)(recorder_facade(&recorder));
+}
+
+/* ---- output ---- */
+
+WaysTest(stage4_facade, output_of_another_thread_leaves_at_once)
+{
+    int client = begin(workers, "");
+    recorder_send(&recorder, "from elsewhere\n");
+    client_expect_text(client, "from elsewhere\n");
+    end(client);
+}
+
+enum { BIG = 8 << 20 }; /* more than the sockets take */
+
+static void enqueue_big(void)
+{
+    static char text[BIG];
+    memset(text, 'x', sizeof text);
+    enum output_result result = channel_enqueue(recorder_facade(&recorder), piece_bytes(text, BIG));
+    cr_assert_eq(result, OUTPUT_CHOKED);
+}
+
+static void expect_big(int client)
+{
+    static char text[BIG];
+    memset(text, 'x', sizeof text);
+    client_expect(client, text, BIG);
+}
+
+/* The dispatcher has to be told to watch the socket; there is no other event (erratum 13). */
+WaysTest(stage4_facade, erratum_13_output_of_another_thread_that_has_to_wait)
+{
+    int client = begin(workers, "--output-cap 16777216");
+    enqueue_big();
+    expect_big(client);
+    end(client);
+}
+
+/* Nor is the client read, whose output another thread has filled. */
+WaysTest(stage4_facade, choked_by_another_thread)
+{
+    int client = begin(workers, "--output-cap 16777216");
+    enqueue_big();
+    framework_await_asleep(&framework);
+    client_send_text(client, "not handled before the output has left\n");
+    client_await_delivered(client);
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&recorder.messages), 1);
+    expect_big(client);
+    client_expect_text(client, "not handled before the output has left\n");
+    end(client);
+}
+
+/* What is enqueued during a run is held back, and leaves with what the run itself has to send. */
+WaysTest(stage4_facade, output_of_another_thread_during_a_run)
+{
+    int client = begin(workers, "");
+    test_point_hold(RUN_BEGINS);
+    client_send_text(client, "mine\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    recorder_send(&recorder, "another's\n");
+    test_point_release(RUN_BEGINS);
+    client_expect_text(client, "another's\nmine\n");
+    end(client);
+}
+
+/* Nobody reads, so nobody but who writes finds out that the peer is gone. */
+WaysTest(stage4_facade, output_to_a_peer_that_is_gone_ends_a_suspended_connection)
+{
+    int client = begin(workers, "--idle-timeout 0 --request-timeout 0");
+    set_reading(false);
+    framework_await_asleep(&framework);
+    client_reset(client);
+    double deadline = test_now() + test_deadline_ms() / 1000.0;
+    while (recorder_send(&recorder, "are you there\n") != OUTPUT_BROKEN &&
+           test_left_ms(deadline) > 0) {
+        test_pause_ms(1);
+    }
+    framework_await_closed(&framework, 1);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* ---- interest ---- */
+
+/* A suspended reader costs nothing, whatever the peer sends. */
+WaysTest(stage4_facade, case_27_suspended_while_the_peer_sends)
+{
+    enum { LINES = 20 };
+    int client = begin(workers, "");
+    set_reading(false);
+    framework_await_asleep(&framework);
+    long before = test_point_count(DISPATCHER_AWAKE);
+    size_t length;
+    char *lines = lines_numbered("line", LINES, &length);
+    for (int i = 0; i < LINES; i++) {
+        client_send(client, lines + (size_t)i * (length / LINES), length / LINES);
+        client_await_delivered(client);
+    }
+    client_expect_silence(client, 200);
+    long rounds = test_point_count(DISPATCHER_AWAKE) - before;
+    cr_assert_leq(rounds, 4, "the dispatcher woke up %ld times for one that is suspended", rounds);
+    cr_assert_eq(atomic_load(&recorder.messages), 1);
+    set_reading(true);
+    client_expect(client, lines, length);
+    free(lines);
+    end(client);
+}
+
+/* What has been read already is not handed out either, and waits for no event afterwards. */
+WaysTest(stage4_facade, suspended_by_its_handler_with_messages_left)
+{
+    int client = begin(workers, "");
+    client_send_text(client, "one\nsuspend\ntwo\nsuspend\nthree\n");
+    client_expect_text(client, "one\n");
+    client_expect_silence(client, 50);
+    set_reading(true);
+    client_expect_text(client, "two\n");
+    client_expect_silence(client, 50);
+    set_reading(true);
+    client_expect_text(client, "three\n");
+    end(client);
+}
+
+/* A half-closed peer's last messages wait for the resume, too. */
+WaysTest(stage4_facade, suspended_at_the_end_of_stream)
+{
+    int client = begin(workers, "");
+    client_send_text(client, "suspend\ntwo\n");
+    client_half_close(client);
+    client_expect_silence(client, 50);
+    set_reading(true);
+    client_expect_text(client, "two\n");
+    client_expect_end(client);
+    end(client);
+}
+
+struct toggler {
+    int rounds;
+    bool resumes;
+};
+
+static void *toggle(void *argument)
+{
+    const struct toggler *toggler = argument;
+    for (int i = 0; i < toggler->rounds; i++) {
+        set_reading(toggler->resumes);
+    }
+    return NULL;
+}
+
+WaysTest(stage4_facade, case_28_suspend_and_resume_from_different_threads)
+{
+    enum { LINES = 2000 };
+    int rounds = probe_sanitized() ? 20000 : 100000;
+    pthread_t threads[4];
+    struct toggler togglers[4] = {{rounds, true}, {rounds, false}, {rounds, true}, {rounds, false}};
+    int client = begin(workers, "--output-cap 16777216");
+    size_t length;
+    char *lines = lines_numbered("line", LINES, &length);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, toggle, &togglers[i]), 0);
+    }
+    client_send(client, lines, length);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    set_reading(true);
+    client_expect(client, lines, length);
+    free(lines);
+    end(client);
+}
+
+/* ---- timers ---- */
+
+/* The answer comes by a timer, for which no thread waits and nobody is woken up before its time. */
+WaysTest(stage4_facade, timers_fire_with_input_suspended)
+{
+    int client = begin(workers, "");
+    client_send_text(client, "later 100\nnot before\n");
+    client_await_delivered(client);
+    framework_await_asleep(&framework);
+    long before = test_point_count(DISPATCHER_AWAKE);
+    client_expect_text(client, "later\nnot before\n");
+    long rounds = test_point_count(DISPATCHER_AWAKE) - before;
+    cr_assert_leq(rounds, 4, "the dispatcher woke up %ld times for one timer", rounds);
+    end(client);
+}
+
+/* It would have been due first. */
+WaysTest(stage4_facade, a_timer_that_is_cancelled_does_not_fire)
+{
+    int client = begin(workers, "");
+    client_send_text(client, "cancel\nlater 20\n");
+    client_expect_text(client, "later\n");
+    end(client);
+}
+
+WaysTest(stage4_facade, a_timer_does_not_hold_up_the_end)
+{
+    int client = begin(workers, "");
+    client_send_text(client, "never\n");
+    framework_await_asleep(&framework);
+    end(client);
+}
+
+/* ---- handlers ---- */
+
+WaysTest(stage4_facade, handlers_may_be_switched)
+{
+    static struct recorder next;
+    recorder_init(&next);
+    recorder_init(&recorder);
+    recorder.other = &next;
+    framework_start(&framework, "%s", workers);
+    int client = framework_connect(&framework, &recorder.handler);
+    client_send_text(client, "one\nswitch\ntwo\nthree\n");
+    client_expect_text(client, "one\ntwo\nthree\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_order(&recorder);
+    recorder_expect_order(&next);
+    cr_assert_eq(atomic_load(&recorder.messages), 2);
+    cr_assert_eq(atomic_load(&next.messages), 2);
+    cr_assert_eq(atomic_load(&recorder.calls[LIFE_END_OF_INPUT]), 0);
+    for (int life = LIFE_END_OF_INPUT; life <= LIFE_STOPPED; life++) {
+        cr_assert_eq(atomic_load(&next.calls[life]), 1);
+    }
+    channel_release(recorder_facade(&recorder));
+}
+
+WaysTest(stage4_facade, peer_is_the_client)
+{
+    int client = begin(workers, "");
+    struct endpoint peer;
+    struct endpoint own = {.length = sizeof own.address};
+    char text[2][ENDPOINT_TEXT_SIZE];
+    channel_peer(recorder_facade(&recorder), &peer);
+    getsockname(client, (struct sockaddr *)&own.address, &own.length);
+    endpoint_format(&peer, text[0]);
+    endpoint_format(&own, text[1]);
+    cr_assert_str_eq(text[0], text[1]);
+    end(client);
+}
+
+/* A proxy names the client before the handler hears of the connection, and while nothing runs. */
+WaysTest(stage4_facade, behind_a_proxy_peer_is_the_client_that_it_names)
+{
+    static const char header[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"
+                                 "\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
+    struct endpoint peer;
+    char text[ENDPOINT_TEXT_SIZE];
+    recorder_init(&recorder);
+    framework_start(&framework, "%s --proxy-protocol 127.0.0.1", workers);
+    int client = framework_connect(&framework, &recorder.handler);
+    client_send(client, header, 20);
+    framework_await_asleep(&framework);
+    cr_assert_null(recorder_facade(&recorder), "the handler knows of it already");
+    client_send(client, header + 20, sizeof header - 1 - 20);
+    client_echo(client, "hello\n");
+    channel_peer(recorder_facade(&recorder), &peer);
+    endpoint_format(&peer, text);
+    cr_assert_str_eq(text, "203.0.113.7:4711");
+    end(client);
+}
+
+/* ---- after the end ---- */
+
+static void use_in_every_way(struct channel_facade *facade)
+{
+    struct endpoint peer = {.length = 1};
+    struct shared_message *shared = shared_message_create(4);
+    memcpy(shared->data, "abc\n", 4);
+    cr_assert_eq(channel_enqueue(facade, piece_bytes("x\n", 2)), OUTPUT_BROKEN);
+    cr_assert_eq(channel_enqueue(facade, piece_shared(shared)), OUTPUT_BROKEN);
+    shared_message_release(shared);
+    channel_suspend(facade);
+    channel_resume(facade);
+    channel_retain(facade);
+    channel_finish(facade);
+    channel_close(facade);
+    cr_assert_not(channel_set_write_rate(facade, 1));
+    struct channel_timer timer = {0};
+    channel_set_timer(facade, &timer, 0);
+    channel_cancel_timer(facade, &timer);
+    channel_peer(facade, &peer);
+    cr_assert_eq(peer.address.ss_family, AF_INET, "the peer is forgotten");
+    cr_assert_eq(channel_end_reason(facade), END_PEER_CLOSED);
+    cr_assert_eq(channel_flush(facade), OUTPUT_BROKEN);
+    framework_cut_off(facade);
+    channel_release(facade);
+}
+
+/* The next connection gets the same descriptor, and hears nothing of it. */
+WaysTest(stage4_facade, after_stopped_a_facade_is_harmless)
+{
+    int client = begin(workers, "");
+    client_close(client);
+    framework_await_closed(&framework, 1);
+    struct recorder next;
+    recorder_init(&next);
+    client = framework_connect(&framework, &next.handler);
+    client_echo(client, "hello\n");
+    use_in_every_way(recorder_facade(&recorder));
+    client_echo(client, "hello\n");
+    framework_await_asleep(&framework);
+    client_close(client);
+    framework_await_closed(&framework, 2);
+    use_in_every_way(recorder_facade(&recorder));
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    recorder_expect_whole_life(&next);
+}

@@ -1,23 +1,127 @@
 /*
- * Posts: calls in a connection's own context, from any thread (channel_post()).
+ * Posts: calls in a connection's own context, from any thread (channel_post()). All tests begin
+ * with a connection that rests.
  */
 #include "framework.h"
 
-#include "inside/post_tests.h"
+#include "inside/notes.h"
+#include "inside/one_client.h"
+
+#include <criterion/criterion.h>
 
 TestSuite(stage4_posts, .timeout = 60);
 
-#define WITH_WORKERS(name)                                                                         \
-    Test(stage4_posts, name)                                                                       \
-    {                                                                                              \
-        name("--workers 2");                                                                       \
-    }
+#define POSTS_CLOSE "connection: before it takes no more posts"
 
-WITH_WORKERS(wakes_a_connection_that_rests)
-WITH_WORKERS(comes_too_late_for_a_run)
-WITH_WORKERS(runs_while_input_is_suspended)
-WITH_WORKERS(posts_itself_again)
-WITH_WORKERS(is_dropped_if_the_connection_ends_first)
-WITH_WORKERS(is_dropped_at_once_after_the_end)
-WITH_WORKERS(many_threads_post)
-WITH_WORKERS(many_threads_post_the_same)
+static struct note note;
+
+static int begin(const char *options)
+{
+    recorder_init(&recorder);
+    note_init(&note, &recorder);
+    recorder.notes = &note;
+    return begin_serving("", options);
+}
+
+/* Nothing happens on the socket: it is the post that has the connection run. */
+WaysTest(stage4_posts, wakes_a_connection_that_rests)
+{
+    int client = begin(workers);
+    note_post(&note);
+    recorder_await_at(HERE, "runs", &note.runs, 1);
+    framework_await_asleep(&framework);
+    note_expect(&note, 1, 0);
+    end(client);
+}
+
+/* The run has looked for posts, and is not done yet. */
+WaysTest(stage4_posts, comes_too_late_for_a_run)
+{
+    int client = begin(workers);
+    test_point_hold(RUN_ENDED);
+    client_send_text(client, "one\n");
+    test_point_await_held(RUN_ENDED, 1);
+    note_post(&note);
+    note_expect(&note, 0, 0);
+    test_point_release(RUN_ENDED);
+    recorder_await_at(HERE, "runs", &note.runs, 1);
+    client_expect_text(client, "one\n");
+    end(client);
+    note_expect(&note, 1, 0);
+}
+
+/* Neither what the client sends nor what it does not read has to do with it. */
+WaysTest(stage4_posts, runs_while_input_is_suspended)
+{
+    int client = begin(workers);
+    client_send_text(client, "suspend\n");
+    recorder_await(&recorder, messages, 2);
+    framework_await_asleep(&framework);
+    note_post(&note);
+    recorder_await_at(HERE, "runs", &note.runs, 1);
+    end(client);
+}
+
+WaysTest(stage4_posts, posts_itself_again)
+{
+    int client = begin(workers);
+    note.again = 99;
+    note_post(&note);
+    recorder_await_at(HERE, "runs", &note.runs, 100);
+    end(client);
+    note_expect(&note, 100, 0);
+}
+
+/* The handler fails in the run that the post would have been for. */
+WaysTest(stage4_posts, is_dropped_if_the_connection_ends_first)
+{
+    int client = begin(workers);
+    test_point_hold(POSTS_CLOSE);
+    client_send_text(client, "fail\n");
+    test_point_await_held(POSTS_CLOSE, 1);
+    note_post(&note);
+    note_expect(&note, 0, 0);
+    test_point_release(POSTS_CLOSE);
+    framework_await_closed(&framework, 1);
+    note_expect(&note, 0, 1);
+    end(client);
+}
+
+WaysTest(stage4_posts, is_dropped_at_once_after_the_end)
+{
+    int client = begin(workers);
+    client_send_text(client, "fail\n");
+    framework_await_closed(&framework, 1);
+    note_post(&note);
+    note_expect(&note, 0, 1);
+    end(client);
+}
+
+WaysTest(stage4_posts, many_threads_post)
+{
+    enum { EACH = 500, LINES = 200 };
+    static struct note notes[EACH * NOTES_THREADS];
+    int client = begin(workers);
+    for (int i = 0; i < LINES; i++) {
+        client_send_text(client, "and lines come, too\n");
+    }
+    notes_post_from_threads(notes, EACH, &recorder);
+    for (int i = 0; i < LINES; i++) {
+        client_expect_text(client, "and lines come, too\n");
+    }
+    client_echo(client, "the last\n");
+    end(client);
+    notes_expect_all_ran(notes, EACH);
+}
+
+/* Four threads post one note over and over: it runs once at least, and never beside itself. */
+WaysTest(stage4_posts, many_threads_post_the_same)
+{
+    enum { EACH = 2000 };
+    int client = begin(workers);
+    int queued = note_post_from_threads(&note, EACH);
+    client_echo(client, "is anybody there\n");
+    end(client);
+    cr_assert_gt(queued, 0);
+    note_expect(&note, queued, 0);
+}

@@ -21,21 +21,47 @@ static struct framework framework;
 static struct recorder recorders[CLIENTS];
 static int clients[CLIENTS];
 
-static void begin(const char *policy)
+/** Everybody has a connection. */
+static void open_with(const char *options)
 {
-    framework_start(&framework, "--workers 1 --queue bounded:1 --saturation %s", policy);
+    framework_start(&framework, "--workers 1 --idle-timeout 0 --request-timeout 0 %s", options);
     for (int i = 0; i < CLIENTS; i++) {
         recorder_init(&recorders[i]);
         clients[i] = framework_connect(&framework, &recorders[i].handler);
         client_echo(clients[i], "hello\n");
     }
     framework_await_asleep(&framework);
+}
+
+/** The only worker is held with a message. */
+static void hold_worker(void)
+{
     test_point_hold(RUN_BEGINS);
     client_send_text(clients[BUSY], "busy\n");
     test_point_await_held(RUN_BEGINS, 1);
+}
+
+/** The queue is full. */
+static void fill_queue(void)
+{
     client_send_text(clients[WAITING], "waiting\n");
     framework_await_waiting(&framework, 1);
     framework_await_asleep_but(&framework, 1);
+}
+
+#define QUEUE_OF_ONE " --queue bounded:1 --saturation "
+
+#define begin(policy) (open_with(QUEUE_OF_ONE policy), hold_worker(), fill_queue())
+
+static void close_all(void)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+    }
 }
 
 /** All still have their connection and are served. */
@@ -44,13 +70,7 @@ static void end(void)
     for (int i = 0; i < CLIENTS; i++) {
         client_echo(clients[i], "and now\n");
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    framework_stop(&framework);
-    for (int i = 0; i < CLIENTS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
-    }
+    close_all();
 }
 
 static void release(void)
@@ -98,16 +118,8 @@ Test(stage4_saturation, case_35_discard_oldest_loses_no_life_cycle_call)
 {
     static struct recorder fresh;
     recorder_init(&fresh);
-    framework_start(&framework, "--workers 1 --queue bounded:1 --saturation discard-oldest");
-    for (int i = 0; i < CLIENTS; i++) {
-        recorder_init(&recorders[i]);
-        clients[i] = framework_connect(&framework, &recorders[i].handler);
-        client_echo(clients[i], "hello\n");
-    }
-    framework_await_asleep(&framework);
-    test_point_hold(RUN_BEGINS);
-    client_send_text(clients[BUSY], "busy\n");
-    test_point_await_held(RUN_BEGINS, 1);
+    open_with(QUEUE_OF_ONE "discard-oldest");
+    hold_worker();
     int newcomer = framework_connect(&framework, &fresh.handler); /* the oldest that waits */
     framework_await_waiting(&framework, 1);
     client_send_text(clients[WAITING], "waiting\n");
@@ -170,16 +182,9 @@ Test(stage4_saturation, case_35_caller_runs_in_the_dispatcher)
 /* By default nobody's code runs in the dispatcher, and nothing blocks it. */
 Test(stage4_saturation, by_default_handlers_run_in_workers_only)
 {
-    framework_start(&framework, "--workers 1");
+    open_with("");
     test_point_count(DISPATCHER_AWAKE);
-    for (int i = 0; i < CLIENTS; i++) {
-        recorder_init(&recorders[i]);
-        clients[i] = framework_connect(&framework, &recorders[i].handler);
-        client_echo(clients[i], "hello\n");
-    }
-    test_point_hold(RUN_BEGINS);
-    client_send_text(clients[BUSY], "busy\n");
-    test_point_await_held(RUN_BEGINS, 1);
+    hold_worker();
     client_send_text(clients[WAITING], "waiting\n");
     client_send_text(clients[LATE], "late\n");
     framework_await_waiting(&framework, 2);
@@ -215,13 +220,7 @@ Test(stage4_saturation, every_message_of_a_pipeline_is_refused)
     release();
     client_expect_text(clients[WAITING], "waiting\n");
     client_expect_end(clients[LATE]);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
-    framework_stop(&framework);
-    for (int i = 0; i < CLIENTS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
-    }
+    close_all();
 }
 
 /* Registering and closing go on while no message is taken. */
@@ -252,44 +251,30 @@ Test(stage4_saturation, urgent_messages_go_first)
 {
     enum { OTHERS = 4 };
     static struct recorder others[OTHERS];
-    static struct recorder urgent;
-    static struct recorder busy;
     int ends[OTHERS];
-    recorder_init(&busy);
-    recorder_init(&urgent);
-    framework_start(&framework, "--workers 1 --queue priority");
-    int one = framework_connect(&framework, &busy.handler);
-    int first = framework_connect(&framework, &urgent.handler);
-    client_echo(one, "hello\n");
-    client_echo(first, "hello\n");
+    open_with("--queue priority");
     for (int i = 0; i < OTHERS; i++) {
         recorder_init(&others[i]);
         ends[i] = framework_connect(&framework, &others[i].handler);
         client_echo(ends[i], "hello\n");
     }
     framework_await_asleep(&framework);
-    test_point_hold(RUN_BEGINS);
-    client_send_text(one, "busy\n");
-    test_point_await_held(RUN_BEGINS, 1);
+    hold_worker();
     for (int i = 0; i < OTHERS; i++) {
         client_send_text(ends[i], "waiting\n");
         framework_await_waiting(&framework, (size_t)i + 1);
     }
-    client_send_text(first, "urgent\n");
+    client_send_text(clients[LATE], "urgent\n");
     framework_await_waiting(&framework, OTHERS + 1);
-    test_point_release(RUN_BEGINS);
-    client_expect_text(first, "urgent\n");
+    release();
+    client_expect_text(clients[LATE], "urgent\n");
     for (int i = 0; i < OTHERS; i++) {
         client_expect_text(ends[i], "waiting\n");
-        cr_assert_lt(atomic_load(&urgent.turn), atomic_load(&others[i].turn));
+        cr_assert_lt(atomic_load(&recorders[LATE].turn), atomic_load(&others[i].turn));
         cr_assert(i == 0 || atomic_load(&others[i - 1].turn) < atomic_load(&others[i].turn));
         client_close(ends[i]);
     }
-    client_close(one);
-    client_close(first);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&urgent);
-    recorder_expect_whole_life(&busy);
+    end();
     for (int i = 0; i < OTHERS; i++) {
         recorder_expect_whole_life(&others[i]);
     }

@@ -3,50 +3,460 @@
  */
 #include "framework.h"
 
+#include "common/apps/pop3/pop3_hash.h"
+#include "inside/errands.h"
+#include "inside/one_client.h"
+#include "support/client.h"
+#include "support/deadline.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
-
-static void framework_ask_to_stop(struct framework *framework)
-{
-    dispatcher_stop(&framework->dispatcher);
-}
-
-#include "inside/helper_tests.h"
-#include "inside/task_tests.h"
+#include <string.h>
+#include <unistd.h>
 
 TestSuite(stage4_tasks, .timeout = 60);
 
-#define WITH_WORKERS(name)                                                                         \
-    Test(stage4_tasks, name)                                                                       \
-    {                                                                                              \
-        name("--workers 2");                                                                       \
-    }
+enum { ERRANDS = 12 };
 
-WITH_WORKERS(nobody_else_waits)
-WITH_WORKERS(messages_may_go_on)
-WITH_WORKERS(results_come_in_the_order_of_begin)
-WITH_WORKERS(so_many_tasks_and_no_more_messages)
-WITH_WORKERS(of_a_client_that_half_closes)
-WITH_WORKERS(of_a_handler_that_closes)
-WITH_WORKERS(of_a_handler_that_closes_with_messages_left)
-WITH_WORKERS(of_an_output_that_is_finished)
-WITH_WORKERS(of_a_connection_that_ends)
-WITH_WORKERS(of_a_client_that_resets)
-WITH_WORKERS(of_a_client_that_sends_on)
-WITH_WORKERS(of_a_connection_that_ends_between_results)
-WITH_WORKERS(no_deadline_passes_meanwhile)
-WITH_WORKERS(who_waits_for_a_result_is_not_idle)
-WITH_WORKERS(of_a_server_that_stops)
-WITH_WORKERS(a_server_that_stops_waits_for_choked_output)
-WITH_WORKERS(of_a_server_that_has_stopped)
-WITH_WORKERS(where_there_are_no_helpers)
-WITH_WORKERS(of_many_connections)
+static struct errand errands[ERRANDS + 1];
 
-Test(stage4_tasks, a_helper_checks_the_password)
+static int begin(const char *ways, const char *options)
 {
-    log_in_with("--workers 1", true);
+    recorder_init(&recorder);
+    errands_init(errands, ERRANDS, &recorder);
+    test_point_count(HELPER_ENDS);
+    return begin_serving(ways, options);
 }
 
-Test(stage4_tasks, without_helpers_the_handler_checks_it_itself)
+/** Sends lines and waits until a helper is held in front of the first task. */
+static void begin_held(int client, const char *lines)
 {
-    log_in_with("--workers 1 --helpers 0", false);
+    test_point_hold(HELPER_BEGINS);
+    client_send_text(client, lines);
+    client_await_delivered(client);
+    test_point_await_held(HELPER_BEGINS, 1);
+    framework_await_asleep(&framework);
+}
+
+/* Nothing happens that the dispatcher would have to wake up for. */
+static void expect_rest(const char *while_what)
+{
+    long before = test_point_count(DISPATCHER_AWAKE);
+    test_pause_ms(100);
+    long rounds = test_point_count(DISPATCHER_AWAKE) - before;
+    cr_assert_leq(rounds, 4, "the dispatcher woke up %ld times while %s", rounds, while_what);
+}
+
+/* The handler's thread goes on to others; the client's own next message has to wait. */
+WaysTest(stage4_tasks, nobody_else_waits)
+{
+    static struct recorder other;
+    int client = begin(workers, "");
+    recorder_init(&other);
+    begin_held(client, "pause\nafter\n");
+    int second = framework_connect(&framework, &other.handler);
+    client_echo(second, "is anybody there\n");
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&recorder.messages), 2, "a message did not wait for the result");
+    errand_expect(&errands[0], 0, 0, 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\nafter\n");
+    client_close(second);
+    end(client);
+    recorder_expect_whole_life(&other);
+    errand_expect(&errands[0], 1, 1, 0);
+    cr_assert_neq(errands[0].thread, atomic_load(&recorder.thread), "no helper did it");
+}
+
+WaysTest(stage4_tasks, messages_may_go_on)
+{
+    int client = begin(workers, "");
+    begin_held(client, "errand\nmeanwhile\n");
+    client_expect_text(client, "meanwhile\n");
+    client_echo(client, "and so on\n");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    end(client);
+}
+
+/* The second task is done first. */
+WaysTest(stage4_tasks, results_come_in_the_order_of_begin)
+{
+    int client = begin(workers, "");
+    test_point_hold(HELPER_ENDS);
+    client_send_text(client, "errand\n");
+    test_point_await_held(HELPER_ENDS, 1);
+    client_send_text(client, "errand\nerrand\nlast\n");
+    client_expect_text(client, "last\n");
+    test_point_await_count(HELPER_ENDS, 3);
+    framework_await_asleep(&framework);
+    errand_expect(&errands[1], 1, 0, 0);
+    test_point_release(HELPER_ENDS);
+    client_expect_text(client, "done 0\ndone 1\ndone 2\n");
+    end(client);
+}
+
+/* A client that begins tasks without an end has only so many of them under way. */
+WaysTest(stage4_tasks, so_many_tasks_and_no_more_messages)
+{
+    int client = begin(workers, "");
+    test_point_hold(HELPER_BEGINS);
+    test_point_hold(HELPER_BEGINS);
+    for (int i = 0; i < ERRANDS; i++) {
+        client_send_text(client, "errand\n");
+    }
+    client_await_delivered(client);
+    test_point_await_held(HELPER_BEGINS, 2);
+    recorder_await(&recorder, messages, 1 + CHANNEL_TASKS_MAX);
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&recorder.messages), 1 + CHANNEL_TASKS_MAX);
+    test_point_release(HELPER_BEGINS);
+    test_point_release(HELPER_BEGINS);
+    for (int i = 0; i < ERRANDS; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "done %d\n", i);
+        client_expect_text(client, text);
+    }
+    end(client);
+}
+
+/* It has said all, and still wants its answers. */
+WaysTest(stage4_tasks, of_a_client_that_half_closes)
+{
+    int client = begin(workers, "");
+    begin_held(client, "errand\npause\nafter\n");
+    client_half_close(client);
+    framework_await_asleep(&framework);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\ndone 1\nafter\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/* What was begun comes back first. */
+WaysTest(stage4_tasks, of_a_handler_that_closes)
+{
+    int client = begin(workers, "");
+    begin_held(client, "errand\nclose\n");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "closing\ndone 0\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/* Messages behind the close are dropped when the task is back, and wait for it in peace. */
+WaysTest(stage4_tasks, of_a_handler_that_closes_with_messages_left)
+{
+    int client = begin(workers, "");
+    test_point_hold(HELPER_BEGINS);
+    client_send_text(client, "errand\nclose\nnot handled\n");
+    client_expect_text(client, "closing\n");
+    test_point_await_held(HELPER_BEGINS, 1);
+    client_send_text(client, "not even read\n");
+    client_await_delivered(client);
+    expect_rest("a connection that closes waits for a task");
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_end(client);
+    end(client);
+}
+
+/* A relay's end, say, that looks something up when its peer has ended: it has finished its output.
+ */
+static struct channel_task last_task;
+
+static void do_nothing(struct channel_task *task)
+{
+    (void)task;
+}
+
+static void hear_nothing(struct channel_task *task, struct channel_facade *facade)
+{
+    (void)task;
+    (void)facade;
+}
+
+static void begin_last(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    last_task =
+        (struct channel_task){.run = do_nothing, .completed = hear_nothing, .dropped = do_nothing};
+    channel_begin(facade, &last_task, CHANNEL_GOES_ON);
+    channel_finish(facade);
+}
+
+WaysTest(stage4_tasks, of_an_output_that_is_finished)
+{
+    static const struct input_handler_verbs verbs = {.duplex = true, .end_of_input = begin_last};
+    static struct input_handler handler = {&verbs};
+    framework_start(&framework, "%s", workers);
+    int client = framework_connect(&framework, &handler);
+    test_point_hold(HELPER_BEGINS);
+    client_half_close(client);
+    client_expect_end(client);
+    test_point_await_held(HELPER_BEGINS, 1);
+    expect_rest("a task is under way, and both directions have ended");
+    test_point_release(HELPER_BEGINS);
+    framework_await_closed(&framework, 1);
+    client_close(client);
+    framework_stop(&framework);
+}
+
+/*
+ * The connection ends, and nobody but the task holds its memory any more. Of its tasks one is in a
+ * helper's hands, and two are not.
+ */
+WaysTest(stage4_tasks, of_a_connection_that_ends)
+{
+    int client = begin(workers, "--helpers 1");
+    begin_held(client, "errand\nerrand\npause\n");
+    framework_cut_off(recorder_facade(&recorder));
+    framework_await_closed(&framework, 1);
+    recorder_expect_whole_life(&recorder); /* gives the recorder's reference back */
+    for (int i = 0; i < 3; i++) {
+        errand_expect(&errands[i], 0, 0, 0);
+    }
+    test_point_release(HELPER_BEGINS);
+    test_point_await_count(HELPER_ENDS, 3);
+    client_expect_gone(client);
+    client_close(client);
+    framework_stop(&framework);
+    errand_expect(&errands[0], 1, 0, 1);
+    errand_expect(&errands[1], 0, 0, 1); /* nobody wants it any more */
+    errand_expect(&errands[2], 0, 0, 1);
+}
+
+/* While it waits we still hear that it has gone, and what nobody has begun is not done any more. */
+WaysTest(stage4_tasks, of_a_client_that_resets)
+{
+    int client = begin(workers, "--helpers 1");
+    begin_held(client, "errand\npause\n");
+    client_reset(client);
+    framework_await_closed(&framework, 1);
+    test_point_release(HELPER_BEGINS);
+    test_point_await_count(HELPER_ENDS, 2);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    errand_expect(&errands[0], 1, 0, 1);
+    errand_expect(&errands[1], 0, 0, 1);
+}
+
+/* It sends on while it waits: that is read once at most, and then it waits in the socket. */
+WaysTest(stage4_tasks, of_a_client_that_sends_on)
+{
+    enum { MOST = 4 << 20 };
+    static char lines[1 << 16];
+    int client = begin(workers, "");
+    memset(lines, '\n', sizeof lines);
+    begin_held(client, "pause\n");
+    long runs = test_point_count(RUN_BEGINS);
+    client_push(client, lines, sizeof lines, MOST, 50);
+    framework_await_asleep(&framework);
+    cr_assert_leq(test_point_count(RUN_BEGINS), runs + 1);
+    cr_assert_eq(atomic_load(&recorder.messages), 2);
+    dispatcher_stop(
+        framework_dispatcher(&framework)); /* takes in what there is room for, and waits on */
+    test_point_await_count(RUN_BEGINS, runs + 1);
+    framework_await_asleep(&framework);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n\n\n");
+    client_reset(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* One result is in, and waits for an older one, when the connection ends. */
+WaysTest(stage4_tasks, of_a_connection_that_ends_between_results)
+{
+    int client = begin(workers, "");
+    test_point_hold(HELPER_ENDS);
+    client_send_text(client, "errand\n");
+    test_point_await_held(HELPER_ENDS, 1);
+    client_send_text(client, "errand\nlast\n");
+    client_expect_text(client, "last\n");
+    test_point_await_count(HELPER_ENDS, 2);
+    framework_await_asleep(&framework);
+    framework_cut_off(recorder_facade(&recorder));
+    framework_await_closed(&framework, 1);
+    errand_expect(&errands[0], 1, 0, 0);
+    errand_expect(&errands[1], 1, 0, 1);
+    test_point_release(HELPER_ENDS);
+    client_expect_gone(client);
+    end(client);
+    errand_expect(&errands[0], 1, 0, 1);
+}
+
+/* The client waits for us: neither is it idle, nor is the message late of which a part has come. */
+WaysTest(stage4_tasks, no_deadline_passes_meanwhile)
+{
+    int client = begin(workers, "--idle-timeout 0.1 --request-timeout 0.1 --progress-timeout 0.1");
+    begin_held(client, "pause\nlate");
+    client_expect_silence(client, 350);
+    cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_gone(client); /* from now on they run again */
+    end(client);
+}
+
+/* It is read meanwhile, and has nothing to say: it waits for the result. */
+WaysTest(stage4_tasks, who_waits_for_a_result_is_not_idle)
+{
+    int client = begin(workers, "--idle-timeout 0.1");
+    begin_held(client, "errand\n");
+    client_expect_silence(client, 350);
+    cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\n");
+    client_expect_gone(client); /* from now on it is */
+    end(client);
+}
+
+/* A server that stops answers what it has begun. */
+WaysTest(stage4_tasks, of_a_server_that_stops)
+{
+    int client = begin(workers, "");
+    begin_held(client, "pause\nafter\n");
+    dispatcher_stop(framework_dispatcher(&framework));
+    client_expect_silence(client, 50);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\nafter\n");
+    client_expect_end(client);
+    client_close(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* Its output is choked and its input queue full: when there is room again is an event. */
+WaysTest(stage4_tasks, a_server_that_stops_waits_for_choked_output)
+{
+    enum { LINES = 64, LENGTH = 1000 };
+    char line[LENGTH];
+    int client = begin(workers, "--output-cap 16777216 --max-line 1000 --drain-timeout 60");
+    client_send_text(client, "big 8000000\n");
+    memset(line, 'x', LENGTH);
+    line[LENGTH - 1] = '\n';
+    for (int i = 0; i < LINES; i++) {
+        client_send(client, line, LENGTH);
+    }
+    client_await_delivered(client);
+    framework_await_asleep(&framework);
+    dispatcher_stop(framework_dispatcher(&framework));
+    client_await_reply(client);
+    test_pause_ms(50);
+    expect_rest("a server stops and output is choked");
+    client_close(client);
+    framework_end(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
+/* But not longer than the drain timeout. */
+WaysTest(stage4_tasks, of_a_server_that_has_stopped)
+{
+    int client = begin(workers, "--drain-timeout 0.05");
+    begin_held(client, "pause\nafter\n");
+    dispatcher_stop(framework_dispatcher(&framework));
+    framework_await_closed(&framework, 1);
+    recorder_expect_whole_life(&recorder);
+    test_point_release(HELPER_BEGINS);
+    framework_end(&framework);
+    client_expect_gone(client);
+    client_close(client);
+    errand_expect(&errands[0], 1, 0, 1);
+}
+
+/* It is done in the handler's call, and all else is the same. */
+WaysTest(stage4_tasks, where_there_are_no_helpers)
+{
+    int client = begin(workers, "--helpers 0");
+    client_send_text(client, "pause\nafter\nerrand\nerrand\nlast\n");
+    client_expect_text(client, "done 0\nafter\ndone 1\ndone 2\nlast\n");
+    end(client);
+    errand_expect(&errands[2], 1, 1, 0);
+}
+
+/* Many tasks of many connections, and nobody holds anything: for ThreadSanitizer. */
+WaysTest(stage4_tasks, of_many_connections)
+{
+    enum { CLIENTS = 20, ROUNDS = 20 };
+    static struct recorder recorders[CLIENTS];
+    static struct errand all[CLIENTS][2 * ROUNDS + 1];
+    int clients[CLIENTS];
+    framework_start(&framework, "%s --helpers 3", workers);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_init(&recorders[i]);
+        errands_init(all[i], 2 * ROUNDS, &recorders[i]);
+        clients[i] = framework_connect(&framework, &recorders[i].handler);
+        for (int round = 0; round < ROUNDS; round++) {
+            client_send_text(clients[i], "errand\npause\n");
+        }
+        client_send_text(clients[i], i % 4 == 0 ? "fail\n" : "last\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        char text[32];
+        for (int errand = 0; errand < 2 * ROUNDS; errand++) {
+            snprintf(text, sizeof text, "done %d\n", errand);
+            client_expect_text(clients[i], text);
+        }
+        if (i % 4 != 0) {
+            client_expect_text(clients[i], "last\n");
+        }
+        client_close(clients[i]);
+    }
+    framework_stop(&framework);
+    for (int i = 0; i < CLIENTS; i++) {
+        recorder_expect_whole_life(&recorders[i]);
+        for (int errand = 0; errand < 2 * ROUNDS; errand++) {
+            errand_expect(&all[i][errand], 1, 1, 0);
+        }
+    }
+}
+
+/* ---- seen from outside ---- */
+
+/** Whether the program has a thread of that name. */
+static bool has_thread(const struct server_process *server, const char *wanted)
+{
+    char name[64];
+    bool has = false;
+    snprintf(name, sizeof name, "/proc/%d/task", (int)server->pid);
+    DIR *tasks = opendir(name);
+    cr_assert_not_null(tasks);
+    for (const struct dirent *task; !has && (task = readdir(tasks)) != NULL;) {
+        char place[512];
+        char read[64] = "";
+        snprintf(place, sizeof place, "%s/%s/comm", name, task->d_name);
+        FILE *file = fopen(place, "re");
+        if (file) {
+            has = fgets(read, sizeof read, file) && strncmp(read, wanted, strlen(wanted)) == 0;
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return has;
+}
+
+static void log_in_with(const char *workers, const char *options, bool has_helper)
+{
+    if (!pop3_hash_known) {
+        cr_skip_test("this build has no crypt(3)");
+    }
+    struct server_process server = server_start("--app pop3 %s %s", workers, options);
+    int client = client_connect(&server);
+    client_send_text(client, "USER mrose\r\nPASS tanstaaf\r\n");
+    client_expect_text(client, "+OK this is a POP3 server\r\n+OK now the password\r\n+OK ");
+    cr_assert_eq(has_thread(&server, "helper"), has_helper);
+    client_close(client);
+    server_stop(&server);
+}
+
+WaysTest(stage4_tasks, a_helper_checks_the_password)
+{
+    log_in_with(workers, "", true);
+}
+
+WaysTest(stage4_tasks, without_helpers_the_handler_checks_it_itself)
+{
+    log_in_with(workers, "--helpers 0", false);
 }

@@ -166,9 +166,10 @@ Test(stage5_throttle, erratum_19_a_throttled_client_is_not_read_above_the_mark)
 enum { CAP = 100000, LINE = 1000 };
 
 /* What others have to say to a throttled user is not stored without an end: at the cap he goes. */
-ServerTest(
-    stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap,
-    "--app chat --suspicious 127.0.0.2 --throttle 5 --output-high-mark 50000 --output-cap %d", CAP)
+ServerTest(stage5_throttle, erratum_19_a_throttled_chat_user_is_let_go_at_the_cap,
+           "--app chat --suspicious 127.0.0.2 --throttle 5 "
+           "--output-high-mark 50000 --output-cap %d",
+           CAP)
 {
     char line[LINE + 1];
     client_connect_with(server, (struct client_buffers){.source = 2});
