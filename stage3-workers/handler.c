@@ -95,12 +95,22 @@ static void handler_set_processing(struct handler *handler, bool processing)
     mutex_unlock(&reactor->guard.lock);
 }
 
-/* A timer that is due is not given up, however busy the workers are. */
-static bool handler_submit(struct handler *handler)
+/* The reactor's thread does what a worker need not, or will not, do. */
+static void handler_do(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
 {
-    struct executor *executor = reactor_of(&handler->key)->executor;
-    return connection_must_run(&handler->connection) ? executor_insist(executor, &handler->task)
-                                                     : executor_submit(executor, &handler->task);
+    connection_handle_found(&handler->connection, how, &handler->found);
+    connection_send(&handler->connection);
+    handler_wait(handler);
+}
+
+/* A timer that is due is not given up, however busy the workers are. */
+static void handler_submit(struct handler *handler) NO_LOCK_HELD
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    if (!connection_must_run(&handler->connection))
+        task_list_append(&reactor->round, &handler->task);
+    else if (!executor_insist(reactor->executor, &handler->task))
+        handler_refuse(&handler->task);
 }
 
 /* Gives a whole request to a worker. If less has come, the reactor goes on itself. */
@@ -108,19 +118,14 @@ static void handler_process(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
     struct executor *executor = reactor_of(&handler->key)->executor;
-    enum connection_messages how = HANDLE_MESSAGES;
     handler->task.urgent = executor_has_priorities(executor) && connection_is_urgent(connection);
-    if (connection_find(connection, &handler->found)) {
-        selector_interest(&handler->key, SELECT_NOTHING);
-        handler_set_processing(handler, true);
-        if (handler_submit(handler))
-            return;
-        handler_set_processing(handler, false);
-        how = REFUSE_MESSAGE;
+    if (!connection_find(connection, &handler->found)) {
+        handler_do(handler, HANDLE_MESSAGES);
+        return;
     }
-    connection_handle_found(connection, how, &handler->found);
-    connection_send(connection);
-    handler_wait(handler);
+    selector_interest(&handler->key, SELECT_NOTHING);
+    handler_set_processing(handler, true);
+    handler_submit(handler);
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
@@ -183,6 +188,12 @@ struct handler *handler_of_timer(struct timer *timer)
 static struct handler *handler_of(struct task *task)
 {
     return container_of(task, struct handler, task);
+}
+
+void handler_refuse(struct task *task)
+{
+    handler_set_processing(handler_of(task), false);
+    handler_do(handler_of(task), REFUSE_MESSAGE);
 }
 
 void handler_go_on(struct task *task)

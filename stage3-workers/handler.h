@@ -37,6 +37,9 @@ void handler_close(struct handler *handler) NO_LOCK_HELD;
 /** Its timer has fired: a clock may have run out, or the server stops. */
 void handler_expire(struct handler *handler) NO_LOCK_HELD;
 
+/** No worker takes a handler's task: its request is refused. */
+void handler_refuse(struct task *task) NO_LOCK_HELD;
+
 /** A worker has handed a handler's task back, because the reactor has to see to what is next. */
 void handler_go_on(struct task *task) NO_LOCK_HELD;
 

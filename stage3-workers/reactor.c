@@ -168,6 +168,15 @@ static int reactor_timeout(const struct reactor *reactor)
     return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
 }
 
+/* Hands over what this round has found for workers; what they do not take is refused. */
+static void reactor_submit_round(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct task *task;
+    executor_submit_all(reactor->executor, &reactor->round);
+    while ((task = task_list_remove_first(&reactor->round)) != NULL)
+        handler_refuse(task);
+}
+
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
@@ -178,7 +187,6 @@ void reactor_run(struct reactor *reactor)
         size_t count = selector_select(selector, reactor_timeout(reactor));
         TEST_POINT("reactor: after select");
         reactor->now = clock_ms();
-        executor_hold(reactor->executor); /* one waking for all that this round submits */
         reactor_take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -187,7 +195,7 @@ void reactor_run(struct reactor *reactor)
         }
         reactor_check_timers(reactor);
         handler_take_turns(&reactor->again);
-        executor_release(reactor->executor);
+        reactor_submit_round(reactor);
     }
     reactor_end_workers(reactor);
     reactor_count(reactor);

@@ -35,6 +35,7 @@ struct reactor {
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
     struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct task_list round;    /* tasks for the executor, at the end of this round */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
     int64_t now;               /* when the last select returned, ms */

@@ -120,9 +120,19 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
     if (connection_must_run(&adapter->connection)) {
         if (!executor_insist(dispatcher->executor, task))
             task_run(task);
-    } else if (!executor_submit(dispatcher->executor, task)) {
-        handler_future_task_refuse(&adapter->run, REFUSE_MESSAGE);
+    } else {
+        task_list_append(&dispatcher->round, task);
     }
+}
+
+/* Hands over what this round has prepared to run; what the executor does not take is refused. */
+static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct task *task;
+    executor_submit_all(dispatcher->executor, &dispatcher->round);
+    while ((task = task_list_remove_first(&dispatcher->round)) != NULL)
+        handler_future_task_refuse(container_of(task, struct handler_future_task, future.task),
+                                   REFUSE_MESSAGE);
 }
 
 /* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
@@ -247,7 +257,6 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: after select");
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
-        executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -257,7 +266,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
-        executor_release(dispatcher->executor);
+        submit_round(dispatcher);
     }
 }
 

@@ -40,6 +40,7 @@ struct dispatcher {
 
     /* The dispatcher's thread's own. */
     struct timer_heap timers; /* one for each adapter after its first status change */
+    struct task_list round;   /* runs for the executor, at the end of this round */
     struct timer end_timer;   /* when connections are cut off; set while it is stopping */
     int64_t now;              /* when the last select returned, ms */
     bool stopping;            /* each connection finishes what it has begun */

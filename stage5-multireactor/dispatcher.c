@@ -131,9 +131,19 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
     if (connection_must_run(&adapter->connection)) {
         if (!executor_insist(dispatcher->executor, task))
             task_run(task);
-    } else if (!executor_submit(dispatcher->executor, task)) {
-        handler_future_task_refuse(&adapter->run, REFUSE_MESSAGE);
+    } else {
+        task_list_append(&dispatcher->round, task);
     }
+}
+
+/* Hands over what this round has prepared to run; what the executor does not take is refused. */
+static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct task *task;
+    executor_submit_all(dispatcher->executor, &dispatcher->round);
+    while ((task = task_list_remove_first(&dispatcher->round)) != NULL)
+        handler_future_task_refuse(container_of(task, struct handler_future_task, future.task),
+                                   REFUSE_MESSAGE);
 }
 
 /* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
@@ -265,8 +275,6 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: after select");
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
-        if (dispatcher->executor != NULL)
-            executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)
@@ -277,7 +285,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_timers(dispatcher);
         check_status_change_queue(dispatcher);
         if (dispatcher->executor != NULL)
-            executor_release(dispatcher->executor);
+            submit_round(dispatcher);
     }
     own_dispatcher = NULL;
 }

@@ -1,6 +1,7 @@
 #include "common/workers/executor.h"
 
 #include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "common/base/thread.h"
 #include "common/base/trace.h"
 
@@ -21,49 +22,127 @@ static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
         condition_signal(&executor->room);
 }
 
-/* Waits for a task. False if none came and the thread is not needed any more. */
-static bool wait_for_task(struct executor *executor) REQUIRES(&executor->lock)
+/* A thread of the pool. It is on that thread's stack. */
+struct worker {
+    struct list_link link; /* in `idle`, and then in `called` */
+    struct semaphore call;
+    _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
+    bool is_called;              /* or will be, when the lock is released; under that lock */
+    struct segment_cache cache;
+};
+
+static struct worker *worker_of(const struct list_link *list)
 {
-    int64_t until = clock_ms() + executor->settings.keep_alive;
-    bool in_time = true;
-    executor->stats.idle++;
-    signal_room(executor); /* a direct queue takes a task only if a worker waits */
-    while (executor->queue.length == 0 && !executor->closing) {
-        bool spare = executor->stats.threads > executor->settings.core;
-        if (spare && !in_time)
-            break;
-        if (spare)
-            in_time = condition_wait_until(&executor->work, &executor->lock, until);
-        else
-            condition_wait(&executor->work, &executor->lock);
-    }
-    executor->stats.idle--;
-    return executor->queue.length > 0;
+    return container_of(list->next, struct worker, link);
 }
 
-/* The task whose turn it is, as soon as there is one; NULL when the thread should end. */
-static struct task *next_task(struct executor *executor) REQUIRES(&executor->lock)
+/* Takes a sleeping worker out of `idle`. It gets its call when the lock is released. */
+static void call_worker(struct executor *executor, struct worker *worker) REQUIRES(&executor->lock)
 {
-    if (executor->queue.length == 0 && !wait_for_task(executor))
-        return NULL;
-    struct task *task = task_queue_take(&executor->queue);
-    signal_room(executor);
+    list_remove(&worker->link);
+    list_append(&executor->called, &worker->link);
+    worker->is_called = true;
+    executor->stats.idle--;
+}
+
+/* Hands tasks that wait over to workers that sleep: such a worker needs no lock to begin. */
+static void hand_over(struct executor *executor) REQUIRES(&executor->lock)
+{
+    while (executor->queue.length > 0 && !list_is_empty(&executor->idle)) {
+        worker_of(&executor->idle)->task = task_queue_take(&executor->queue);
+        call_worker(executor, worker_of(&executor->idle));
+    }
+}
+
+/* What is called may end at once, and with it the link. */
+static void wake(struct list_link *called)
+{
+    while (!list_is_empty(called)) {
+        struct worker *worker = worker_of(called);
+        list_remove(&worker->link);
+        semaphore_post(&worker->call);
+    }
+}
+
+/* Releases the lock before it wakes a thread, which may want the lock next. */
+static void release(struct executor *executor) RELEASE(&executor->lock)
+{
+    struct list_link called;
+    list_move(&called, &executor->called);
+    mutex_unlock(&executor->lock);
+    wake(&called);
+}
+
+/* The task whose turn it is. One that a thread was started for waits for no room: it goes first. */
+static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
+{
+    struct task *task = task_list_remove_first(&executor->first_tasks);
+    if (task == NULL && (task = task_queue_take(&executor->queue)) != NULL)
+        signal_room(executor);
     return task;
 }
 
-/* A thread that was started for a task takes one that waits for such a thread; any of them will do.
- */
-static struct task *first_task(struct executor *executor) REQUIRES(&executor->lock)
+static void fall_asleep(struct executor *executor, struct worker *self) REQUIRES(&executor->lock)
 {
-    struct task *task = task_list_remove_first(&executor->first_tasks);
-    return task != NULL ? task : next_task(executor);
+    self->task = NULL;
+    self->is_called = false;
+    list_insert_behind(&executor->idle, &self->link);
+    executor->stats.idle++;
+    signal_room(executor); /* a direct queue takes a task only if a worker waits */
 }
 
-static void look_at_wait(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+/* It has slept long enough: it calls itself, unless another thread does. */
+static void get_up(struct executor *executor, struct worker *self) EXCLUDES(&executor->lock)
+{
+    mutex_lock(&executor->lock);
+    if (!self->is_called)
+        call_worker(executor, self);
+    release(executor);
+    semaphore_wait(&self->call);
+}
+
+/* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
+static struct task *next_task(struct executor *executor, struct worker *self)
+    RELEASE(&executor->lock)
+{
+    int64_t until = 0; /* when it has had nothing to do for the keep-alive time */
+    struct task *task;
+    while ((task = take(executor)) == NULL && !executor->closing) {
+        bool spare = executor->stats.threads > executor->settings.core;
+        int64_t now = clock_ms();
+        until = until == 0 ? now + executor->settings.keep_alive : until;
+        if (spare && now >= until)
+            break;
+        fall_asleep(executor, self);
+        mutex_unlock(&executor->lock);
+        if (!spare)
+            semaphore_wait(&self->call);
+        else if (!semaphore_wait_until(&self->call, until))
+            get_up(executor, self);
+        if ((task = self->task) != NULL)
+            return task;
+        mutex_lock(&executor->lock);
+    }
+    if (task == NULL) {
+        segment_cache_close(&self->cache); /* before another thread can know of the end */
+        executor->stats.threads--;
+        condition_broadcast(&executor->room); /* for another thread, or because there is none */
+        condition_broadcast(&executor->gone);
+    }
+    mutex_unlock(&executor->lock);
+    return task;
+}
+
+/* In the worker, when the run is about to begin. */
+static void look_at_wait(struct executor *executor, struct task *task) EXCLUDES(&executor->lock)
 {
     uint32_t waited = (now_if_limited(executor) - task->since) & TASK_SINCE_MASK;
     task->late = executor->settings.max_wait > 0 && waited > executor->settings.max_wait;
-    executor->stats.late += task->late;
+    if (!task->late)
+        return;
+    mutex_lock(&executor->lock);
+    executor->stats.late++;
+    mutex_unlock(&executor->lock);
 }
 
 /* The task's owner may be gone when it has run. */
@@ -77,28 +156,21 @@ static void run_task(struct task *task) NO_LOCK_HELD
 static void *worker(void *argument)
 {
     struct executor *executor = argument;
-    struct segment_cache cache;
+    struct worker self;
+    struct task *task;
     thread_holds_no_lock_yet();
     thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
                     atomic_fetch_add(&executor->named, 1) + 1);
-    segment_cache_open(&cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
+    semaphore_init(&self.call);
+    segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
     mutex_lock(&executor->lock);
-    struct task *task = first_task(executor);
-    while (task != NULL) {
+    while ((task = next_task(executor, &self)) != NULL) {
         look_at_wait(executor, task);
-        mutex_unlock(&executor->lock);
         run_task(task);
         mutex_lock(&executor->lock);
         executor->stats.completed++;
-        task = next_task(executor);
     }
-    segment_cache_close(&cache); /* before another thread can know that this one has ended */
-    executor->stats.threads--;
-    if (executor->stats.threads == 0) {
-        condition_broadcast(&executor->gone);
-        condition_broadcast(&executor->room); /* no thread is left to wait for */
-    }
-    mutex_unlock(&executor->lock);
+    semaphore_destroy(&self.call);
     return NULL;
 }
 
@@ -142,41 +214,22 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     assert(settings->max >= settings->core);
     *executor = (struct executor){.settings = *settings};
     mutex_init(&executor->lock);
-    condition_init(&executor->work);
     condition_init(&executor->room);
     condition_init(&executor->gone);
     mutex_lock(&executor->lock);
+    list_init(&executor->idle);
+    list_init(&executor->called);
     task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
     while (settings->warm && start_thread(executor, settings->core))
         continue;
     mutex_unlock(&executor->lock);
 }
 
-/* Workers that sleep while tasks wait for one. */
-static size_t workers_to_wake(struct executor *executor) REQUIRES(&executor->lock)
-{
-    size_t waiting = executor->queue.length;
-    return waiting < executor->stats.idle ? waiting : executor->stats.idle;
-}
-
-static void wake_workers(struct executor *executor, size_t count)
-{
-    while (count-- > 0)
-        condition_signal(&executor->work);
-}
-
-/* One task more waits. Between hold and release, workers are woken later, for all tasks. */
-static void wake_for_task(struct executor *executor) REQUIRES(&executor->lock)
-{
-    if (atomic_load(&executor->holders) == 0 && executor->stats.idle > 0)
-        condition_signal(&executor->work);
-}
-
 static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     if (!task_queue_offer(&executor->queue, task, executor->stats.idle))
         return false;
-    wake_for_task(executor);
+    hand_over(executor);
     return true;
 }
 
@@ -197,7 +250,7 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return false;
     if (place(executor, task))
         return true;
-    wake_workers(executor, workers_to_wake(executor)); /* a policy may wait for them */
+    wake(&executor->called); /* a policy may wait for them */
     if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* no thread would ever run it */
     return executor->settings.policy->saturated(executor, task);
@@ -212,26 +265,26 @@ static void begin_wait(const struct executor *executor, struct task *task)
 
 bool executor_submit(struct executor *executor, struct task *task)
 {
-    begin_wait(executor, task);
-    mutex_lock(&executor->lock);
-    bool accepted = accept_task(executor, task);
-    mutex_unlock(&executor->lock);
-    return accepted;
+    struct task_list one = {0};
+    task_list_append(&one, task);
+    executor_submit_all(executor, &one);
+    return one.first == NULL;
 }
 
-void executor_hold(struct executor *executor)
+void executor_submit_all(struct executor *executor, struct task_list *tasks)
 {
-    atomic_fetch_add(&executor->holders, 1);
-}
-
-/* Releases the lock before it wakes a thread, or that would wake only to wait for the lock. */
-void executor_release(struct executor *executor)
-{
+    struct task_list refused = {0};
+    struct task *task;
+    if (tasks->first == NULL)
+        return;
     mutex_lock(&executor->lock);
-    atomic_fetch_sub(&executor->holders, 1);
-    size_t count = workers_to_wake(executor);
-    mutex_unlock(&executor->lock);
-    wake_workers(executor, count);
+    while ((task = task_list_remove_first(tasks)) != NULL) {
+        begin_wait(executor, task);
+        if (!accept_task(executor, task))
+            task_list_append(&refused, task);
+    }
+    release(executor);
+    *tasks = refused;
 }
 
 bool executor_insist(struct executor *executor, struct task *task)
@@ -241,10 +294,10 @@ bool executor_insist(struct executor *executor, struct task *task)
     bool accepted = start_thread_for(executor, task, 1);
     if (!accepted && executor->stats.threads > 0) {
         task_queue_insist(&executor->queue, task);
-        wake_for_task(executor);
+        hand_over(executor);
         accepted = true;
     }
-    mutex_unlock(&executor->lock);
+    release(executor);
     return accepted;
 }
 
@@ -321,7 +374,9 @@ void executor_shutdown(struct executor *executor, bool now)
 {
     mutex_lock(&executor->lock);
     executor->closing = true;
-    condition_broadcast(&executor->work);
+    while (!list_is_empty(&executor->idle))
+        call_worker(executor, worker_of(&executor->idle));
+    wake(&executor->called);
     condition_broadcast(&executor->room);
     struct task *waiting;
     while (now && (waiting = task_queue_take(&executor->queue)) != NULL)
@@ -354,7 +409,6 @@ void executor_close(struct executor *executor)
     executor_end(executor, true);
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
-    condition_destroy(&executor->work);
     mutex_destroy(&executor->lock);
 }
 

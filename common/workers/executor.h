@@ -24,6 +24,7 @@
 #define COMMON_EXECUTOR_H
 
 #include "common/base/counters.h"
+#include "common/base/list.h"
 #include "common/base/lock.h"
 #include "common/bytes/buffer_factory.h"
 #include "common/workers/task_queue.h"
@@ -76,13 +77,13 @@ struct executor_stats {
 struct executor {
     struct executor_settings settings;
     struct mutex lock;
-    struct condition work; /* a task waits, or all is over */
     struct condition room; /* a task was taken: a blocked submitter may try again */
     struct condition gone; /* the last thread has ended */
     struct task_list first_tasks GUARDED_BY(&lock); /* for threads that are starting */
     struct task_queue queue GUARDED_BY(&lock);
+    struct list_link idle GUARDED_BY(&lock);   /* workers that sleep, the last one first */
+    struct list_link called GUARDED_BY(&lock); /* workers to be woken when the lock is released */
     struct executor_stats stats GUARDED_BY(&lock);
-    atomic_size_t holders;               /* those between hold and release */
     atomic_size_t named;                 /* threads so far: worker 1, worker 2, ... */
     size_t submitters GUARDED_BY(&lock); /* those that wait for room */
     bool closing GUARDED_BY(&lock);
@@ -108,14 +109,12 @@ bool executor_submit(struct executor *executor, struct task *task) EXCLUDES(any_
 bool executor_has_priorities(const struct executor *executor);
 
 /**
- * Until executor_release(), tasks that are submitted wake no worker. A thread that submits several
- * tasks in between saves a switch to a worker and back for each. Workers that are awake take the
- * tasks at once all the same. The caller must not block before the release.
+ * As executor_submit() for each task of the list, in this order, but takes the lock once for all of
+ * them, and wakes each worker that gets one after that. A thread that finds several tasks in a
+ * round of its loop collects them in a list, which task_list_append() does without any lock. What
+ * was not accepted is in the list when this returns.
  */
-void executor_hold(struct executor *executor);
-
-/** Wakes as many workers as there are tasks for. */
-void executor_release(struct executor *executor);
+void executor_submit_all(struct executor *executor, struct task_list *tasks) EXCLUDES(any_lock);
 
 /**
  * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the

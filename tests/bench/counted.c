@@ -10,6 +10,7 @@
  *   switches  of threads, as getrusage(2) has them
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,10 @@ LOCK(pthread_cond_timedwait,
      (condition, mutex, until))
 LOCK(pthread_cond_signal, (pthread_cond_t * condition), (condition))
 LOCK(pthread_cond_broadcast, (pthread_cond_t * condition), (condition))
+LOCK(sem_wait, (sem_t * semaphore), (semaphore))
+LOCK(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
+     (semaphore, clock, until))
+LOCK(sem_post, (sem_t * semaphore), (semaphore))
 
 __attribute__((destructor)) static void write_counts(void)
 {

@@ -912,7 +912,7 @@ Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
     executor_close(&executor);
 }
 
-/* ---- hold and release ---- */
+/* ---- a round's tasks ---- */
 
 /* So many threads, which have nothing to do. */
 static void open_idle(struct job *jobs, size_t count, const struct task_queue_kind *kind,
@@ -925,62 +925,111 @@ static void open_idle(struct job *jobs, size_t count, const struct task_queue_ki
     AWAIT(executor_stats(&executor).idle == count);
 }
 
-Test(executor, what_is_submitted_while_held_waits_for_the_release)
+/* Hands them over together; how many come back. */
+static size_t submit_round(struct job *jobs, size_t count)
+{
+    struct task_list round = {0};
+    size_t refused = 0;
+    for (size_t i = 0; i < count; i++)
+        task_list_append(&round, &jobs[i].task);
+    executor_submit_all(&executor, &round);
+    while (task_list_remove_first(&round) != NULL)
+        refused++;
+    return refused;
+}
+
+Test(executor, each_task_of_a_round_wakes_a_worker)
 {
     enum { COUNT = 3 };
     struct job jobs[COUNT];
     open_idle(jobs, COUNT, &task_queue_unbounded, &saturation_abort);
-    executor_hold(&executor);
     jobs_init(jobs, COUNT, true);
-    submit_all(jobs, COUNT - 1);
-    cr_assert(executor_insist(&executor, &jobs[COUNT - 1].task));
-    test_pause_ms(20);
-    expect_load(COUNT, COUNT);
-    executor_release(&executor);
-    gate_await(COUNT); /* each has woken a worker */
+    cr_assert_eq(submit_round(jobs, COUNT), 0);
+    cr_assert_eq(executor_stats(&executor).idle, 0, "each has its task already");
+    gate_await(COUNT);
     gate_let(COUNT);
     finish();
 }
 
-Test(executor, a_worker_that_is_awake_takes_what_is_held)
+Test(executor, a_round_with_more_tasks_than_workers_is_run_in_order)
 {
-    struct job jobs[2];
-    open_with(1, 1, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 2, true);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    gate_await(1);
-    executor_hold(&executor);
-    cr_assert(executor_submit(&executor, &jobs[1].task));
-    gate_let(2);
-    AWAIT(executor_stats(&executor).completed == 2);
-    executor_release(&executor);
-    finish();
-}
-
-Test(executor, who_holds_and_has_to_wait_for_room_gets_it)
-{
-    struct job jobs[3];
-    open_idle(jobs, 1, &task_queue_bounded, &saturation_block);
-    executor_hold(&executor);
-    jobs_init(jobs, 3, false);
-    submit_all(jobs, 3); /* there is room for one */
-    executor_release(&executor);
-    finish();
-    for (int i = 0; i < 3; i++)
-        expect_fate(&jobs[i], 1, 0);
-}
-
-Test(executor, as_long_as_one_of_two_holds_the_other_wakes)
-{
-    struct job jobs[1];
+    enum { COUNT = 20 };
+    struct job jobs[COUNT];
     open_idle(jobs, 1, &task_queue_unbounded, &saturation_abort);
-    executor_hold(&executor);
-    executor_hold(&executor);
-    jobs_init(jobs, 1, false);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    executor_release(&executor);
-    AWAIT(executor_stats(&executor).completed == 2);
-    executor_release(&executor);
+    int before = atomic_load(&turns);
+    jobs_init(jobs, COUNT, false);
+    cr_assert_eq(submit_round(jobs, COUNT), 0);
+    finish();
+    for (int i = 0; i < COUNT; i++)
+        cr_assert_eq(jobs[i].turn, before + i, "job %d had turn %d", i, jobs[i].turn);
+}
+
+/* One runs, one waits, and three come back, in their order. */
+Test(executor, what_a_round_has_too_many_comes_back)
+{
+    enum { COUNT = 5 };
+    struct job jobs[COUNT];
+    struct task_list round = {0};
+    open_idle(jobs, 1, &task_queue_bounded, &saturation_abort);
+    jobs_init(jobs, COUNT, true);
+    for (int i = 0; i < COUNT; i++)
+        task_list_append(&round, &jobs[i].task);
+    executor_submit_all(&executor, &round);
+    for (int i = 2; i < COUNT; i++)
+        cr_assert_eq(task_list_remove_first(&round), &jobs[i].task);
+    cr_assert_null(task_list_remove_first(&round));
+    cr_assert_eq(executor_stats(&executor).aborted, COUNT - 2);
+    gate_await(1);
+    gate_let(2);
+    finish();
+    for (int i = 0; i < COUNT; i++)
+        expect_fate(&jobs[i], i < 2, 0);
+}
+
+/* Under these two policies the submitter itself waits, or works: the worker must be at it. */
+Test(executor, a_round_that_has_to_wait_for_room_gets_it)
+{
+    static const struct saturation_policy *const patient[] = {&saturation_block,
+                                                              &saturation_caller_runs};
+    for (int i = 0; i < 2; i++) {
+        struct job jobs[4];
+        open_idle(jobs, 1, &task_queue_bounded, patient[i]);
+        jobs_init(jobs, 4, false);
+        cr_assert_eq(submit_round(jobs, 4), 0); /* there is room for one */
+        finish();
+        for (int j = 0; j < 4; j++)
+            expect_fate(&jobs[j], 1, 0);
+    }
+}
+
+/* A job that is run by its submitter and waits there until the worker has done the one before. */
+struct follower {
+    struct job job;
+    struct job *before;
+};
+
+static void await_the_one_before(struct task *task)
+{
+    struct follower *follower = (struct follower *)task;
+    AWAIT_OR(atomic_load(&follower->before->runs) == 1, "the worker has not been woken");
+    job_run(task);
+}
+
+Test(executor, a_submitter_that_runs_a_task_has_woken_the_workers_before)
+{
+    static const struct task_verbs verbs = {await_the_one_before, job_dropped};
+    struct job first;
+    struct follower second;
+    struct task_list round = {0};
+    open_idle(&first, 1, &task_queue_direct, &saturation_caller_runs);
+    jobs_init(&first, 1, false);
+    jobs_init(&second.job, 1, false);
+    second.job.task.verbs = &verbs;
+    second.before = &first;
+    task_list_append(&round, &first.task);
+    task_list_append(&round, &second.job.task);
+    executor_submit_all(&executor, &round);
+    expect_fate(&second.job, 1, 0);
     finish();
 }
 

@@ -26,6 +26,9 @@
 static struct reactor *again_open(struct input_handler_factory *factory);
 
 /** Closes it. */
+/* What the reactor does at the end of a round, if anything. */
+static void again_end_round(struct reactor *reactor);
+
 static void again_close(void);
 
 /** Has a server run in a thread of its own, with that idle timeout; in stage 3 with workers. */
@@ -101,6 +104,7 @@ static struct handler *going_on(struct reactor *reactor, int *peer)
     struct selection_key *key = selector_selected(&reactor->selector, 0);
     const struct runnable *runnable = key->attachment;
     runnable->run(key);
+    again_end_round(reactor);
     struct handler *handler = container_of(key, struct handler, key);
     cr_assert_eq(times_in(&reactor->again, &handler->again), 1, "it does not go on");
     *peer = ends[1];
@@ -115,6 +119,7 @@ static void waits_for_no_event(void)
     struct handler *handler = going_on(reactor, &peer);
     cr_assert_eq(handler->key.interest, SELECT_NOTHING);
     handler_take_turns(&reactor->again);
+    again_end_round(reactor);
     cr_assert_eq(times_in(&reactor->again, &handler->again), 1, "its turn was its last one");
     handler_close(handler);
     close(peer);
@@ -129,6 +134,7 @@ static void has_a_timer(void)
     struct handler *handler = going_on(reactor, &peer);
     timer_heap_set(&reactor->timers, &handler->timer, reactor->now);
     handler_expire(handler);
+    again_end_round(reactor);
     cr_assert_eq(handler->timer.moment, connection_deadline(&handler->connection, reactor->now),
                  "its timer is not set again");
     handler_close(handler);
@@ -142,6 +148,7 @@ static void timer_too_early(void)
     struct reactor *reactor = again_open(&endless_factory);
     struct handler *handler = going_on(reactor, &peer);
     handler_expire(handler);
+    again_end_round(reactor);
     cr_assert_eq(times_in(&reactor->again, &handler->again), 1, "it is not there once");
     handler_close(handler);
     close(peer);
@@ -156,8 +163,10 @@ static void timer_that_ends_it(void)
     struct handler *handler = going_on(reactor, &peer);
     uint64_t before = counters_get(&reactor->server->counters, COUNTER_TIMED_OUT);
     reactor->now = handler->timer.moment;
-    for (int i = 0; i < 4 && !admission_is_empty(&reactor->admission); i++)
+    for (int i = 0; i < 4 && !admission_is_empty(&reactor->admission); i++) {
         handler_expire(handler); /* says so, waits until the client has gone, ends */
+        again_end_round(reactor);
+    }
     cr_assert_eq(counters_get(&reactor->server->counters, COUNTER_TIMED_OUT), before + 1);
     cr_assert(list_is_empty(&reactor->again), "a handler that is gone has another turn");
     close(peer);

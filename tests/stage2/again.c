@@ -35,6 +35,11 @@ static struct reactor *again_open(struct input_handler_factory *factory)
     return &reactor;
 }
 
+static void again_end_round(struct reactor *unused)
+{
+    (void)unused;
+}
+
 static void again_close(void)
 {
     reactor_close(&reactor);

@@ -17,6 +17,14 @@ static struct reactor *again_open(struct input_handler_factory *factory)
     return &box.reactor;
 }
 
+static void again_end_round(struct reactor *reactor)
+{
+    struct task *task;
+    executor_submit_all(reactor->executor, &reactor->round);
+    while ((task = task_list_remove_first(&reactor->round)) != NULL)
+        handler_refuse(task);
+}
+
 static void again_close(void)
 {
     white_box_close(&box);

@@ -142,6 +142,15 @@ static int timeout_of(const struct dispatcher *dispatcher)
                                              : 0;
 }
 
+/* Hands over what this round has found for workers; what they do not take is refused. */
+static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct task *task;
+    executor_submit_all(dispatcher->executor, &dispatcher->round);
+    while ((task = task_list_remove_first(&dispatcher->round)) != NULL)
+        handler_adapter_refuse(task);
+}
+
 void dispatcher_dispatch(struct dispatcher *dispatcher)
 {
     struct selector *selector = &dispatcher->selector;
@@ -150,7 +159,6 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         size_t count = selector_select(selector, timeout_of(dispatcher));
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
-        executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         take_back(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -159,7 +167,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         handler_adapter_take_turns(&dispatcher->again);
-        executor_release(dispatcher->executor);
+        submit_round(dispatcher);
     }
     end_workers(dispatcher);
     cut_off_all(dispatcher);

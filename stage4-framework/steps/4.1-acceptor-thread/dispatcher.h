@@ -39,6 +39,7 @@ struct dispatcher {
     /* The dispatcher's thread's own. */
     struct timer_heap timers; /* one of each adapter, so this also lists all of them */
     struct list_link again;   /* adapters that have more to do, and wait for no event */
+    struct task_list round;   /* tasks for the executor, at the end of this round */
     struct timer end_timer;   /* when the last ones are cut off; set while it is stopping */
     int64_t now;              /* when the last select returned, ms */
 

@@ -75,30 +75,35 @@ static void handler_adapter_set_processing(struct handler_adapter *adapter, bool
     mutex_unlock(&dispatcher->guard.lock);
 }
 
-/* A timer that is due is not given up, however busy the workers are. */
-static bool handler_adapter_submit(struct handler_adapter *adapter)
+/* The dispatcher's thread does what a worker need not, or will not, do. */
+static void handler_adapter_do(struct handler_adapter *adapter,
+                               enum connection_messages how) NO_LOCK_HELD
 {
-    struct executor *executor = adapter->dispatcher->executor;
-    return connection_must_run(&adapter->connection) ? executor_insist(executor, &adapter->task)
-                                                     : executor_submit(executor, &adapter->task);
+    connection_handle_found(&adapter->connection, how, &adapter->found);
+    connection_send(&adapter->connection);
+    handler_adapter_wait(adapter);
+}
+
+/* A timer that is due is not given up, however busy the workers are. */
+static void handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    if (!connection_must_run(&adapter->connection))
+        task_list_append(&dispatcher->round, &adapter->task);
+    else if (!executor_insist(dispatcher->executor, &adapter->task))
+        handler_adapter_refuse(&adapter->task);
 }
 
 /* Gives a whole request to a worker. If less has come, the dispatcher goes on itself. */
 static void handler_adapter_process(struct handler_adapter *adapter)
 {
-    struct connection *connection = &adapter->connection;
-    enum connection_messages how = HANDLE_MESSAGES;
-    if (connection_find(connection, &adapter->found)) {
-        selector_interest(&adapter->key, SELECT_NOTHING);
-        handler_adapter_set_processing(adapter, true);
-        if (handler_adapter_submit(adapter))
-            return;
-        handler_adapter_set_processing(adapter, false);
-        how = REFUSE_MESSAGE;
+    if (!connection_find(&adapter->connection, &adapter->found)) {
+        handler_adapter_do(adapter, HANDLE_MESSAGES);
+        return;
     }
-    connection_handle_found(connection, how, &adapter->found);
-    connection_send(connection);
-    handler_adapter_wait(adapter);
+    selector_interest(&adapter->key, SELECT_NOTHING);
+    handler_adapter_set_processing(adapter, true);
+    handler_adapter_submit(adapter);
 }
 
 /* Input has come, or room for what could not be sent before. */
@@ -155,6 +160,12 @@ struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
 static struct handler_adapter *handler_adapter_of(struct task *task)
 {
     return container_of(task, struct handler_adapter, task);
+}
+
+void handler_adapter_refuse(struct task *task)
+{
+    handler_adapter_set_processing(handler_adapter_of(task), false);
+    handler_adapter_do(handler_adapter_of(task), REFUSE_MESSAGE);
 }
 
 /* There may be no memory for a new adapter's timer. */

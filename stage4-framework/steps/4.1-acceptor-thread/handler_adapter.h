@@ -48,6 +48,9 @@ void handler_adapter_take_turns(struct list_link *list) NO_LOCK_HELD;
 /** It is new, or a worker has handed it back. */
 void handler_adapter_go_on(struct task *task) NO_LOCK_HELD;
 
+/** No worker takes an adapter's task: its request is refused. */
+void handler_adapter_refuse(struct task *task) NO_LOCK_HELD;
+
 /** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 

@@ -220,6 +220,18 @@ static void take_turns(struct dispatcher *dispatcher) NO_LOCK_HELD
     }
 }
 
+/* Hands over what this round has found for workers; what they do not take is refused. */
+static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
+{
+    struct task *task;
+    executor_submit_all(dispatcher->executor, &dispatcher->round);
+    while ((task = task_list_remove_first(&dispatcher->round)) != NULL) {
+        struct handler_adapter *adapter = container_of(task, struct handler_adapter, task);
+        handler_adapter_refuse(adapter);
+        resume_selection(dispatcher, adapter);
+    }
+}
+
 void dispatcher_dispatch(struct dispatcher *dispatcher)
 {
     struct selector *selector = &dispatcher->selector;
@@ -228,7 +240,6 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         size_t count = selector_select(selector, timeout_of(dispatcher));
         dispatcher->now = clock_ms();
         check_stop(dispatcher);
-        executor_hold(dispatcher->executor); /* one waking for all that this round submits */
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -237,7 +248,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         take_turns(dispatcher);
-        executor_release(dispatcher->executor);
+        submit_round(dispatcher);
     }
     end_workers(dispatcher);
     cut_off_all(dispatcher);

@@ -34,28 +34,42 @@ void handler_adapter_release(struct handler_adapter *adapter)
 
 /* ---- In the dispatcher's thread ------------------------------------------------------------ */
 
-/* A timer that is due is not given up, however busy the workers are. */
-static bool handler_adapter_submit(struct handler_adapter *adapter)
+/* The dispatcher's thread does what a worker need not, or will not, do. */
+static void handler_adapter_do(struct handler_adapter *adapter,
+                               enum connection_messages how) NO_LOCK_HELD
 {
-    struct executor *executor = adapter->dispatcher->executor;
-    return connection_must_run(&adapter->connection) ? executor_insist(executor, &adapter->task)
-                                                     : executor_submit(executor, &adapter->task);
+    connection_handle_found(&adapter->connection, how, &adapter->found);
+    connection_send(&adapter->connection);
+}
+
+void handler_adapter_refuse(struct handler_adapter *adapter)
+{
+    adapter->processing = false;
+    handler_adapter_do(adapter, REFUSE_MESSAGE);
+}
+
+/* A timer that is due is not given up, however busy the workers are. */
+static bool handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    bool accepted = true;
+    if (!connection_must_run(&adapter->connection))
+        task_list_append(&dispatcher->round, &adapter->task);
+    else
+        accepted = executor_insist(dispatcher->executor, &adapter->task);
+    if (!accepted)
+        handler_adapter_refuse(adapter);
+    return accepted;
 }
 
 bool handler_adapter_process(struct handler_adapter *adapter)
 {
-    struct connection *connection = &adapter->connection;
-    enum connection_messages how = HANDLE_MESSAGES;
-    if (connection_find(connection, &adapter->found)) {
-        adapter->processing = true;
-        if (handler_adapter_submit(adapter))
-            return true;
-        adapter->processing = false;
-        how = REFUSE_MESSAGE;
+    if (!connection_find(&adapter->connection, &adapter->found)) {
+        handler_adapter_do(adapter, HANDLE_MESSAGES);
+        return false;
     }
-    connection_handle_found(connection, how, &adapter->found);
-    connection_send(connection);
-    return false;
+    adapter->processing = true;
+    return handler_adapter_submit(adapter);
 }
 
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer)

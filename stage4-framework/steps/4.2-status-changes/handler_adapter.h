@@ -40,11 +40,14 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
                                                struct input_handler_factory *factory) NO_LOCK_HELD;
 
 /**
- * Gives a whole request to a worker, and returns true; then the worker has the connection. What is
- * less than a request, or what no worker takes, is done before this returns false. The dispatcher's
- * thread.
+ * Has a worker handle a whole request, at the end of this round, and returns true; the connection
+ * is the worker's then. Less than a request is handled before this returns false, and so is one for
+ * which there is no worker at all. The dispatcher's thread.
  */
 bool handler_adapter_process(struct handler_adapter *adapter) NO_LOCK_HELD;
+
+/** No worker takes its request, which is refused. The dispatcher's thread. */
+void handler_adapter_refuse(struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /** A worker is through with it, or it is new: the dispatcher's turn. The caller's last call. */
 void handler_adapter_done(struct handler_adapter *adapter);
