@@ -78,13 +78,11 @@ static void show_stopped(struct input_handler *handler, struct channel_facade *f
 
 static void show_piece(struct log_element *self, const struct piece *piece)
 {
-    switch (piece->kind) {
-    case PIECE_COPY: show(self, "<--", piece->copy.data, piece->copy.length); break;
-    case PIECE_SHARED: show(self, "<--", piece->shared->data, piece->shared->length); break;
-    case PIECE_FILE:
+    if (piece->kind == PIECE_BYTES)
+        show(self, "<--", piece->bytes.data, piece->bytes.length);
+    else
         log_write(self->log, LOG_LEVEL_INFO, "%s <-- %" PRIu64 " bytes of a file", self->peer,
                   piece->range.length);
-    }
 }
 
 static enum output_result show_enqueue(struct channel_facade *facade, struct piece piece)

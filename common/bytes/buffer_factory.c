@@ -157,8 +157,7 @@ struct segment *buffer_factory_take(struct buffer_factory *factory, size_t count
         chain = take_cached(cache, count);
     for (struct segment *segment = chain; segment != NULL; segment = segment->next) {
         segment->start = segment->end = 0;
-        segment->shared = NULL;
-        segment->file = NULL;
+        segment->verbs = NULL;
     }
     return chain;
 }

@@ -24,15 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct shared_file;
-struct shared_message;
+struct link_verbs;
 
 /**
  * A block of memory for bytes. Readable are data[start] up to, not including, data[end]; what lies
  * behind end, up to SEGMENT_SIZE, is free room. The block of an input queue can also be a larger
- * one of the heap. An output queue is a chain of segments, and has links without room of their own,
- * too, whose bytes lie in a message that several queues share, or in a file, from file_start up to,
- * not including, file_end: a file can be longer than a size_t counts.
+ * one of the heap. An output queue is a chain of segments; it can have links without room of their
+ * own, too, which the parts of the queue make (output_parts.h).
  */
 struct segment {
     struct segment *next;
@@ -43,11 +41,11 @@ struct segment {
             uint32_t capacity; /* bytes of data; more than SEGMENT_SIZE: it is of the heap */
             uint32_t searched; /* that many bytes in front contain no searched_for */
         };
-        struct {                           /* of an output queue */
-            struct shared_message *shared; /* the bytes are there */
-            struct shared_file *file;      /* the bytes are there; neither: they are in data */
-            uint64_t file_start;
-            uint64_t file_end;
+        struct {                            /* of an output queue */
+            const struct link_verbs *verbs; /* of a link; NULL: the bytes are in data */
+            void *object;                   /* the part's: what the bytes belong to */
+            uint64_t offset;                /* a file can be longer than a size_t counts */
+            uint64_t left;
         };
     };
     unsigned char data[];

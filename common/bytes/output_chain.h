@@ -18,41 +18,18 @@
  * - It does not know a selector. If you get OUTPUT_WAITING or OUTPUT_CHOKED, you must call
  *   output_chain_drain() once the socket is writable again.
  * - Bytes that were accepted are written in order or, once the chain is broken, dropped.
- * - A reference to a shared message counts towards the cap with its link, too, because the cap is
- *   what a client that does not read may cost.
- * - With a writer (output_settings) what is sent lies in the chain first, and stays there until the
- *   writer has said that it has left. Ranges of files are written by system calls all the same.
- * - A range of a file waits like anything else and counts with all its bytes, though they take no
- *   memory: a client that is sent a big file is choked until most of it has left.
+ * - What waits beside copies of bytes (shared messages, ranges of files), who else may hold output
+ *   back, and rates are parts in files of their own, which a program links if it calls them
+ *   (output_parts.h).
  */
 #ifndef COMMON_OUTPUT_CHAIN_H
 #define COMMON_OUTPUT_CHAIN_H
 
 #include "common/bytes/buffer_factory.h"
 #include "common/bytes/input_queue.h"
-#include "common/bytes/pace.h"
-#include "common/bytes/shared_file.h"
-#include "common/bytes/shared_message.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
-#include <sys/uio.h>
-
-struct output_chain;
-
-/**
- * Writes what the chain begins with, for a server whose sockets are not written by system calls:
- * how many of the bytes have left, which may be those of an earlier call; 0 if none has yet; -1
- * with errno if the peer is gone. A flush does not ask it: what is not lent is written by a system
- * call then, because it has to leave now.
- */
-typedef ssize_t output_writer(struct output_chain *chain, const struct iovec *pieces, int count);
-
-/**
- * Whether what the chain begins with is lent: from the moment that somebody else reads these bytes
- * until the writer has said how many of them have left.
- */
-typedef bool output_lent(const struct output_chain *chain);
 
 /** What all connections of a server share. Bytes; low_mark <= high_mark <= cap. */
 struct output_settings {
@@ -60,8 +37,6 @@ struct output_settings {
     size_t high_mark;
     size_t low_mark;
     size_t cap;
-    output_writer *write; /* NULL: by system calls, at once */
-    output_lent *is_lent; /* asked only if there is a writer */
 };
 
 /** What a call leaves behind, from best to worst. */
@@ -73,19 +48,25 @@ enum output_result {
     OUTPUT_BROKEN,  /* the peer, memory or a file is gone: what waited is dropped, see errno */
 };
 
-/** How bytes that are to be sent wait if the socket does not take them at once. */
+/** Where bytes are that are to be sent. */
 enum piece_kind {
-    PIECE_COPY,   /* the chain copies them, so they may change after the call */
-    PIECE_SHARED, /* the chain takes a reference to the message, if that is worth it */
-    PIECE_FILE,   /* the chain takes a reference to the file, and sends from it */
+    PIECE_BYTES, /* in memory */
+    PIECE_FILE,  /* in a file */
 };
 
-/** Something to send, for output_chain_enqueue(). It is good as long as what it points to is. */
+/**
+ * Something to send, for output_chain_enqueue(). It is good as long as what it points to is.
+ * piece_shared() is in shared_message.h, piece_file() in shared_file.h.
+ */
 struct piece {
     enum piece_kind kind;
+    const struct link_verbs
+        *verbs; /* of the part that keeps it while it waits; NULL: a copy waits */
     union {
-        struct message copy;
-        struct shared_message *shared;
+        struct {
+            struct message bytes; /* those of a shared message, too */
+            struct shared_message *shared;
+        };
         struct {
             struct shared_file *file;
             uint64_t offset;
@@ -97,24 +78,17 @@ struct piece {
 enum {
     /** The most that one writev() is asked to take of what waits. */
     OUTPUT_BATCH = 65536,
-
-    /** A shared message below this is copied: a reference and its share of the heap cost as much.
-     */
-    OUTPUT_COPIED = 256,
-
-    /** The most of a file that one call sends: a fast download must not hold its thread. */
-    OUTPUT_FILE_BATCH = 1 << 20,
 };
 
 struct output_chain {
     const struct output_settings *settings;
-    struct segment *last; /* knows the first one (a ring); NULL: nothing waits */
-    struct pace *pace;    /* NULL: no rate was set */
-    uint64_t length;      /* bytes that wait; those of files can be more than a size_t counts */
-    uint32_t holder;      /* what waits is held back, by this number; 0: it is not */
-    uint32_t sent;        /* bytes the socket has taken, not counted yet */
-    uint32_t calls;       /* system calls that were made for it, not counted yet */
-    uint32_t references;  /* to shared messages */
+    struct segment *last;     /* knows the first one (a ring); NULL: nothing waits */
+    struct output_gate *gate; /* how much may leave now; NULL: what the socket takes */
+    uint64_t length;          /* bytes that wait; those of files can be more than a size_t counts */
+    uint32_t holder;          /* what waits is held back, by this number; 0: it is not */
+    uint32_t sent;            /* bytes the socket has taken, not counted yet */
+    uint32_t calls;           /* system calls that were made for it, not counted yet */
+    uint32_t overhead;        /* bytes that links of parts cost beside those that wait */
     int fd;
     atomic_bool corked;  /* set by the runner, without the lock that others enqueue under */
     atomic_bool drained; /* it was choked and is not any more; until asked */
@@ -128,28 +102,13 @@ void output_chain_init(struct output_chain *chain, const struct output_settings 
 /** A copy of a message. */
 static inline struct piece piece_copy(struct message message)
 {
-    return (struct piece){.kind = PIECE_COPY, .copy = message};
+    return (struct piece){.kind = PIECE_BYTES, .bytes = message};
 }
 
 /** A copy of bytes that lie anywhere. */
 static inline struct piece piece_bytes(const void *bytes, size_t length)
 {
-    return (struct piece){.kind = PIECE_COPY, .copy = {bytes, length}};
-}
-
-/** A message that many chains send. The caller keeps its own reference. */
-static inline struct piece piece_shared(struct shared_message *message)
-{
-    return (struct piece){.kind = PIECE_SHARED, .shared = message};
-}
-
-/**
- * A range of a file. The file may grow or change while the range waits; if it ends before the range
- * does, the chain breaks, because the peer was promised bytes that do not exist.
- */
-static inline struct piece piece_file(struct shared_file *file, uint64_t offset, uint64_t length)
-{
-    return (struct piece){.kind = PIECE_FILE, .range = {file, offset, length}};
+    return (struct piece){.kind = PIECE_BYTES, .bytes = {bytes, length}};
 }
 
 /** Accepts a piece, after trying the socket if nothing waits. */
@@ -174,20 +133,6 @@ void output_chain_lift_cork(struct output_chain *chain);
 
 /** Ends the cork and drains. */
 enum output_result output_chain_uncork(struct output_chain *chain);
-
-/**
- * From now on holds back what is enqueued, unless earlier output waits for the socket anyway. If it
- * returns true, the holder has to call output_chain_release(), even if another one holds or
- * releases before. Each holder has a number of its own, not 0. When OUTPUT_BATCH or the high mark
- * is reached, the chain drains by itself.
- */
-bool output_chain_hold(struct output_chain *chain, uint32_t holder);
-
-/**
- * Drains what is held back, unless the chain is corked: then the uncork will, and the result says
- * how much waits for it.
- */
-enum output_result output_chain_release(struct output_chain *chain);
 
 /**
  * Writes what waits although it is held back, as far as the socket takes it without waiting, even
@@ -218,19 +163,10 @@ static inline enum output_result output_chain_look(const struct output_chain *ch
 }
 
 /** Bytes that wait. */
-uint64_t output_chain_length(const struct output_chain *chain);
-
-/**
- * From now on no more bytes per second are written; 0: as many as the socket takes. False without
- * memory, or once the chain is broken.
- */
-bool output_chain_set_rate(struct output_chain *chain, uint64_t bytes_per_second);
-
-/**
- * The moment, in milliseconds of clock_ms(), at which to drain what the rate holds back; 0: the
- * rate holds nothing back now. While it does, it is no use to wait for the socket.
- */
-int64_t output_chain_due(const struct output_chain *chain);
+static inline uint64_t output_chain_length(const struct output_chain *chain)
+{
+    return chain->length;
+}
 
 /** Bytes the socket has taken since this was last asked. */
 uint64_t output_chain_newly_sent(struct output_chain *chain);

@@ -15,10 +15,7 @@
 #ifndef COMMON_SHARED_FILE_H
 #define COMMON_SHARED_FILE_H
 
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "common/bytes/output_chain.h"
 
 struct shared_file;
 
@@ -55,5 +52,20 @@ void shared_file_retain(struct shared_file *file);
 
 /** Gives one reference back. */
 void shared_file_release(struct shared_file *file);
+
+/** How an output chain keeps one (output_parts.h). */
+extern const struct link_verbs shared_file_link_verbs;
+
+/**
+ * A range of a file, for an output chain to send. It waits like anything else and counts with all
+ * its bytes, though they take no memory: a client that is sent a big file is choked until most of
+ * it has left. The file may grow or change while the range waits; if it ends before the range does,
+ * the chain breaks, because the peer was promised bytes that do not exist.
+ */
+static inline struct piece piece_file(struct shared_file *file, uint64_t offset, uint64_t length)
+{
+    return (struct piece){
+        .kind = PIECE_FILE, .verbs = &shared_file_link_verbs, .range = {file, offset, length}};
+}
 
 #endif

@@ -14,8 +14,7 @@
 #ifndef COMMON_SHARED_MESSAGE_H
 #define COMMON_SHARED_MESSAGE_H
 
-#include <stdatomic.h>
-#include <stddef.h>
+#include "common/bytes/output_chain.h"
 
 struct shared_message {
     atomic_size_t references;
@@ -31,5 +30,25 @@ void shared_message_retain(struct shared_message *message);
 
 /** Gives one reference back. */
 void shared_message_release(struct shared_message *message);
+
+enum {
+    /** A message below this is copied: a reference and its share of the heap cost as much. */
+    SHARED_MESSAGE_MIN = 256,
+};
+
+/** How an output chain keeps one (output_parts.h). */
+extern const struct link_verbs shared_message_verbs;
+
+/**
+ * Something for an output chain to send. The caller keeps its own reference. What waits counts
+ * towards the cap with its link, too, because the cap is what a client that does not read may cost.
+ */
+static inline struct piece piece_shared(struct shared_message *message)
+{
+    return (struct piece){.kind = PIECE_BYTES,
+                          .verbs = &shared_message_verbs,
+                          .bytes = {message->data, message->length},
+                          .shared = message};
+}
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/trace.h"
+#include "common/bytes/output_parts.h"
 #include "common/server/burst.h"
 #include "common/server/connection_parts.h"
 

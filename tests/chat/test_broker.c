@@ -29,8 +29,8 @@ static struct channel_post *posted; /* the last one */
 static enum output_result enqueue(struct channel_facade *self, struct piece piece)
 {
     cr_assert_eq(self, &commands);
-    cr_assert_lt(strlen(sent) + piece.copy.length, sizeof sent);
-    strncat(sent, (const char *)piece.copy.data, piece.copy.length);
+    cr_assert_lt(strlen(sent) + piece.bytes.length, sizeof sent);
+    strncat(sent, (const char *)piece.bytes.data, piece.bytes.length);
     return OUTPUT_FLOWING;
 }
 

@@ -43,7 +43,7 @@ static void assert_clean(const struct segment *chain)
     for (; chain != NULL; chain = chain->next) {
         cr_assert_eq(chain->start, 0);
         cr_assert_eq(chain->end, 0);
-        cr_assert_null(chain->shared);
+        cr_assert_null(chain->verbs);
         cr_assert_eq(segment_length(chain), 0);
         cr_assert_eq(segment_room(chain), SEGMENT_SIZE);
     }
@@ -80,12 +80,11 @@ Test(buffer_factory, takes_empty_segments_with_all_their_room)
 Test(buffer_factory, a_used_segment_comes_back_clean)
 {
     struct buffer_factory factory;
-    struct shared_message message;
     buffer_factory_init(&factory, 10);
     struct segment *used = buffer_factory_take(&factory, 1);
     used->start = 17;
     used->end = SEGMENT_SIZE;
-    used->shared = &message;
+    used->verbs = &shared_message_verbs;
     buffer_factory_give_back(&factory, used);
     struct segment *again = buffer_factory_take(&factory, 1);
     cr_assert_eq(again, used, "a pooled segment is not used again");

@@ -18,6 +18,8 @@ TestSuite(cipher_element, .timeout = 60);
 /* ---- the element's source, with calls that can fail ---- */
 
 #include "common/apps/cipher/cipher_element.h"
+#include "common/bytes/shared_file.h"
+#include "common/bytes/shared_message.h"
 #include "common/apps/cipher/cipher_nonce.h"
 
 static bool out_of_memory;
@@ -106,10 +108,8 @@ static enum output_result keep_piece(struct channel_facade *facade, struct piece
                                        piece.range.offset);
         cr_assert_eq(got, (ssize_t)piece.range.length);
         keep(bytes, (size_t)got);
-    } else if (piece.kind == PIECE_SHARED) {
-        keep(piece.shared->data, piece.shared->length);
     } else {
-        keep(piece.copy.data, piece.copy.length);
+        keep(piece.bytes.data, piece.bytes.length);
     }
     return OUTPUT_FLOWING;
 }

@@ -6,6 +6,7 @@
 #include "common/apps/handler_element.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/bytes/shared_message.h"
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"
@@ -1333,9 +1334,9 @@ static struct input_queue *changing_input(struct channel_facade *facade)
 static enum output_result changing_enqueue(struct channel_facade *facade, struct piece piece)
 {
     unsigned char text[100];
-    cr_assert_eq(piece.kind, PIECE_COPY);
-    change(text, piece.copy.data, piece.copy.length);
-    return channel_enqueue(changing(facade)->element.outer, piece_bytes(text, piece.copy.length));
+    cr_assert_eq(piece.kind, PIECE_BYTES);
+    change(text, piece.bytes.data, piece.bytes.length);
+    return channel_enqueue(changing(facade)->element.outer, piece_bytes(text, piece.bytes.length));
 }
 
 static enum framing_result changing_next(struct input_handler *self, struct channel_facade *facade,

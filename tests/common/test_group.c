@@ -4,6 +4,7 @@
 #include "common/apps/group.h"
 
 #include "common/base/container_of.h"
+#include "common/bytes/shared_message.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -36,7 +37,7 @@ static struct hearer *hearer_of(struct channel_facade *facade)
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
 {
     struct hearer *hearer = hearer_of(facade);
-    cr_assert_eq(piece.kind, PIECE_SHARED);
+    cr_assert_eq(piece.verbs, &shared_message_verbs);
     cr_assert_gt(atomic_load(&hearer->references), 0, "sent to a facade that nobody holds");
     atomic_fetch_add(&hearer->got, 1);
     if (hearer->hears != NULL) {

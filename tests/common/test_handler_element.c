@@ -7,6 +7,8 @@
 #include "common/apps/log_element.h"
 #include "common/apps/throttle_element.h"
 #include "common/base/container_of.h"
+#include "common/bytes/shared_file.h"
+#include "common/bytes/shared_message.h"
 #include "common/events/selector.h"
 #include "helpers.h"
 
@@ -35,7 +37,7 @@ struct fake_channel {
     struct channel_post *posted;
     uint64_t rate;
     bool takes_rate;
-    struct piece sent[PIECE_FILE + 1]; /* the last one of each kind */
+    struct piece copied, shared, ranged; /* the last one of each kind */
     enum output_result answer;
     const struct input_handler *handler;
 };
@@ -52,7 +54,10 @@ static struct input_queue *fake_input(struct channel_facade *facade)
 
 static enum output_result fake_enqueue(struct channel_facade *facade, struct piece piece)
 {
-    fake(facade)->sent[piece.kind] = piece;
+    struct fake_channel *channel = fake(facade);
+    *(piece.kind == PIECE_FILE ? &channel->ranged
+      : piece.verbs != NULL    ? &channel->shared
+                               : &channel->copied) = piece;
     return fake(facade)->answer;
 }
 
@@ -429,16 +434,16 @@ static void pass_everything_outwards(int elements)
     cr_assert_eq(channel_input(facade), input);
     channel.answer = OUTPUT_CHOKED;
     cr_assert_eq(channel_enqueue(facade, piece_copy(text("hello\n"))), OUTPUT_CHOKED);
-    cr_assert_eq(channel.sent[PIECE_COPY].copy.length, 6u);
-    cr_assert_eq(memcmp(channel.sent[PIECE_COPY].copy.data, "hello\n", 6), 0);
+    cr_assert_eq(channel.copied.bytes.length, 6u);
+    cr_assert_eq(memcmp(channel.copied.bytes.data, "hello\n", 6), 0);
     channel.answer = OUTPUT_REFUSED;
     cr_assert_eq(channel_enqueue(facade, piece_shared(shared)), OUTPUT_REFUSED);
-    cr_assert_eq(channel.sent[PIECE_SHARED].shared, shared);
+    cr_assert_eq(channel.shared.shared, shared);
     channel.answer = OUTPUT_BROKEN;
     cr_assert_eq(channel_enqueue(facade, piece_file(file, 7, 11)), OUTPUT_BROKEN);
-    cr_assert_eq(channel.sent[PIECE_FILE].range.file, file);
-    cr_assert_eq(channel.sent[PIECE_FILE].range.offset, 7u);
-    cr_assert_eq(channel.sent[PIECE_FILE].range.length, 11u);
+    cr_assert_eq(channel.ranged.range.file, file);
+    cr_assert_eq(channel.ranged.range.offset, 7u);
+    cr_assert_eq(channel.ranged.range.length, 11u);
 
     channel_suspend(facade);
     cr_assert(channel.suspended);
@@ -681,9 +686,9 @@ Test(handler_element, log_shows_what_passes_and_changes_nothing)
     cr_assert(framing == FRAMING_MESSAGE && got.length == 6 && memcmp(got.data, "hello\n", 6) == 0);
     cr_assert(output == OUTPUT_WAITING && output_shared == OUTPUT_WAITING &&
               output_file == OUTPUT_WAITING);
-    const struct piece *sent = logged.channel.sent;
-    cr_assert(sent[PIECE_COPY].copy.length == 10 && sent[PIECE_SHARED].shared == shared &&
-              sent[PIECE_FILE].range.file == file && sent[PIECE_FILE].range.offset == 7);
+    const struct fake_channel *sent = &logged.channel;
+    cr_assert(sent->copied.bytes.length == 10 && sent->shared.shared == shared &&
+              sent->ranged.range.file == file && sent->ranged.range.offset == 7);
     shared_message_release(shared);
     cr_assert_eq(logged.channel.references, 1);
     expect_calls(&logged.application, "1nn5");
@@ -730,7 +735,7 @@ Test(handler_element, log_cuts_what_is_long)
     channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN));
     channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN + 1));
     channel_enqueue(logged.application.facade, piece_bytes(data, sizeof(data)));
-    size_t passed = logged.channel.sent[PIECE_COPY].copy.length;
+    size_t passed = logged.channel.copied.bytes.length;
     logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
     log_close(&logged);
     cr_assert_eq(passed, sizeof(data), "only what is shown was sent");

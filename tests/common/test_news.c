@@ -39,8 +39,8 @@ static struct user *user_of(struct channel_facade *facade)
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
 {
     struct user *user = user_of(facade);
-    cr_assert_lt(strlen(user->heard) + piece.copy.length, sizeof user->heard);
-    strncat(user->heard, (const char *)piece.copy.data, piece.copy.length);
+    cr_assert_lt(strlen(user->heard) + piece.bytes.length, sizeof user->heard);
+    strncat(user->heard, (const char *)piece.bytes.data, piece.bytes.length);
     return OUTPUT_FLOWING;
 }
 

@@ -4,7 +4,8 @@
  *
  * Most tests replace writev(2) by a socket of their own that takes exactly as much as they want.
  */
-#include "common/bytes/output_chain.h"
+#include "common/bytes/output_parts.h"
+#include "common/bytes/shared_message.h"
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
@@ -169,7 +170,7 @@ static struct shared_message *shared(const char *bytes)
 /* One that is long enough not to be copied. */
 static struct shared_message *shared_long(size_t seed)
 {
-    struct shared_message *message = shared_message_create(OUTPUT_COPIED);
+    struct shared_message *message = shared_message_create(SHARED_MESSAGE_MIN);
     fill_pattern(message->data, message->length, seed);
     return message;
 }
@@ -703,7 +704,7 @@ Test(output_chain, a_short_shared_message_is_copied)
 
 Test(output_chain, shared_and_copied_messages_keep_their_order)
 {
-    enum { LONG = OUTPUT_COPIED };
+    enum { LONG = SHARED_MESSAGE_MIN };
     static const unsigned char order[] = {'a', 1, 'b', 'c', 1, 2, 'd'};
     struct bench bench;
     struct shared_message *one = shared_long(0);
@@ -777,7 +778,7 @@ Test(output_chain, erratum_12_each_receiver_has_its_own_position_in_a_shared_mes
     struct bench fast;
     struct bench slow;
     struct shared_message *message = shared_long(1);
-    unsigned char copy[OUTPUT_COPIED];
+    unsigned char copy[SHARED_MESSAGE_MIN];
     memcpy(copy, message->data, sizeof(copy));
     bench_open(&fast, roomy);
     bench_open(&slow, roomy);
@@ -997,7 +998,7 @@ static size_t cost_below_cap(size_t cap, size_t length)
 Test(output_chain, the_cap_bounds_what_shared_messages_cost)
 {
     enum { CAP = 1 << 20 };
-    static const size_t lengths[] = {6, OUTPUT_COPIED - 1, OUTPUT_COPIED, 5000};
+    static const size_t lengths[] = {6, SHARED_MESSAGE_MIN - 1, SHARED_MESSAGE_MIN, 5000};
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         size_t cost = cost_below_cap(CAP, lengths[i]);
         cr_assert_gt(cost, CAP - lengths[i]);
@@ -1116,7 +1117,8 @@ Test(output_chain, no_more_than_a_batch_is_held_back)
             cr_assert_eq(result, OUTPUT_FLOWING, "piece %d: %d", j, result);
             cr_assert_lt(output_chain_length(&bench.queue), most[i]);
         }
-        cr_assert_geq(pretended.count, 1000 / 2 * (OUTPUT_COPIED + strlen("copied")) - most[i]);
+        cr_assert_geq(pretended.count,
+                      1000 / 2 * (SHARED_MESSAGE_MIN + strlen("copied")) - most[i]);
         cr_assert_leq(pretended.calls, 1000 / 8, "%d calls", pretended.calls);
         bench_close(&bench);
     }
@@ -1138,7 +1140,7 @@ Test(output_chain, references_of_a_burst_leave_in_one_call)
     cr_assert_eq(references(message), 1 + LINES);
     release(&bench);
     cr_assert_eq(pretended.calls, 1);
-    cr_assert_eq(pretended.count, LINES * OUTPUT_COPIED);
+    cr_assert_eq(pretended.count, LINES * SHARED_MESSAGE_MIN);
     cr_assert_eq(references(message), 1);
     shared_message_release(message);
     bench_close(&bench);
@@ -1163,108 +1165,109 @@ Test(output_chain, a_release_tells_what_became_of_it)
     bench_close(&bench);
 }
 
-/* ---- a writer that sends later ---- */
+/* ---- a part's own gate ---- */
 
-static struct {
-    bool is_lent;
-    const unsigned char *lent; /* what the chain has handed out */
-    size_t length;
-    ssize_t sent; /* what has become of it; 0: nothing yet */
-} later;
+struct door {
+    struct output_gate gate;
+    struct output_chain *queue;
+    size_t spent;
+    int closed;
+};
 
-/* Keeps what it is offered, and says what has become of what it got before. */
-static ssize_t write_later(struct output_chain *chain, const struct iovec *pieces, int count)
+static struct door *door_of(const struct output_gate *gate)
 {
-    (void)chain;
-    cr_assert_gt(count, 0);
-    ssize_t sent = later.sent;
-    if (later.is_lent && sent == 0)
-        return 0;
-    later.sent = 0;
-    later.is_lent = sent >= 0 && (size_t)sent < pieces->iov_len;
-    if (later.is_lent) {
-        later.lent = (const unsigned char *)pieces->iov_base + sent;
-        later.length = pieces->iov_len - (size_t)sent;
-    }
-    if (sent >= 0)
-        return sent;
-    errno = (int)-sent;
-    return -1;
+    return (struct door *)(uintptr_t)gate;
 }
 
-static bool is_lent_now(const struct output_chain *chain)
+/* Opens while there is a cork: for a flush, and for nothing else. */
+static size_t open_while_corked(struct output_gate *gate)
 {
-    (void)chain;
-    return later.is_lent;
+    return door_of(gate)->queue->corked ? SIZE_MAX : 0;
 }
 
-static void later_open(struct bench *bench)
+static void note_spent(struct output_gate *gate, size_t bytes)
+{
+    door_of(gate)->spent += bytes;
+}
+
+static int64_t never_due(const struct output_gate *gate, uint64_t waiting)
+{
+    (void)gate;
+    (void)waiting;
+    return 0;
+}
+
+static void note_closed(struct output_gate *gate)
+{
+    door_of(gate)->closed++;
+}
+
+static const struct output_gate_verbs door_verbs = {open_while_corked, note_spent, never_due,
+                                                    note_closed};
+
+static void door_open(struct door *door, struct bench *bench)
 {
     bench_open(bench, roomy);
-    bench->settings.write = write_later;
-    bench->settings.is_lent = is_lent_now;
-    memset(&later, 0, sizeof(later));
+    *door = (struct door){.gate.verbs = &door_verbs, .queue = &bench->queue};
+    bench->queue.gate = &door->gate;
+    pretended.room = 100;
 }
 
-static void expect_lent(const char *wanted)
+/* What the part has written itself. */
+static void has_left(struct bench *bench, size_t count)
 {
-    cr_assert_eq(later.length, strlen(wanted), "%zu bytes", later.length);
-    cr_assert_eq(memcmp(later.lent, wanted, later.length), 0);
+    cr_assert_eq(output_chain_wrote(&bench->queue, (ssize_t)count), (ssize_t)count);
+    output_chain_consume(&bench->queue, count);
 }
 
-Test(output_chain, a_writer_is_lent_what_lies_in_the_chain)
+Test(output_chain, behind_a_gate_a_part_writes_by_itself)
 {
     struct bench bench;
-    later_open(&bench);
+    struct door door;
+    door_open(&door, &bench);
     char bytes[] = "ten bytes.";
     cr_assert_eq(enqueue(&bench, bytes), OUTPUT_WAITING);
     memset(bytes, 'X', 10); /* the caller's memory is the caller's again */
-    cr_assert_eq(drain(&bench), OUTPUT_WAITING);
-    expect_lent("ten bytes.");
     cr_assert_eq(enqueue(&bench, "more"), OUTPUT_WAITING);
     cr_assert_eq(drain(&bench), OUTPUT_WAITING);
-    expect_lent("ten bytes.");
-    later.sent = 4;
+    has_left(&bench, 4);
     cr_assert_eq(drain(&bench), OUTPUT_WAITING);
-    expect_lent("bytes.more");
+    const struct segment *first = bench.queue.last->next;
+    cr_assert_eq(memcmp(first->data + first->start, "bytes.more", 10), 0);
     expect_state(&bench, 10, 1);
-    later.sent = 10;
+    has_left(&bench, 10);
     cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
     cr_assert_eq(output_chain_newly_sent(&bench.queue), 14);
+    cr_assert_eq(door.spent, 14);
     cr_assert_eq(pretended.calls, 0);
     bench_close(&bench);
+    cr_assert_eq(door.closed, 1);
 }
 
-Test(output_chain, a_flush_writes_by_a_call_what_no_writer_has)
+Test(output_chain, a_gate_may_open_for_a_flush)
 {
     struct bench bench;
-    later_open(&bench);
-    pretended.room = 100;
+    struct door door;
+    door_open(&door, &bench);
     output_chain_cork(&bench.queue);
     enqueue(&bench, "now");
-    output_chain_flush(&bench.queue);
+    cr_assert_eq(output_chain_flush(&bench.queue), OUTPUT_FLOWING);
     expect_written("now");
     enqueue(&bench, "later");
-    output_chain_uncork(&bench.queue);
-    expect_lent("later");
-    output_chain_flush(&bench.queue); /* the bytes are on their way already */
+    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_WAITING);
     expect_written("now");
-    later.sent = -EPIPE;
-    cr_assert_eq(drain(&bench), OUTPUT_BROKEN);
     bench_close(&bench);
 }
 
-/* Or else the kernel would send another client's bytes, which are in that memory next. */
-Test(output_chain, what_is_lent_stays_when_the_chain_breaks)
+/* A part that has an error breaks the chain, and nobody waits any more. */
+Test(output_chain, a_part_breaks_it)
 {
     struct bench bench;
-    later_open(&bench);
-    enqueue(&bench, "read by somebody");
-    drain(&bench);
-    struct piece endless = piece_file(NULL, 1, UINT64_MAX);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, endless), OUTPUT_BROKEN);
-    cr_assert_gt(buffer_factory_out(&bench.factory), 0);
-    expect_lent("read by somebody");
-    later.is_lent = false;
+    struct door door;
+    door_open(&door, &bench);
+    enqueue(&bench, "lost");
+    expect_broken(&bench, output_chain_break(&bench.queue, ECONNRESET), ECONNRESET);
+    expect_stays_broken(&bench);
     bench_close(&bench);
+    cr_assert_eq(door.closed, 1);
 }

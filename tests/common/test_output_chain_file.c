@@ -4,7 +4,9 @@
  * the senders below, the system's own and the portable one.
  */
 #include "common/bytes/file_sender.h"
-#include "common/bytes/output_chain.h"
+#include "common/bytes/output_parts.h"
+#include "common/bytes/shared_file.h"
+#include "common/bytes/shared_message.h"
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"

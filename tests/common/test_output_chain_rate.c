@@ -6,7 +6,9 @@
  * real: the tests compare what has left with the time that it took.
  */
 #include "common/base/clock.h"
-#include "common/bytes/output_chain.h"
+#include "common/bytes/output_parts.h"
+#include "common/bytes/pace.h"
+#include "common/bytes/shared_message.h"
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
@@ -159,7 +161,7 @@ Test(output_chain_rate, everything_leaves_in_order_and_in_its_time)
     struct bench bench;
     int64_t before = clock_ns();
     bench_open(&bench, RATE);
-    struct message message = bytes(LENGTH).copy;
+    struct message message = bytes(LENGTH).bytes;
     output_chain_enqueue(&bench.queue, piece_bytes(message.data, 100));
     output_chain_enqueue(&bench.queue, piece_bytes(message.data + 100, LENGTH - 100));
     while (drain_when_due(&bench) < LENGTH) {
@@ -219,7 +221,7 @@ Test(output_chain_rate, a_partial_write_costs_what_was_taken)
     cr_assert_eq(output_chain_due(&bench.queue), 0, "it is the socket that holds the rest back");
     pretended.room = SIZE_MAX;
     cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_FLOWING, "what was saved is gone");
-    cr_assert_eq(memcmp(pretended.taken, bytes(300).copy.data, 300), 0);
+    cr_assert_eq(memcmp(pretended.taken, bytes(300).bytes.data, 300), 0);
     bench_close(&bench);
 }
 

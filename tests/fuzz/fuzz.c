@@ -144,10 +144,7 @@ static enum output_result facade_enqueue(struct channel_facade *facade, struct p
         return OUTPUT_BROKEN;
     }
     switch (piece.kind) {
-    case PIECE_COPY: fuzz_text_add(&channel->output, piece.copy.data, piece.copy.length); break;
-    case PIECE_SHARED:
-        fuzz_text_add(&channel->output, piece.shared->data, piece.shared->length);
-        break;
+    case PIECE_BYTES: fuzz_text_add(&channel->output, piece.bytes.data, piece.bytes.length); break;
     case PIECE_FILE: send_range(channel, &piece); break;
     }
     return OUTPUT_FLOWING;

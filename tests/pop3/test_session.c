@@ -38,9 +38,9 @@ static struct {
 
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
 {
-    struct message message = piece.copy;
+    struct message message = piece.bytes;
     (void)facade;
-    cr_assert_eq(piece.kind, PIECE_COPY);
+    cr_assert_eq(piece.kind, PIECE_BYTES);
     cr_assert_lt(fake.length + message.length, sizeof fake.text);
     memcpy(fake.text + fake.length, message.data, message.length);
     fake.length += message.length;

@@ -4,6 +4,7 @@
  */
 #include "framework.h"
 
+#include "common/bytes/shared_message.h"
 #include "inside/one_client.h"
 #include "support/deadline.h"
 #include "support/probe.h"

@@ -23,6 +23,7 @@
 #include "common/apps/group.h"
 
 #include "common/base/container_of.h"
+#include "common/bytes/shared_message.h"
 
 #include <errno.h>
 #include <stdarg.h>

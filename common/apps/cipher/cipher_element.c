@@ -3,6 +3,8 @@
 #include "common/apps/chain_service.h"
 #include "common/apps/cipher/cipher_nonce.h"
 #include "common/base/container_of.h"
+#include "common/bytes/shared_file.h"
+#include "common/bytes/shared_message.h"
 #include "common/server/server.h"
 
 #include <stdlib.h>
@@ -260,13 +262,9 @@ static enum output_result send_file(struct cipher_element *self, struct shared_f
 static enum output_result enqueue(struct channel_facade *facade, struct piece piece)
 {
     struct cipher_element *self = cipher_of_facade(facade);
-    switch (piece.kind) {
-    case PIECE_COPY: return send_bytes(self, piece.copy.data, piece.copy.length);
-    case PIECE_SHARED: return send_bytes(self, piece.shared->data, piece.shared->length);
-    case PIECE_FILE:
-        return send_file(self, piece.range.file, piece.range.offset, piece.range.length);
-    }
-    return OUTPUT_BROKEN;
+    if (piece.kind == PIECE_BYTES)
+        return send_bytes(self, piece.bytes.data, piece.bytes.length);
+    return send_file(self, piece.range.file, piece.range.offset, piece.range.length);
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */

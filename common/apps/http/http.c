@@ -20,6 +20,7 @@
 #include "common/apps/http/http_types.h"
 #include "common/base/container_of.h"
 #include "common/base/options.h"
+#include "common/bytes/shared_file.h"
 #include "common/server/server.h"
 
 #include <errno.h>

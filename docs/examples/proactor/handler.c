@@ -1,8 +1,8 @@
 #include "handler.h"
 
 #include "common/base/container_of.h"
+#include "common/bytes/shared_file.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,69 @@ enum {
 
 static void handler_received(struct operation *self,
                              const struct completion *completion) NO_LOCK_HELD;
+static void handler_sent(struct operation *self, const struct completion *completion) NO_LOCK_HELD;
+static void handler_turn(struct operation *self, const struct completion *completion) NO_LOCK_HELD;
+static void handler_process(struct handler *handler) NO_LOCK_HELD;
+
+/* ---- Output: a gate that keeps it in the chain, and requests that send it ------------------- */
+
+static struct output_chain *output_of(struct output_gate *gate)
+{
+    return &container_of(gate, struct handler, gate)->connection.output;
+}
+
+/*
+ * What may leave by a system call: a range of a file, which no request can send, and what a flush
+ * asks for, in the middle of a run, because a request that is written down has not left. But never
+ * beside a request.
+ */
+static size_t handler_allowance(struct output_gate *gate)
+{
+    const struct output_chain *output = output_of(gate);
+    bool is_file = output->last != NULL && output->last->next->verbs == &shared_file_link_verbs;
+    bool pending = container_of(gate, struct handler, gate)->lent != NULL;
+    return !pending && (is_file || output->corked) ? SIZE_MAX : 0;
+}
+
+static void handler_spend(struct output_gate *gate, size_t bytes)
+{
+    (void)gate;
+    (void)bytes;
+}
+
+static int64_t handler_due(const struct output_gate *gate, uint64_t waiting)
+{
+    (void)gate;
+    (void)waiting;
+    return 0;
+}
+
+static void handler_close_gate(struct output_gate *gate)
+{
+    (void)gate;
+}
+
+static const struct output_gate_verbs gate_verbs = {handler_allowance, handler_spend, handler_due,
+                                                    handler_close_gate};
+
+/* Copies what the output begins with, as far as it lies in memory; how many bytes that is. */
+static size_t handler_copy(const struct output_chain *output, unsigned char *to, size_t most)
+{
+    const struct segment *link = output->last->next;
+    size_t count = 0;
+    while (count < most && link->verbs != &shared_file_link_verbs) {
+        const unsigned char *bytes = link->verbs != NULL ? link->verbs->bytes(link) : link->data;
+        size_t left = most - count;
+        size_t here = segment_length(link) < left ? segment_length(link) : left;
+        memcpy(to + count, bytes + link->start, here);
+        count += here;
+        if (link == output->last)
+            break;
+        link = link->next;
+    }
+    return count;
+}
+
 /*
  * A send waits for room in the kernel, and should not come back without having sent anything. But
  * once the peer has half-closed, the kernel is woken by that for ever, gives up, and says EAGAIN.
@@ -31,9 +94,35 @@ static void handler_stall(struct handler *handler)
     request->len = 1;
 }
 
-static void handler_sent(struct operation *self, const struct completion *completion) NO_LOCK_HELD;
-static void handler_turn(struct operation *self, const struct completion *completion) NO_LOCK_HELD;
-static void handler_process(struct handler *handler) NO_LOCK_HELD;
+/*
+ * Asks for what waits to be sent. The chain may drop it at any time, and its memory may be another
+ * client's next, so the kernel gets a copy, which stays until the request has ended.
+ */
+static void handler_send(struct handler *handler)
+{
+    struct ring *ring = &handler->proactor->ring;
+    struct output_chain *output = &handler->connection.output;
+    size_t most = output->length < OUTPUT_BATCH ? (size_t)output->length : OUTPUT_BATCH;
+    unsigned char *copy = malloc(most + 1);
+    if (copy == NULL) {
+        handler_stall(handler);
+        return;
+    }
+    size_t count = most > 0 ? handler_copy(output, copy, most) : 0;
+    if (count == 0) {
+        free(copy);
+        if (!handler->turn.pending) /* a file: sendfile(2) sends it when there is room */
+            ring_poll(ring, &handler->turn, output->fd, POLLOUT);
+        return;
+    }
+    struct io_uring_sqe *request = ring_request(ring, &handler->send, IORING_OP_SEND, output->fd);
+    request->addr = (uintptr_t)copy;
+    request->len = (unsigned)count;
+    request->msg_flags = MSG_NOSIGNAL;
+    handler->lent = copy;
+}
+
+/* ---- Beginning and end ---------------------------------------------------------------------- */
 
 bool handler_create(struct proactor *proactor, int fd)
 {
@@ -49,6 +138,8 @@ bool handler_create(struct proactor *proactor, int fd)
     handler->turn.done = handler_turn;
     handler->proactor = proactor;
     connection_open(&handler->connection, &proactor->server->home, fd, input);
+    handler->gate.verbs = &gate_verbs;
+    handler->connection.output.gate = &handler->gate;
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!timer_heap_set(&proactor->timers, &handler->timer, INT64_MAX)) {
         connection_detach(&handler->connection);
@@ -74,11 +165,12 @@ void handler_close(struct handler *handler)
     handler->closing = true;
     if (pending)
         return;
-    handler->lent = false;
     close(connection_detach(&handler->connection));
     admission_leave(&proactor->admission);
     free(handler);
 }
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
 
 /* What the connection waits for becomes requests, unless they are with the kernel already. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
@@ -100,8 +192,8 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
     if ((wants & SELECT_READ) != 0 && !handler->receive.pending)
         ring_receive(ring, &handler->receive, fd,
                      connection->input.limit - input_queue_length(&connection->input));
-    if ((wants & SELECT_WRITE) != 0 && !handler->send.pending && !handler->turn.pending)
-        ring_poll(ring, &handler->turn, fd, POLLOUT); /* a file: it is sent by sendfile(2) */
+    if ((wants & SELECT_WRITE) != 0 && handler->lent == NULL && !handler->stalled)
+        handler_send(handler);
     if (wants == SELECT_LOSS && !handler->receive.pending && !handler->turn.pending) {
         ring_poll(ring, &handler->turn, fd, 0); /* a reset comes unasked */
         handler->rests = true;
@@ -168,8 +260,17 @@ static void handler_received(struct operation *self, const struct completion *co
 static void handler_sent(struct operation *self, const struct completion *completion)
 {
     struct handler *handler = container_of(self, struct handler, send);
-    handler->sent = is_to_be_repeated(completion->result) ? 0 : completion->result;
-    if (handler->sent == 0 && !handler->closing)
+    struct output_chain *output = &handler->connection.output;
+    int result = completion->result;
+    free(handler->lent);
+    handler->lent = NULL;
+    if (is_to_be_repeated(result))
+        result = 0;
+    if (result > 0)
+        output_chain_consume(output, (size_t)output_chain_wrote(output, result));
+    else if (result < 0)
+        output_chain_break(output, -result);
+    else if (!handler->closing)
         handler_stall(handler);
     handler_process(handler);
 }
@@ -180,53 +281,6 @@ static void handler_turn(struct operation *self, const struct completion *comple
     (void)completion;
     handler->stalled = handler->rests = false;
     handler_process(handler);
-}
-
-/* Asks for these bytes to be sent, without the first `skipped`, as far as one request takes them.
- */
-static void handler_send(struct handler *handler, const struct iovec *pieces, int count,
-                         size_t skipped)
-{
-    size_t used = 0;
-    for (int i = 0; i < count && used < HANDLER_PIECES; i++) {
-        size_t here = skipped < pieces[i].iov_len ? skipped : pieces[i].iov_len;
-        skipped -= here;
-        if (here < pieces[i].iov_len)
-            handler->pieces[used++] = (struct iovec){(unsigned char *)pieces[i].iov_base + here,
-                                                     pieces[i].iov_len - here};
-    }
-    if (used == 0)
-        return;
-    struct io_uring_sqe *request =
-        ring_request(&handler->proactor->ring, &handler->send,
-                     used == 1 ? IORING_OP_SEND : IORING_OP_SENDMSG, handler->connection.output.fd);
-    handler->message = (struct msghdr){.msg_iov = handler->pieces, .msg_iovlen = used};
-    request->addr = (uintptr_t)(used == 1 ? handler->pieces->iov_base : &handler->message);
-    request->len = used == 1 ? (unsigned)handler->pieces->iov_len : 1;
-    request->msg_flags = MSG_NOSIGNAL;
-    handler->lent = true;
-}
-
-/* The answer to this call comes later: what is returned is the answer to the one before. */
-ssize_t handler_write(struct output_chain *chain, const struct iovec *pieces, int count)
-{
-    struct handler *handler = container_of(chain, struct handler, connection.output);
-    ssize_t sent = handler->sent;
-    if (handler->send.pending || handler->stalled)
-        return 0;
-    handler->sent = 0;
-    handler->lent = false;
-    if (sent >= 0) {
-        handler_send(handler, pieces, count, (size_t)sent);
-        return sent;
-    }
-    errno = (int)-sent;
-    return -1;
-}
-
-bool handler_is_lent(const struct output_chain *chain)
-{
-    return container_of(chain, const struct handler, connection.output)->lent;
 }
 
 /*

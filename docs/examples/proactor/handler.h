@@ -9,26 +9,21 @@
 #ifndef HANDLER_H
 #define HANDLER_H
 
+#include "common/bytes/output_parts.h"
 #include "common/server/connection.h"
 #include "proactor.h"
-
-enum {
-    HANDLER_PIECES = 16, /* of output in one request */
-};
 
 struct handler {
     struct operation receive;
     struct operation send;
     struct operation turn; /* another run, now or when the socket has room */
     struct proactor *proactor;
-    struct timer timer; /* when to look at its clocks if nothing completes before */
-    ssize_t sent;       /* what the last send has done, and the output has not heard yet */
-    bool lent;          /* the kernel reads what the output begins with, or has read it */
-    bool stalled;       /* nothing is sent before the next turn */
-    bool rests;         /* turn waits for the loss of the connection */
-    bool closing;       /* it is freed when nothing is pending */
-    struct iovec pieces[HANDLER_PIECES]; /* what a send reads; the kernel's while it is pending */
-    struct msghdr message;
+    struct timer timer;  /* when to look at its clocks if nothing completes before */
+    bool stalled;        /* nothing is sent before the next turn */
+    bool rests;          /* turn waits for the loss of the connection */
+    bool closing;        /* it is freed when nothing is pending */
+    unsigned char *lent; /* what a send reads; the kernel's while it is pending */
+    struct output_gate gate;
     struct connection connection;
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
@@ -44,11 +39,5 @@ void handler_expire(struct handler *handler) NO_LOCK_HELD;
 
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);
-
-/** Writes output by requests: an output_writer. */
-ssize_t handler_write(struct output_chain *chain, const struct iovec *pieces, int count);
-
-/** Whether those requests still need the memory: an output_lent. */
-bool handler_is_lent(const struct output_chain *chain);
 
 #endif

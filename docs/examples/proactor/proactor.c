@@ -18,8 +18,6 @@ int proactor_open(struct proactor *proactor, struct server *server,
     proactor->factory = factory;
     proactor->now = clock_ms();
     proactor->signals.done = proactor_on_signal;
-    server->home.output.write = handler_write;
-    server->home.output.is_lent = handler_is_lent;
     if (ring_open(&proactor->ring) != 0)
         return -1;
     admission_init(&proactor->admission, server);
