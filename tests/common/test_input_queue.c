@@ -111,14 +111,6 @@ static size_t capacity(const struct bench *bench)
 
 /* ---- empty ---- */
 
-BenchTest(input_queue, is_empty_and_holds_nothing_at_first, ROOMY)
-{
-    cr_assert(input_queue_is_empty(&bench->queue));
-    cr_assert_eq(input_queue_length(&bench->queue), 0);
-    expect_not_found(bench, '\n');
-    cr_assert_eq(out(bench), 0);
-}
-
 BenchTest(input_queue, an_idle_connection_holds_no_segment, ROOMY)
 {
     cr_assert_eq(fill(bench), -1);
@@ -136,51 +128,7 @@ BenchTest(input_queue, an_idle_connection_holds_no_segment, ROOMY)
     cr_assert_eq(out(bench), 0, "after all was discarded");
 }
 
-BenchTest(input_queue, clearing_gives_all_back_and_leaves_a_queue_to_use, ROOMY)
-{
-    static unsigned char data[3 * SEGMENT_SIZE];
-    feed(bench, data, sizeof(data));
-    input_queue_dequeue(&bench->queue, SEGMENT_SIZE + 1);
-    input_queue_clear(&bench->queue);
-    cr_assert_eq(out(bench), 0);
-    cr_assert_eq(capacity(bench), 0);
-    cr_assert(input_queue_is_empty(&bench->queue));
-    expect_not_found(bench, 0);
-    feed_text(bench, "new");
-    expect_taken(bench, "new", 3);
-    input_queue_clear(&bench->queue);
-    input_queue_clear(&bench->queue);
-}
-
 /* ---- end of stream, errors ---- */
-
-/* Bytes of which some come by the socket and some from elsewhere, at every border. */
-Test(input_queue, appended_bytes_stand_behind_those_that_were_read)
-{
-    static unsigned char data[3 * SEGMENT_SIZE];
-    struct bench bench;
-    fill_pattern(data, sizeof(data), 5);
-    for (size_t first = SEGMENT_SIZE - 2; first <= SEGMENT_SIZE + 2; first++) {
-        for (size_t second = SEGMENT_SIZE - 2; second <= SEGMENT_SIZE + 2; second++) {
-            bench_open(&bench, sizeof(data));
-            feed(&bench, data, first);
-            cr_assert(input_queue_append(&bench.queue, data + first, second));
-            feed(&bench, data + first + second, 100);
-            expect_taken(&bench, data, first + second + 100);
-            cr_assert(input_queue_retire(&bench.queue));
-            cr_assert_eq(out(&bench), 0);
-            bench_close(&bench);
-        }
-    }
-}
-
-BenchTest(input_queue, more_bytes_than_the_limit_allows_are_not_appended, 10)
-{
-    cr_assert(input_queue_append(&bench->queue, (const unsigned char *)"12345678", 8));
-    cr_assert_not(input_queue_append(&bench->queue, (const unsigned char *)"abc", 3));
-    cr_assert(input_queue_append(&bench->queue, (const unsigned char *)"90", 2));
-    expect_taken(bench, "1234567890", 10);
-}
 
 BenchTest(input_queue, tells_end_of_stream_from_nothing_to_read, ROOMY)
 {
@@ -394,41 +342,35 @@ BenchTest(input_queue, erratum_01_a_full_queue_never_reads_zero_bytes, 1024)
 
 /* ---- borders ---- */
 
-/* One message before it, so that it starts and ends where the test wants. */
-static void take_across(size_t start, size_t length)
+BenchTest(input_queue, messages_come_out_right_wherever_the_borders_are, ROOMY)
 {
-    struct bench bench;
-    size_t total = start + length + 10;
-    unsigned char *data = malloc(total);
-    bench_open(&bench, ROOMY);
-    fill_pattern(data, total, start * 31 + length);
-    feed(&bench, data, total);
-    if (start > 0)
-        expect_taken(&bench, data, start);
-    expect_taken(&bench, data + start, length);
-    cr_assert_eq(input_queue_length(&bench.queue), 10);
-    expect_taken(&bench, data + start + length, 10);
-    cr_assert(input_queue_is_empty(&bench.queue));
-    free(data);
-    bench_close(&bench);
+    static unsigned char data[5 * SEGMENT_SIZE];
+    fill_pattern(data, sizeof(data), 31);
+    for (size_t start = SEGMENT_SIZE - 1; start <= SEGMENT_SIZE + 1; start++) {
+        for (size_t end = 2 * SEGMENT_SIZE - 1; end <= 2 * SEGMENT_SIZE + 1; end++) {
+            feed(bench, data, sizeof(data));
+            expect_taken(bench, data, start);
+            expect_taken(bench, data + start, end - start);
+            expect_taken(bench, data + end, sizeof(data) - end);
+            cr_assert(input_queue_is_empty(&bench->queue));
+        }
+    }
 }
 
-Test(input_queue, messages_come_out_right_wherever_the_borders_are)
+Test(input_queue, the_block_goes_back_with_its_last_byte)
 {
-    static const size_t places[] = {0,
-                                    1,
-                                    100,
-                                    SEGMENT_SIZE - 1,
-                                    SEGMENT_SIZE,
-                                    SEGMENT_SIZE + 1,
-                                    2 * SEGMENT_SIZE - 1,
-                                    2 * SEGMENT_SIZE,
-                                    2 * SEGMENT_SIZE + 1,
-                                    7 * SEGMENT_SIZE};
-    const size_t count = sizeof(places) / sizeof(places[0]);
-    for (size_t start = 0; start < count; start++)
-        for (size_t end = start + 1; end < count; end++)
-            take_across(places[start], places[end] - places[start]);
+    static unsigned char data[5 * SEGMENT_SIZE];
+    struct bench bench;
+    for (size_t length = SEGMENT_SIZE / 2; length <= sizeof(data); length *= 2) {
+        bench_open(&bench, ROOMY);
+        feed(&bench, data, length);
+        input_queue_discard(&bench.queue, length - 1);
+        cr_assert_gt(capacity(&bench), 0, "one byte of it is still wanted");
+        input_queue_discard(&bench.queue, 1);
+        cr_assert_eq(capacity(&bench), 0);
+        cr_assert_eq(out(&bench), 0);
+        bench_close(&bench);
+    }
 }
 
 BenchTest(input_queue, a_message_is_handed_out_where_it_lies, ROOMY)
@@ -464,53 +406,7 @@ BenchTest(input_queue, the_room_of_what_has_gone_is_used_again, ROOMY)
     }
 }
 
-Test(input_queue, the_block_goes_back_with_its_last_byte)
-{
-    static unsigned char data[5 * SEGMENT_SIZE];
-    struct bench bench;
-    for (size_t length = SEGMENT_SIZE / 2; length <= sizeof(data); length *= 2) {
-        bench_open(&bench, ROOMY);
-        feed(&bench, data, length);
-        input_queue_discard(&bench.queue, length - 1);
-        cr_assert_gt(capacity(&bench), 0, "one byte of it is still wanted");
-        input_queue_discard(&bench.queue, 1);
-        cr_assert_eq(capacity(&bench), 0);
-        cr_assert_eq(out(&bench), 0);
-        bench_close(&bench);
-    }
-}
-
-BenchTest(input_queue, at_tells_every_byte, ROOMY)
-{
-    static unsigned char data[3 * SEGMENT_SIZE];
-    fill_pattern(data, sizeof(data), 7);
-    feed(bench, data, sizeof(data));
-    for (size_t gone = 0; gone < SEGMENT_SIZE + 2; gone += SEGMENT_SIZE / 2 + 1) {
-        for (size_t i = 0; gone + i < sizeof(data); i += i < SEGMENT_SIZE - 4 ? 97 : 1)
-            cr_assert_eq(input_queue_at(&bench->queue, i), data[gone + i], "%zu after %zu", i,
-                         gone);
-        input_queue_discard(&bench->queue, SEGMENT_SIZE / 2 + 1);
-    }
-}
-
 /* ---- searching ---- */
-
-BenchTest(input_queue, finds_the_first_of_several_and_finds_it_again, ROOMY)
-{
-    feed_text(bench, "ab\ncd\n\nef");
-    expect_found(bench, '\n', 2);
-    expect_found(bench, '\n', 2);
-    expect_found(bench, 'a', 0);
-    expect_found(bench, '\n', 2);
-    expect_taken(bench, "ab\n", 3);
-    expect_found(bench, '\n', 2);
-    expect_taken(bench, "cd\n", 3);
-    expect_found(bench, '\n', 0);
-    expect_taken(bench, "\n", 1);
-    expect_not_found(bench, '\n');
-    expect_found(bench, 'f', 1);
-    expect_not_found(bench, '\n');
-}
 
 Test(input_queue, finds_a_byte_at_every_place_around_a_border)
 {
@@ -552,28 +448,6 @@ BenchTest(input_queue, a_search_goes_on_where_the_last_one_gave_up, ROOMY)
     feed(bench, data, sizeof(data)); /* closed up, or grown */
     feed_text(bench, "yy\n");
     expect_found(bench, '\n', 2 * SEGMENT_SIZE + 102);
-}
-
-BenchTest(input_queue, a_search_for_another_byte_starts_from_the_front, ROOMY)
-{
-    feed_text(bench, "a b c");
-    expect_not_found(bench, '\n');
-    expect_found(bench, ' ', 1);
-    expect_found(bench, 'a', 0);
-    expect_not_found(bench, 0);
-    expect_not_found(bench, 0xff);
-}
-
-BenchTest(input_queue, what_follows_a_discarded_part_is_searched, ROOMY)
-{
-    feed_text(bench, "aaaa");
-    expect_not_found(bench, '\n');
-    input_queue_discard(&bench->queue, 4);
-    feed_text(bench, "\nb");
-    expect_found(bench, '\n', 0);
-    input_queue_clear(&bench->queue);
-    feed_text(bench, "b\n");
-    expect_found(bench, '\n', 1);
 }
 
 /* ---- what was handed out ---- */
@@ -637,9 +511,9 @@ struct reference {
 
 static struct reference reference;
 
-static bool reference_index_of(unsigned char wanted, size_t *index)
+static bool reference_index_from(unsigned char wanted, size_t from, size_t *index)
 {
-    for (size_t i = reference.front; i < reference.end; i++) {
+    for (size_t i = reference.front + from; i < reference.end; i++) {
         if (reference.data[i] == wanted) {
             *index = i - reference.front;
             return true;
@@ -648,12 +522,23 @@ static bool reference_index_of(unsigned char wanted, size_t *index)
     return false;
 }
 
+/* From 1 to most: few, many, or about as many as a segment or two have room for. */
+static size_t some(struct rng *rng, size_t most)
+{
+    size_t border = rng_between(rng, 1, 2) * SEGMENT_SIZE - 2 + rng_below(rng, 5);
+    size_t length = rng_between(rng, 1, most);
+    switch (rng_below(rng, 3)) {
+    case 0: return length < 60 ? length : length % 60 + 1;
+    case 1: return border < most ? border : length;
+    default: return length;
+    }
+}
+
 /* Few different bytes, so that searches find something now and then. */
 static void step_fill(struct bench *bench, struct rng *rng)
 {
     unsigned char piece[3 * SEGMENT_SIZE];
-    size_t most = rng_below(rng, 3) == 0 ? sizeof(piece) : 50;
-    size_t length = rng_between(rng, 1, most);
+    size_t length = some(rng, sizeof(piece));
     if (reference.end + length > sizeof(reference.data))
         return;
     for (size_t i = 0; i < length; i++)
@@ -674,7 +559,7 @@ static void step_fill(struct bench *bench, struct rng *rng)
 static void step_append(struct bench *bench, struct rng *rng)
 {
     unsigned char piece[2 * SEGMENT_SIZE];
-    size_t length = rng_below(rng, rng_below(rng, 3) == 0 ? sizeof(piece) : 50);
+    size_t length = some(rng, sizeof(piece)) - 1;
     if (reference.end + length > sizeof(reference.data))
         return;
     memset(piece, 'a' + (int)rng_below(rng, 3), length);
@@ -691,9 +576,15 @@ static void step_search(struct bench *bench, struct rng *rng)
     unsigned char wanted = (unsigned char)"nnnnnabcz"[rng_below(rng, 9)];
     size_t expected = SIZE_MAX;
     size_t index = SIZE_MAX;
-    bool found = reference_index_of(wanted, &expected);
+    bool found = reference_index_from(wanted, 0, &expected);
     cr_assert_eq(input_queue_index_of(&bench->queue, wanted, &index), found, "'%c'", wanted);
     cr_assert_eq(index, expected, "'%c' at %zu, not %zu", wanted, index, expected);
+
+    size_t from = some(rng, reference.end - reference.front + 3) - 1;
+    index = expected = SIZE_MAX;
+    found = reference_index_from(wanted, from, &expected);
+    cr_assert_eq(input_queue_index_from(&bench->queue, wanted, from, &index), found);
+    cr_assert_eq(index, expected, "'%c' from %zu: %zu, not %zu", wanted, from, index, expected);
 }
 
 static void step_take(struct bench *bench, struct rng *rng)
@@ -701,13 +592,24 @@ static void step_take(struct bench *bench, struct rng *rng)
     size_t length = reference.end - reference.front;
     if (length == 0)
         return;
-    size_t count = rng_between(rng, 1, rng_below(rng, 2) == 0 && length > 60 ? 60 : length);
+    size_t count = some(rng, length);
     bool discarded = rng_below(rng, 4) == 0;
     if (discarded)
         input_queue_discard(&bench->queue, count);
     else
         expect_taken(bench, reference.data + reference.front, count);
     reference.front += count;
+    cr_assert_eq(capacity(bench) == 0, discarded && count == length, "%zu of %zu bytes", count,
+                 length);
+}
+
+static void step_clear(struct bench *bench, struct rng *rng)
+{
+    if (rng_below(rng, 20) != 0)
+        return;
+    input_queue_clear(&bench->queue);
+    reference.front = reference.end;
+    cr_assert_eq(capacity(bench), 0);
 }
 
 static void step_look(struct bench *bench, struct rng *rng)
@@ -717,8 +619,8 @@ static void step_look(struct bench *bench, struct rng *rng)
         return;
     size_t index = rng_below(rng, length);
     cr_assert_eq(input_queue_at(&bench->queue, index), reference.data[reference.front + index]);
-    struct message all = input_queue_peek(&bench->queue, length);
-    cr_assert_eq(memcmp(all.data, reference.data + reference.front, length), 0);
+    struct message some_of_it = input_queue_peek(&bench->queue, some(rng, length));
+    cr_assert_eq(memcmp(some_of_it.data, reference.data + reference.front, some_of_it.length), 0);
 }
 
 /* As from now on, what is in it may be secret or not: that changes nothing that one can see. */
@@ -730,13 +632,13 @@ static void step_secret(struct bench *bench, struct rng *rng)
 static void compare_with_reference(uint64_t seed, uint32_t limit)
 {
     static void (*const steps[])(struct bench *, struct rng *) = {
-        step_fill, step_search, step_take, step_look, step_append, step_secret};
+        step_fill, step_search, step_take, step_look, step_append, step_secret, step_clear};
     struct rng rng = rng_from(seed);
     struct bench bench;
     reference.front = reference.end = 0;
     bench_open(&bench, limit);
-    for (int step = 0; step < 400; step++) {
-        steps[rng_below(&rng, 6)](&bench, &rng);
+    for (int step = 0; step < 1000; step++) {
+        steps[rng_below(&rng, sizeof(steps) / sizeof(steps[0]))](&bench, &rng);
         size_t length = reference.end - reference.front;
         cr_assert_eq(input_queue_length(&bench.queue), length, "seed %llu, step %d",
                      (unsigned long long)seed, step);
@@ -802,42 +704,6 @@ Test(no_memory, an_input_queue_that_cannot_grow_says_so_and_keeps_its_bytes)
         expect_taken(&bench, data, length + 10);
         bench_close(&bench);
     }
-}
-
-/* ---- looking without taking ---- */
-
-BenchTest(input_queue, a_peek_leaves_the_bytes_where_they_are, ROOMY)
-{
-    static unsigned char data[3 * SEGMENT_SIZE];
-    const size_t lengths[] = {1, 100, SEGMENT_SIZE, SEGMENT_SIZE + 1, sizeof(data)};
-    fill_pattern(data, sizeof(data), 3);
-    feed(bench, data, sizeof(data));
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct message message = input_queue_peek(&bench->queue, lengths[i]);
-        cr_assert_eq(message.length, lengths[i]);
-        cr_assert_eq(memcmp(message.data, data, lengths[i]), 0, "%zu bytes", lengths[i]);
-        cr_assert_eq(input_queue_length(&bench->queue), sizeof(data));
-    }
-    input_queue_discard(&bench->queue, SEGMENT_SIZE + 1);
-    expect_taken(bench, data + SEGMENT_SIZE + 1, sizeof(data) - SEGMENT_SIZE - 1);
-}
-
-BenchTest(input_queue, a_search_can_begin_anywhere, ROOMY)
-{
-    static unsigned char data[3 * SEGMENT_SIZE];
-    size_t index;
-    data[10] = data[SEGMENT_SIZE - 1] = data[SEGMENT_SIZE] = data[2 * SEGMENT_SIZE + 5] = 'x';
-    feed(bench, data, sizeof(data));
-    for (size_t from = 0; from < sizeof(data) + 2; from++) {
-        size_t expected = from;
-        while (expected < sizeof(data) && data[expected] != 'x')
-            expected++;
-        bool found = input_queue_index_from(&bench->queue, 'x', from, &index);
-        cr_assert_eq(found, expected < sizeof(data), "from %zu", from);
-        if (found)
-            cr_assert_eq(index, expected, "from %zu: %zu, not %zu", from, index, expected);
-    }
-    expect_found(bench, 'x', 10);
 }
 
 /* ---- secrets ---- */
