@@ -10,6 +10,7 @@
 #   clang-tidy  what .clang-tidy lists
 #   cppcheck    a second opinion
 #   rooms       each room of common/ uses only those above it (tests/rooms.sh)
+#   same        what differs between files that stages 4 and 5 both have (tests/same.sh)
 #   lesson      how much of each stage is its lesson, and that its list is true (tests/lesson.sh)
 #   and the scripts are read by shellcheck
 #
@@ -71,6 +72,7 @@ scripts() {
 
 echo 'lint: rooms, and what is lesson'
 tests/rooms.sh || failed=1
+tests/same.sh || failed=1
 tests/lesson.sh || failed=1
 
 exit "$failed"
