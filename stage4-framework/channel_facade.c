@@ -7,6 +7,7 @@
 #include "handler_adapter.h"
 
 #include "common/base/container_of.h"
+#include "common/server/burst.h"
 #include "connector.h"
 
 static struct handler_adapter *adapter_of(struct channel_facade *facade)
@@ -24,12 +25,12 @@ static enum output_result facade_enqueue(struct channel_facade *facade, struct p
 
 static void facade_suspend(struct channel_facade *facade)
 {
-    handler_adapter_ask(adapter_of(facade), 0, ASK_READ);
+    handler_adapter_ask(adapter_of(facade), ASK_SUSPEND, 0);
 }
 
 static void facade_resume(struct channel_facade *facade)
 {
-    handler_adapter_ask(adapter_of(facade), ASK_READ, 0);
+    handler_adapter_ask(adapter_of(facade), 0, ASK_SUSPEND);
 }
 
 static void facade_finish(struct channel_facade *facade)
@@ -73,10 +74,10 @@ static void facade_release(struct channel_facade *facade)
     handler_adapter_release(adapter_of(facade));
 }
 
-const struct channel_facade_verbs handler_adapter_facade_verbs = {
+static const struct channel_facade_verbs verbs = {
     .input = connection_facade_input,
     .enqueue = facade_enqueue,
-    .flush = connection_facade_flush,
+    .flush = connection_shared_flush,
     .set_handler = connection_facade_set_handler,
     .suspend = facade_suspend,
     .resume = facade_resume,
@@ -85,11 +86,27 @@ const struct channel_facade_verbs handler_adapter_facade_verbs = {
     .finish = facade_finish,
     .connect = facade_connect,
     .post = facade_post,
-    .set_timer = connection_facade_set_timer,
-    .cancel_timer = connection_facade_cancel_timer,
-    .begin = connection_facade_begin,
     .peer = connection_facade_peer,
     .end_reason = connection_facade_end_reason,
     .retain = facade_retain,
     .release = facade_release,
+};
+
+/* Which lock it is the compiler cannot know, so what it guards is not annotated. */
+static void lock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_lock(&container_of(connection, struct handler_adapter, connection)->output_lock);
+}
+
+static void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_unlock(&container_of(connection, struct handler_adapter, connection)->output_lock);
+}
+
+const struct connection_sharing handler_adapter_sharing = {
+    .verbs = &verbs,
+    .lock_output = lock_output,
+    .unlock_output = unlock_output,
+    .before_message = burst_before_message,
+    .goes_on = burst_goes_on,
 };

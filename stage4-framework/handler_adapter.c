@@ -3,6 +3,7 @@
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
 #include "common/base/trace.h"
+#include "common/server/channel_calls.h"
 #include "dispatcher.h"
 
 #include <stdlib.h>
@@ -41,7 +42,6 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
         return NULL;
     adapter->place = dispatcher->admission;
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
-    connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
 }
 
@@ -55,7 +55,6 @@ struct handler_adapter *handler_adapter_create_outgoing(struct dispatcher *dispa
         return NULL;
     connection_open_outgoing(&adapter->connection, &dispatcher->server->home, fd, to, timeout,
                              handler);
-    connection_share(&adapter->connection, &handler_adapter_facade_verbs, &adapter->output_lock);
     return adapter;
 }
 

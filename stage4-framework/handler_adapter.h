@@ -127,7 +127,7 @@ void handler_adapter_retain(struct handler_adapter *adapter);
 /** Gives a reference back; the last one frees the adapter and its handler's memory. Any thread. */
 void handler_adapter_release(struct handler_adapter *adapter);
 
-/** The verbs of every connection's facade in this stage: channel_facade.c. */
-extern const struct channel_facade_verbs handler_adapter_facade_verbs;
+/** How others send to every connection in this stage: channel_facade.c. */
+extern const struct connection_sharing handler_adapter_sharing;
 
 #endif

@@ -6,6 +6,7 @@
 #include "common/apps/chain_service.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
+#include "handler_adapter.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     if (choice->helpers > 0)
         server_use_helpers(server, &parts.helpers);
     admission_init(&parts.admission, server);
+    connection_share(&server->home, &handler_adapter_sharing);
     int status = EXIT_FAILURE;
     bool is_open =
         dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,

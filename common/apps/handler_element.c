@@ -1,6 +1,7 @@
 #include "common/apps/handler_element.h"
 
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 
 static struct handler_element *element_of(struct input_handler *handler)
 {
@@ -278,16 +279,14 @@ static int pass_connect(struct channel_facade *facade, const struct endpoint *to
 /* post->facade stays the element's, because that is the one that the application knows. */
 static void pass_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
-    struct channel_facade *next = outer(facade);
-    next->verbs->post(next, post);
+    channel_pass_post(outer(facade), post);
 }
 
 /* The facade that `fired` gets is the element's, as with a post. */
 static void pass_set_timer(struct channel_facade *facade, struct channel_timer *timer,
                            int64_t milliseconds)
 {
-    struct channel_facade *next = outer(facade);
-    next->verbs->set_timer(next, timer, milliseconds);
+    channel_pass_timer(outer(facade), timer, milliseconds);
 }
 
 static void pass_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
@@ -299,8 +298,7 @@ static void pass_cancel_timer(struct channel_facade *facade, struct channel_time
 static void pass_begin(struct channel_facade *facade, struct channel_task *task,
                        enum channel_meanwhile meanwhile) NO_LOCK_HELD
 {
-    struct channel_facade *next = outer(facade);
-    next->verbs->begin(next, task, meanwhile);
+    channel_pass_task(outer(facade), task, meanwhile);
 }
 
 static bool pass_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)

@@ -59,6 +59,17 @@ void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent)
     deadlines->owed += sent < room ? (uint32_t)sent : room;
 }
 
+void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool partial,
+                   uint64_t sent)
+{
+    if (received)
+        deadlines->active = stamp(now);
+    if (partial || deadlines->request != 0)
+        deadlines_framed(deadlines, now, partial);
+    if (sent > 0)
+        deadlines_sent(deadlines, now, sent);
+}
+
 void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)
 {
     if (!waits)

@@ -70,6 +70,11 @@ void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial);
 /** The socket took bytes: they are on their way, which does not mean that the peer has them. */
 void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent);
 
+/** A run is over: what deadlines_received(), deadlines_framed() and deadlines_sent() say, at once.
+ */
+void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool partial,
+                   uint64_t sent);
+
 /** Whether output waits that the socket did not take. Its time begins when that begins. */
 void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits);
 

@@ -39,10 +39,25 @@ void burst_flush(struct burst *burst)
     burst->count = 0;
 }
 
-void burst_flush_old(struct burst *burst)
+static void flush_old(struct burst *burst)
 {
     if (clock_ms() - burst->since >= BURST_MS)
         burst_flush(burst);
+}
+
+void burst_before_message(bool more)
+{
+    struct burst *burst = burst_own;
+    if (burst == NULL)
+        return;
+    burst->more = more;
+    if (burst->count > 0)
+        flush_old(burst);
+}
+
+bool burst_goes_on(void)
+{
+    return burst_own == NULL || burst_own->work < BURST_WORK;
 }
 
 static bool make_room(struct burst *burst)

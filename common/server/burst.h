@@ -73,21 +73,17 @@ void burst_end(struct burst *burst);
 /** What is held back leaves, and the burst goes on. */
 void burst_flush(struct burst *burst);
 
-/** As burst_flush(), if something has been held back for too long. */
-void burst_flush_old(struct burst *burst);
-
 /** Remembers a connection for which something is held back. False without memory. */
 bool burst_add(struct burst *burst, struct connection *connection);
 
 /** The number by which this burst alone holds output back: output_chain_hold(). */
 uint32_t burst_number(struct burst *burst);
 
-/** The runner's, before each message: whether more messages wait behind it. */
-static inline void burst_next(struct burst *burst, bool more)
-{
-    burst->more = more;
-    if (burst->count > 0)
-        burst_flush_old(burst);
-}
+/** The calling thread's run, before each message: whether more messages wait behind it. */
+void burst_before_message(bool more);
+
+/** Whether the calling thread's run has cost others so little that it may handle one more message.
+ */
+bool burst_goes_on(void);
 
 #endif

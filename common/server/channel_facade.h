@@ -30,71 +30,22 @@
 #include "common/base/lock.h"
 #include "common/bytes/input_queue.h"
 #include "common/bytes/output_chain.h"
-#include "common/events/timer_tree.h"
 #include "common/server/end_reason.h"
 #include "common/server/sockets.h"
-#include "common/workers/future_task.h"
-
-#include <stdatomic.h>
 
 struct channel_facade;
 struct input_handler;
 struct input_handler_factory;
 
-/** A call that is to be made in a connection's own context: see channel_post(). All zero but: */
-struct channel_post {
-    /** The call. It comes like one of the handler's, and may use the facade like one. */
-    void (*run)(struct channel_post *self, struct channel_facade *facade);
-    /** Called once instead if the connection ends first. The facade must not be used any more. */
-    void (*dropped)(struct channel_post *self);
-    struct channel_facade *facade; /* what it was posted to */
-    struct channel_post *next;     /* the connection's while it waits there */
-    atomic_bool waits;             /* from channel_post() until one of the two is called */
-};
-
-/** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
-struct channel_timer {
-    /** The call. It comes like one of the handler's. All else is zero before it is set first. */
-    void (*fired)(struct channel_timer *self, struct channel_facade *facade);
-    struct channel_facade *facade; /* where it was set */
-    struct tree_timer place;       /* the connection's while it is set */
-};
+/* Calls that are no messages: channel_calls.h. */
+struct channel_post;
+struct channel_timer;
+struct channel_task;
 
 /** What becomes of a connection's messages while a task of it is under way. */
 enum channel_meanwhile {
     CHANNEL_WAITS,   /* none is handled before the result is in */
     CHANNEL_GOES_ON, /* they are handled, until CHANNEL_TASKS_MAX tasks are under way */
-};
-
-enum {
-    /** More tasks than this do not begin before one is back: no further message is handled. */
-    CHANNEL_TASKS_MAX = 8,
-};
-
-/** Work that takes its time, and its result: channel_begin(). All zero but the three functions. */
-struct channel_task {
-    /**
-     * The work. It comes in another thread, beside the handler's calls, so it touches nothing but
-     * what it brings along, and no facade. It may block.
-     */
-    void (*run)(struct channel_task *self);
-    /** The result is in: comes like one of the handler's calls. It may free the task. */
-    void (*completed)(struct channel_task *self, struct channel_facade *facade);
-    /**
-     * Called once instead of completed if the connection ends first: after `stopped`, by any
-     * thread. The work may have been done or not. The facade must not be used any more.
-     */
-    void (*dropped)(struct channel_task *self);
-
-    /* The framework's, until completed or dropped is called. */
-    struct future_task future;
-    struct channel_post result;     /* brings it back to the connection */
-    struct channel_facade *facade;  /* of the handler that began it */
-    struct channel_facade *channel; /* of the connection */
-    struct channel_task *next;      /* of the connection's, the one begun after it */
-    uint8_t meanwhile;              /* enum channel_meanwhile */
-    bool is_back;                   /* the result has arrived; it may wait for an older one */
-    atomic_bool begun;              /* from channel_begin() until completed or dropped is called */
 };
 
 struct channel_facade_verbs {
@@ -248,130 +199,6 @@ static inline int channel_connect(struct channel_facade *facade, const struct en
                                   struct input_handler_factory *factory) NO_LOCK_HELD
 {
     return facade->verbs->connect(facade, to, timeout, factory);
-}
-
-/**
- * Has post->run called in the connection's own context: between two calls of its handler, never
- * beside one, after `started` and before `stopping`. So what only the handler touches needs no lock
- * even if another thread, a timer say, has news for it. Posts of one thread run in their order.
- *
- * The post is the caller's memory, and stays where it is until one of its two functions is called,
- * which may free it or post it again. It allocates nothing and cannot fail. A post that waits
- * already is not queued again, there or anywhere else: false. Then its call is still to come, and
- * sees what this thread has written before. So one post can stand for any number of news of one
- * kind. If the connection ends first, post->dropped is called after `stopped`: by the thread that
- * ends the connection, or, if it has ended already, by this one before channel_post() returns. So
- * do not hold a lock here.
- *
- * It costs a short lock, an atomic step and the wakeup that output costs. Posts run even while
- * output is choked or input is suspended. In stages 1 to 3 only the connection's own handler may
- * call this: its post runs when the call that it is in has returned.
- */
-static inline bool channel_post(struct channel_facade *facade,
-                                struct channel_post *post) NO_LOCK_HELD
-{
-    if (atomic_exchange(&post->waits, true))
-        return false;
-    post->facade = facade;
-    facade->verbs->post(facade, post);
-    return true;
-}
-
-/**
- * Has timer->fired called in the connection's own context that many milliseconds from now, once;
- * later if the connection is running then, never earlier. A timer that is set already is moved.
- * Timers fire even while input is suspended or output waits. The handler's own calls only, with
- * those of posts and timers: another thread posts.
- *
- * The timer is the caller's memory, 48 bytes, and stays where it is while it is set. Setting it
- * needs no other memory and cannot fail. No thread waits for it, and nobody wakes up before it is
- * due. Once `stopping` is called no timer fires: those that are set are forgotten, and setting one
- * does nothing.
- */
-static inline void channel_set_timer(struct channel_facade *facade, struct channel_timer *timer,
-                                     int64_t milliseconds)
-{
-    timer->facade = facade;
-    facade->verbs->set_timer(facade, timer, milliseconds);
-}
-
-/**
- * A timer that is set does not fire any more, unless it is set again; one that is not set is left
- * alone. The handler's own calls only. After the end: nothing, because no timer is set then.
- */
-static inline void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
-{
-    facade->verbs->cancel_timer(facade, timer);
-}
-
-/**
- * Begins a task: task->run is called in a helper's thread (--helpers), and when it has returned,
- * task->completed in the connection's own context, like a post. In between nobody waits: the thread
- * that serves the connection goes on to others. Results come back in the order of the begins, also
- * when a later task is done sooner. With CHANNEL_WAITS no further message is handled, nor the
- * idle or the request timeout looked at, before the result is in; with CHANNEL_GOES_ON messages go
- * on. Where there are no helpers, in stages 1 to 3 and with --helpers 0, task->run is called before
- * this returns, and the rest is the same. So an application that begins tasks knows no stage.
- *
- * The handler's own calls only. The task is the caller's memory, and stays where it is until
- * `completed` or `dropped` is called, which may begin it again. A task that is under way already is
- * not begun again: false. Nothing is allocated, and nothing else can fail: if there is no helper
- * and none can be started, the calling thread does the work.
- *
- * A client that has ended its stream, or a server that stops, waits for the results, to the drain
- * timeout. If the connection ends sooner, a task that no helper has taken yet never runs, and each
- * is dropped.
- */
-static inline bool channel_begin(struct channel_facade *facade, struct channel_task *task,
-                                 enum channel_meanwhile meanwhile) NO_LOCK_HELD
-{
-    if (atomic_exchange(&task->begun, true))
-        return false;
-    task->facade = facade;
-    facade->verbs->begin(facade, task, meanwhile);
-    return true;
-}
-
-/*
- * As the framework makes the calls. A post or a task is its owner's again before the call, which
- * may use it anew; the exchange reads what the last channel_post() that came in vain has written,
- * so all that its thread had written before is seen.
- */
-
-static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
-{
-    timer->fired(timer, timer->facade);
-}
-
-static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
-{
-    task->run(task);
-}
-
-static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
-{
-    struct channel_facade *facade = task->facade;
-    atomic_exchange(&task->begun, false);
-    task->completed(task, facade);
-}
-
-static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
-{
-    atomic_exchange(&task->begun, false);
-    task->dropped(task);
-}
-
-static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
-{
-    struct channel_facade *facade = post->facade;
-    atomic_exchange(&post->waits, false);
-    post->run(post, facade);
-}
-
-static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
-{
-    atomic_exchange(&post->waits, false);
-    post->dropped(post);
 }
 
 /**

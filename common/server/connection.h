@@ -12,6 +12,20 @@
  * long. All that protects a server from its clients is here, once: framing, turns, corking,
  * deadlines, the lingering close, refusals, the orderly stop, and running out of memory.
  *
+ * This is the core, which every program has: connection.c (its life), connection_input.c,
+ * connection_output.c, connection_times.c and connection_facade.c. What not every program
+ * needs is a part in a file of its own, which the linker takes only if somebody calls it:
+ *
+ *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
+ *   connection_shared.c    others send to it as well: stages 4, 5
+ *   connection_posts.c, connection_timers.c, connection_tasks.c   an application that uses them
+ *   connection_outgoing.c  a connection that we have asked for: stages 4, 5
+ *   connection_header.c    a connection that comes through a proxy: --proxy-protocol
+ *   connection_give.c      input that no socket has read: tests, and the proactor
+ *
+ * A part touches the core in three places: functions that the core calls when a connection uses the
+ * part (struct connection_part), bits in `marks`, and ASK_CALLS in `asked`, which wants a run.
+ *
  * Interface:
  * - Only one thread at a time, the runner, may call these functions. Between two runners there has
  *   to be a lock of the stage, or the start of a thread, so that the second sees what the first has
@@ -19,7 +33,7 @@
  *     requests  atomics (`asked`, `end_reason`). Any thread calls connection_ask() and
  *               connection_end_because().
  *     posts     one atomic, too. Any thread calls connection_post().
- *     output    has a lock if connection_share() gave it one. Then any thread calls
+ *     output    has a lock if its home shares it (struct connection_sharing). Then any thread calls
  *               connection_enqueue(), connection_release_output() and
  *               connection_set_write_rate().
  *     its state an atomic in the output chain, so that "is it choked?" needs no lock.
@@ -34,8 +48,8 @@
 
 #include "common/base/container_of.h"
 #include "common/events/selector.h"
+#include "common/events/timer_tree.h"
 #include "common/server/input_handler.h"
-#include "common/server/proxy_protocol.h"
 #include "common/server/server.h"
 
 /**
@@ -47,27 +61,61 @@ enum {
     CONNECTION_OVER = 32, /* nothing any more: the handler has heard `stopped` */
 };
 
-/** What other parts of the program ask of a connection. Bits. */
+/** What is asked of a connection, by any thread. Bits; mostly nothing is asked. */
 enum connection_request {
-    ASK_READ = 1,    /* call the handler for input; set unless the application suspends reading */
+    ASK_SUSPEND = 1, /* do not call the handler for input, and read none */
     ASK_CLOSE = 2,   /* read no more, and close when the output has left */
     ASK_STOP = 4,    /* the server stops: answer what has arrived already, then close */
     ASK_END = 8,     /* end at once, and drop what waits */
     ASK_FINISH = 16, /* end the output when all of it has left; input goes on */
     ASK_RESET = 32,  /* with ASK_CLOSE: when the peer has got all output, reset the connection */
+    ASK_CALLS = 64,  /* make calls that are no messages: a post waits, or a timer is due */
+};
+
+/**
+ * What is not as it is for most lines. Bits, the runner's. An ordinary line finds none of them set,
+ * and nothing asked, so one test is enough for it.
+ */
+enum connection_mark {
+    MARK_NEW = 1 << 0,      /* the handler has not heard `started` */
+    MARK_SILENT = 1 << 1,   /* no message of the peer's was handled yet */
+    MARK_MORE = 1 << 2,     /* messages may wait in the input queue, or an answer in the handler */
+    MARK_PART = 1 << 3,     /* the beginning of a message waits for its end */
+    MARK_RECEIVED = 1 << 4, /* in this run: its time is counted when the run ends */
+    MARK_INPUT_OVER = 1 << 5, /* no more is read: the peer has ended, or the server stops */
+    MARK_PEER_ENDED = 1 << 6, /* the peer has sent its last byte */
+    MARK_FINISHED = 1 << 7,   /* and we have sent ours */
+    MARK_HUNG_UP = 1 << 8,    /* both have ended the stream: it cannot be lost any more */
+    MARK_BROKEN = 1 << 9,     /* the peer, memory, or the handler's patience is gone */
+    MARK_LATE = 1 << 10,      /* a deadline has passed (`late`), and the handler may say so */
+    MARK_GRACE = 1 << 11,     /* the server stops, and the peer may still say its first message */
+    MARK_RESTS = 1 << 12,     /* it waits for neither reading nor writing: connection_wants() */
+    MARK_HELD_BACK = 1 << 13, /* output waits for the write rate, and not for the socket */
+    MARK_BEGUN = 1 << 14,     /* tasks are under way, and input does not end before they are back */
+    MARK_WAITS = 1 << 15,     /* no message may be handled before one of them is back */
+};
+
+/** What a connection is for all of its life with one handler. Bits, the runner's. */
+enum connection_trait {
+    TRAIT_ONE_PIECE = 1,   /* its handler answers with one piece at most, */
+    TRAIT_CONTINUES = 2,   /* has answers that are longer than one call, */
+    TRAIT_HOLDS_INPUT = 4, /* holds bytes that are not in the input queue any more, */
+    TRAIT_HEARS_DRAINED = 8,
+    TRAIT_DUPLEX = 16,
+    TRAIT_OUTGOING = 32, /* we have asked for it: connection_outgoing.c */
 };
 
 /** How far a connection is. */
 enum connection_phase {
+    /* The handler does not know of it yet: */
+    CONNECTION_CONNECTING, /* we have asked for it, and wait for the answer */
+    CONNECTION_ARRIVING,   /* a proxy has yet to say whose connection it is */
+
     CONNECTION_OPEN,      /* messages are read and handled */
-    CONNECTION_DRAINING,  /* nothing is read any more, output is still leaving */
+    CONNECTION_DRAINING,  /* output is still leaving; what comes is dropped, if it is read at all */
     CONNECTION_LINGERING, /* all is sent; waits for the peer's end of stream */
     CONNECTION_RESETTING, /* all is sent; waits until the peer has it, because a reset drops it */
     CONNECTION_ENDED,     /* nothing is left to wait for */
-
-    /* Before all that, and the handler does not know of it yet: */
-    CONNECTION_ARRIVING,   /* a proxy has yet to say whose connection it is */
-    CONNECTION_CONNECTING, /* we have asked for it, and wait for the answer */
 };
 
 /** The life-cycle calls of a handler, in their order. */
@@ -96,7 +144,6 @@ struct connection_message {
 };
 
 struct arrival; /* of a connection that comes through a proxy: connection_header.c */
-
 struct connection {
     struct channel_facade facade; /* what the handler holds */
     struct input_handler *handler;
@@ -107,46 +154,30 @@ struct connection {
 
     /*
      * The runner's; there may be a hundred thousand connections, so these are small. A compiler may
-     * read several of them at once, so they are four bytes that no other thread writes.
+     * read several of them at once, so they begin a word that no other thread writes.
      */
-    uint8_t reads_left;  /* how often it still reads once the server stops */
-    bool blocks : 1;     /* connection_send() waits for the peer: stage 1 */
-    bool input_over : 1; /* no more is read: the peer has ended, or the server stops */
-    bool has_spoken : 1; /* a message of the peer's was handled */
-    bool in_grace : 1;   /* the server stops, and the peer may still say its first message */
-    bool rests : 1;      /* it waits for neither reading nor writing: see connection_wants() */
-    bool hung_up : 1;    /* both have ended the stream: it cannot be lost any more */
-    _Alignas(4) uint8_t phase; /* enum connection_phase */
-    uint8_t life;              /* enum connection_life: the last call that was made */
-    uint8_t late;              /* enum deadline: one has passed, and the handler may say so */
-    bool has_received : 1;     /* in this run: its time is counted when the run ends */
-    bool end_of_stream : 1;    /* the peer has sent its last byte */
-    bool output_ended : 1;     /* and we have sent ours */
-    bool outgoing : 1;         /* we have asked for it */
-    bool broken : 1;           /* the peer, memory, or the handler's patience is gone */
-    bool more_to_handle : 1; /* messages may wait in the input queue, or an answer in the handler */
-    bool held_back : 1;      /* output waits for the write rate, and not for the socket */
-    bool timer_due : 1;      /* the moment of one of the application's timers has come */
-    uint32_t connect_timeout; /* ms; 0: none */
+    _Alignas(4) uint32_t marks; /* enum connection_mark */
+    uint8_t traits;             /* enum connection_trait */
+    uint8_t phase;              /* enum connection_phase */
+    uint8_t life;               /* enum connection_life: the last call that was made */
+    uint8_t late;               /* enum deadline: the one that has passed, with MARK_LATE */
+    uint8_t reads_left;         /* how often it still reads once the server stops */
+    bool blocks;                /* connection_send() waits for the peer: stage 1 */
     struct deadlines deadlines;
-
-    /* Not written any more once the handler knows of the connection. */
-    union {
-        struct arrival *arrival;    /* while it is CONNECTION_ARRIVING; NULL: no memory */
-        struct short_endpoint peer; /* from then on */
-    };
-
-    /* Any thread's. */
-    _Atomic(struct channel_post *) posts; /* the newest one; each knows the one before it */
-
-    /* The runner's. */
+    struct short_endpoint peer; /* not written any more once the handler knows of it */
     struct input_queue input;
-    struct timer_tree timers;   /* the application's */
-    struct channel_task *begun; /* the task begun last, which knows the first one; NULL: none */
 
-    /* The runner's; with an output lock, any thread's that holds it. */
-    struct mutex *output_lock;
+    /* The runner's; where it is shared, any thread's that holds the output lock. */
     struct output_chain output; /* its fd is the connection's, its settings are those of its home */
+
+    /* Of parts; all zero while it uses none. The runner's, but for the posts. */
+    _Atomic(struct channel_post *) posts; /* the newest one; each knows the one before it */
+    struct timer_tree timers;             /* the application's */
+    union {
+        struct channel_task *begun; /* the task begun last, which knows the first one; NULL: none */
+        struct arrival *arrival;    /* while it is CONNECTION_ARRIVING; NULL: no memory */
+        uint32_t connect_timeout;   /* while it is CONNECTION_CONNECTING; ms, 0: none */
+    };
 };
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
@@ -162,18 +193,15 @@ void connection_open(struct connection *connection, const struct connection_home
 /**
  * Begins with a socket that is connecting (socket_connect()), which the connection owns from now
  * on. It calls the handler only when the socket has connected, or has failed to, which it also has
- * after so many milliseconds; 0: when the system says so.
+ * after so many milliseconds; 0: when the system says so. (connection_outgoing.c)
  */
 void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
                               int fd, const struct endpoint *to, int64_t timeout,
                               struct input_handler *handler);
 
-/**
- * Lets other threads send to the connection, right after connection_open(): verbs for its facade
- * that make sure that a run follows, and the lock that keeps output in order.
+/** It comes through a proxy: its first bytes are a header, whose time begins. (connection_header.c)
  */
-void connection_share(struct connection *connection, const struct channel_facade_verbs *verbs,
-                      struct mutex *output_lock);
+void connection_expect_header(struct connection *connection);
 
 /**
  * Makes those life-cycle calls up to `goal` that have not been made yet. An accepted connection
@@ -193,41 +221,11 @@ int connection_detach(struct connection *connection) NO_LOCK_HELD;
 /** Reads from the socket into the input queue, without waiting if the socket is non-blocking. */
 void connection_receive(struct connection *connection);
 
-/**
- * Takes bytes that came from elsewhere, as if they had been read from the socket. No bytes are the
- * end of the stream. False if there is no room for all of them now: none is taken then.
- */
-bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length);
-
 /** Calls the handler: its life cycle, and messages as `how` says. */
 void connection_handle(struct connection *connection, enum connection_messages how) NO_LOCK_HELD;
 
 /** Sends what the handler has answered and what waited before, and decides how it goes on. */
 void connection_send(struct connection *connection) NO_LOCK_HELD;
-
-/**
- * For a stage that looks for messages in one thread and handles them in another: whether there is
- * something for the handler. A message that was found is kept in *found, for the
- * connection_handle_found() that must follow.
- */
-bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
-
-/** As connection_handle(), beginning with what connection_find() has found. */
-void connection_handle_found(struct connection *connection, enum connection_messages how,
-                             struct connection_message *found) NO_LOCK_HELD;
-
-/**
- * Whether the message that the next run is for goes before those of other connections: what a stage
- * with a priority queue asks when it has received, and before it looks for a worker.
- */
-bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
-
-/**
- * Whether the next run must not be dropped, nor its message refused: because it does more than
- * handle messages, or because they are no client's requests but come by a connection that we have
- * asked for.
- */
-bool connection_must_run(const struct connection *connection);
 
 /* ---- Between runs -------------------------------------------------------------------------- */
 
@@ -271,13 +269,6 @@ static inline bool connection_is_asked(const struct connection *connection, unsi
 /** Sets and resets requests. True if that has changed any. Any thread. */
 bool connection_ask(struct connection *connection, unsigned set, unsigned reset);
 
-/**
- * Asks for a call in one of the next runs, before `stopping`; posts are called in their order.
- * False after `stopped`: then the caller drops the post. What still waits when the connection ends
- * is dropped by the connection. Any thread.
- */
-bool connection_post(struct connection *connection, struct channel_post *post);
-
 /** Keeps why the connection ends, unless another reason came first. Any thread. */
 void connection_end_because(struct connection *connection, enum end_reason reason);
 
@@ -295,33 +286,69 @@ bool connection_expire(struct connection *connection, int64_t now);
  */
 bool connection_will_block(struct connection *connection);
 
-/* ---- Output -------------------------------------------------------------------------------- */
+/* ---- The facade's verbs that are the same in all stages: connection_facade.c ----------------- */
 
-/** Output, as the facade's verbs want it. Any thread, if the connection is shared. */
+struct input_queue *connection_facade_input(struct channel_facade *facade);
+void connection_facade_set_handler(struct channel_facade *facade, struct input_handler *handler);
+void connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint);
+enum end_reason connection_facade_end_reason(struct channel_facade *facade);
+
+/* ---- A stage that finds messages in one thread and handles them in another: connection_find.c -
+ */
+
+/**
+ * Whether there is something for the handler. A message that was found is kept in *found, for the
+ * connection_handle_found() that must follow.
+ */
+bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
+
+/** As connection_handle(), beginning with what connection_find() has found. */
+void connection_handle_found(struct connection *connection, enum connection_messages how,
+                             struct connection_message *found) NO_LOCK_HELD;
+
+/**
+ * Whether the message that the next run is for goes before those of other connections: what a stage
+ * with a priority queue asks when it has received, and before it looks for a worker.
+ */
+bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
+
+/**
+ * Whether the next run must not be dropped, nor its message refused: because it does more than
+ * handle messages, or because they are no client's requests but come by a connection that we have
+ * asked for.
+ */
+bool connection_must_run(const struct connection *connection);
+
+/* ---- A connection to which others send as well: connection_shared.c -------------------------- */
+
+/** Lets other threads send to all connections of that home. Before the first one. */
+void connection_share(struct connection_home *home, const struct connection_sharing *sharing);
+
+/** Output, as the facade's verbs want it. Any thread. */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece);
 
-/** Drains what a burst (burst.h) holds back here. Any thread, if the connection is shared. */
+/** Drains what a burst (burst.h) holds back here. Any thread. */
 enum output_result connection_release_output(struct connection *connection);
 
-/** Sends what is held back, as far as the socket takes it without waiting. */
-enum output_result connection_flush(struct connection *connection);
+/** As channel_flush(). */
+enum output_result connection_shared_flush(struct channel_facade *facade);
 
 /** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory. */
 bool connection_set_write_rate(struct connection *connection, uint64_t rate);
 
-/** The address at the other end: of the client that a proxy has named, or of the socket's peer. */
-void connection_peer(const struct connection *connection, struct endpoint *endpoint);
+/**
+ * Asks for a call in one of the next runs, before `stopping`; posts are called in their order.
+ * False after `stopped`: then the caller drops the post. What still waits when the connection ends
+ * is dropped by the connection. Any thread. (connection_posts.c)
+ */
+bool connection_post(struct connection *connection, struct channel_post *post);
 
-/** The facade's verbs that are the same whether the connection is shared or not. */
-struct input_queue *connection_facade_input(struct channel_facade *facade);
-void connection_facade_set_handler(struct channel_facade *facade, struct input_handler *handler);
-enum output_result connection_facade_flush(struct channel_facade *facade);
-void connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint);
-enum end_reason connection_facade_end_reason(struct channel_facade *facade);
-void connection_facade_set_timer(struct channel_facade *facade, struct channel_timer *timer,
-                                 int64_t milliseconds);
-void connection_facade_cancel_timer(struct channel_facade *facade, struct channel_timer *timer);
-void connection_facade_begin(struct channel_facade *facade, struct channel_task *task,
-                             enum channel_meanwhile meanwhile) NO_LOCK_HELD;
+/* ---- Input that no socket has read: connection_give.c ---------------------------------------- */
+
+/**
+ * Takes bytes that came from elsewhere, as if they had been read from the socket. No bytes are the
+ * end of the stream. False if there is no room for all of them now: none is taken then.
+ */
+bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length);
 
 #endif

@@ -1,43 +1,31 @@
 /*
  * A connection that comes through a proxy. Its first bytes are the proxy's, and say whose
  * connection it is (proxy_protocol.h). Until they have come the handler does not know of the
- * connection; then it begins like any other, and connection_peer() names the client.
+ * connection; then it begins like any other, and channel_peer() names the client.
  */
 #include "common/base/clock.h"
 #include "common/server/connection_parts.h"
+#include "common/server/proxy_protocol.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* The proxy, and what has come of its header. */
+/* What has come of a header. */
 struct arrival {
-    struct short_endpoint proxy;
     struct proxy_header header;
 };
 
-void connection_peer(const struct connection *connection, struct endpoint *endpoint)
-{
-    endpoint_of_short(endpoint, &connection->peer);
-}
-
-void connection_peer_so_far(const struct connection *connection, struct endpoint *endpoint)
-{
-    if (connection->phase == CONNECTION_ARRIVING)
-        endpoint_of_short(endpoint, &connection->arrival->proxy);
-    else
-        connection_peer(connection, endpoint);
-}
+static const struct connection_part arriving;
 
 void connection_expect_header(struct connection *connection)
 {
-    struct arrival *arrival = calloc(1, sizeof(*arrival));
-    if (arrival == NULL)
+    connection->arrival = calloc(1, sizeof(*connection->arrival));
+    if (connection->arrival == NULL)
         connection_out_of_memory(connection);
-    else
-        arrival->proxy = connection->peer;
-    connection->arrival = arrival;
+    connection_use_part(connection, PART_ARRIVING, &arriving);
     connection->phase = CONNECTION_ARRIVING;
+    connection->marks |= MARK_PART;
     deadlines_framed(&connection->deadlines, clock_ms(), true);
 }
 
@@ -47,8 +35,8 @@ static void refuse(struct connection *connection, const char *fault)
     struct server *server = connection_server(connection);
     struct endpoint proxy;
     char place[ENDPOINT_TEXT_SIZE];
-    connection->broken = true;
-    endpoint_of_short(&proxy, &connection->arrival->proxy);
+    connection->marks |= MARK_BROKEN;
+    endpoint_of_short(&proxy, &connection->peer);
     endpoint_format(&proxy, place);
     log_limited(&server->log, &server->proxy_limit, LOG_LEVEL_WARN,
                 "closed a connection of %s: PROXY header: %s", place, fault);
@@ -58,27 +46,26 @@ static void refuse(struct connection *connection, const char *fault)
 static void begin(struct connection *connection)
 {
     struct arrival *arrival = connection->arrival;
-    connection->peer =
-        arrival->header.is_local ? arrival->proxy : endpoint_shorten(&arrival->header.client);
+    if (!arrival->header.is_local)
+        connection->peer = endpoint_shorten(&arrival->header.client);
+    connection->begun = NULL; /* the header was in its place */
     connection->phase = CONNECTION_OPEN;
+    connection->marks &= ~(unsigned)MARK_PART;
     free(arrival);
     deadlines_message(&connection->deadlines);
 }
 
-void connection_forget_header(struct connection *connection)
+static void forget(struct connection *connection)
 {
-    if (connection->phase != CONNECTION_ARRIVING)
-        return;
     free(connection->arrival);
-    connection->peer = (struct short_endpoint){.family = AF_UNSPEC};
+    connection->arrival = NULL;
 }
 
-size_t connection_give_header(struct connection *connection, const unsigned char *bytes,
-                              size_t length)
+static size_t take(struct connection *connection, const unsigned char *bytes, size_t length)
 {
     size_t taken;
-    connection->broken |= length == 0;
-    if (connection->broken)
+    connection->marks |= length == 0 ? MARK_BROKEN : 0u;
+    if (connection_is(connection, MARK_BROKEN))
         return length;
     struct proxy_header *header = &connection->arrival->header;
     deadlines_received(&connection->deadlines, clock_ms());
@@ -91,16 +78,29 @@ size_t connection_give_header(struct connection *connection, const unsigned char
 }
 
 /* One read for the fixed part, which says how long the rest is, and one for the rest. */
-void connection_read_header(struct connection *connection)
+static void read_header(struct connection *connection)
 {
     unsigned char bytes[PROXY_HEADER_MAX];
-    while (connection->phase == CONNECTION_ARRIVING && !connection->broken) {
+    while (connection->phase == CONNECTION_ARRIVING && !connection_is(connection, MARK_BROKEN)) {
         ssize_t received = recv(connection->output.fd, bytes,
                                 proxy_header_lacks(&connection->arrival->header), MSG_DONTWAIT);
         if (received < 0) {
-            connection->broken = errno != EAGAIN && errno != EINTR;
+            connection->marks |= errno != EAGAIN && errno != EINTR ? MARK_BROKEN : 0u;
             return;
         }
-        connection_give_header(connection, bytes, (size_t)received);
+        take(connection, bytes, (size_t)received);
     }
 }
+
+/* When the server stops, what has come has to do, unless the client has only just come. */
+static void come(struct connection *connection, unsigned asked)
+{
+    if ((asked & ASK_STOP) == 0)
+        return;
+    read_header(connection);
+    if (connection->phase == CONNECTION_ARRIVING && !connection_is(connection, MARK_GRACE))
+        connection->marks |= MARK_BROKEN;
+}
+
+static const struct connection_part arriving = {
+    .receive = read_header, .give = take, .come = come, .forget = forget, .wants = SELECT_READ};

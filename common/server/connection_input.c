@@ -1,8 +1,8 @@
 /*
- * A connection's input: bytes that have come, the messages in them, and the handler's calls for
- * these, a turn's worth in one run.
+ * A connection's input, and what a run does with it: bytes become messages, and the handler is
+ * called for these, a turn's worth.
  */
-#include "common/server/burst.h"
+#include "common/base/trace.h"
 #include "common/server/connection_parts.h"
 
 #include <errno.h>
@@ -13,12 +13,11 @@ enum {
 
 /* ---- Bytes --------------------------------------------------------------------------------- */
 
-/* Bytes have come, or none: the end of the stream. */
-static void count_received(struct connection *connection, size_t received)
+void connection_received(struct connection *connection, size_t received)
 {
-    connection->has_received = true;
+    connection->marks |= MARK_RECEIVED;
     if (received == 0) {
-        connection->end_of_stream = connection->input_over = true;
+        connection->marks |= MARK_PEER_ENDED | MARK_INPUT_OVER;
         connection_end_because(connection, END_PEER_CLOSED);
     }
     connection_count(connection, COUNTER_BYTES_IN, received);
@@ -29,7 +28,7 @@ static void read_once(struct connection *connection)
 {
     ssize_t received = input_queue_fill(&connection->input, connection->output.fd);
     if (received >= 0)
-        count_received(connection, (size_t)received);
+        connection_received(connection, (size_t)received);
     else if (errno == ENOMEM)
         connection_out_of_memory(connection);
     else if (errno != EAGAIN)
@@ -37,23 +36,22 @@ static void read_once(struct connection *connection)
 }
 
 /*
- * The server is stopping: reads what has arrived already, and nothing that comes later, unless the
- * client has only just come. A blocking socket is not read before something is there.
+ * Nobody wants what comes any more. Before a reset it is read all the same, because a peer whose
+ * own output we leave unread may never read what it is to get from us.
  */
-void connection_read_the_rest(struct connection *connection)
+bool connection_drops_input(const struct connection *connection)
 {
-    while (connection->reads_left > 0 && !connection->broken && !connection->input_over &&
-           socket_is_readable(connection->output.fd)) {
-        if (input_queue_is_full(&connection->input))
-            return; /* goes on when there is room: ASK_STOP wants a run until input_over */
-        read_once(connection);
-        connection->reads_left--;
-    }
-    connection->in_grace = connection->reads_left > 0 && connection_is_new(connection);
-    if (connection->in_grace || connection->broken || connection->input_over)
-        return;
-    connection_end_because(connection, END_SERVER);
-    connection->input_over = true;
+    bool resets =
+        (connection->phase == CONNECTION_DRAINING || connection->phase == CONNECTION_RESETTING) &&
+        connection_is_asked(connection, ASK_RESET) && !connection_is(connection, MARK_PEER_ENDED);
+    return connection->phase == CONNECTION_LINGERING || resets;
+}
+
+void connection_end_dropping(struct connection *connection)
+{
+    connection->marks |= MARK_PEER_ENDED;
+    if (connection->phase == CONNECTION_LINGERING)
+        connection->phase = CONNECTION_ENDED;
 }
 
 void connection_receive(struct connection *connection)
@@ -61,74 +59,46 @@ void connection_receive(struct connection *connection)
     if (connection->phase == CONNECTION_OPEN)
         read_once(connection);
     else if (connection->phase == CONNECTION_ARRIVING)
-        connection_read_header(connection);
+        connection_part(connection, PART_ARRIVING)->receive(connection);
     else if (connection_drops_input(connection) && !socket_drop(connection->output.fd))
         connection_end_dropping(connection);
 }
 
-bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length)
+/* Unless the client has only just come. A blocking socket is not read before something is there. */
+void connection_read_the_rest(struct connection *connection)
 {
-    if (connection->phase == CONNECTION_ARRIVING) {
-        size_t taken = connection_give_header(connection, bytes, length);
-        bytes += taken;
-        length -= taken;
-        if (length == 0)
-            return true;
+    while (connection->reads_left > 0 &&
+           !connection_is(connection, MARK_BROKEN | MARK_INPUT_OVER) &&
+           socket_is_readable(connection->output.fd)) {
+        if (input_queue_is_full(&connection->input))
+            return; /* goes on when there is room: ASK_STOP wants a run until MARK_INPUT_OVER */
+        read_once(connection);
+        connection->reads_left--;
     }
-    if (connection->phase == CONNECTION_LINGERING && length == 0)
-        connection->phase = CONNECTION_ENDED;
-    if (connection->phase != CONNECTION_OPEN)
-        return true; /* nobody wants them any more */
-    if (!input_queue_append(&connection->input, bytes, length))
-        return false;
-    count_received(connection, length);
-    return true;
+    connection_mark(connection, MARK_GRACE,
+                    connection->reads_left > 0 && connection_is_new(connection));
+    if (connection_is(connection, MARK_GRACE | MARK_BROKEN | MARK_INPUT_OVER))
+        return;
+    connection_end_because(connection, END_SERVER);
+    connection->marks |= MARK_INPUT_OVER;
 }
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-/* Whether the handler is to get one more message in this run. */
-static bool takes_message(const struct connection *connection)
+bool connection_has_input(const struct connection *connection)
+{
+    return !input_queue_is_empty(&connection->input) ||
+           ((connection->traits & TRAIT_HOLDS_INPUT) != 0 &&
+            input_handler_holds_input(connection->handler));
+}
+
+bool connection_takes_message(const struct connection *connection)
 {
     unsigned asked = atomic_load(&connection->asked);
-    return !connection->broken && (asked & (ASK_CLOSE | ASK_END)) == 0 &&
-           (asked & (ASK_READ | ASK_STOP)) != 0 && !connection_waits_for_task(connection) &&
+    return (asked & (ASK_CLOSE | ASK_END)) == 0 &&
+           (asked & (ASK_SUSPEND | ASK_STOP)) != ASK_SUSPEND &&
+           !connection_is(connection, MARK_BROKEN | MARK_WAITS) &&
            connection_is_free(connection, output_chain_look(&connection->output));
-}
-
-/* Too long, or out of memory, is kept as well: asked again, the handler would say so again. */
-bool connection_find(struct connection *connection, struct connection_message *found)
-{
-    *found = (struct connection_message){0};
-    if (connection->phase != CONNECTION_OPEN || connection->late != DEADLINE_NONE ||
-        connection->life < LIFE_STARTED)
-        return false;
-    if (connection_has_calls(connection))
-        return true;
-    if (connection_is_stopping(connection, atomic_load(&connection->asked)))
-        connection_read_the_rest(connection);
-    if (!takes_message(connection))
-        return false;
-    if (connection->more_to_handle && input_handler_continues_output(connection->handler))
-        return true;
-    struct message message = {0};
-    enum framing_result result =
-        input_handler_next_message(connection->handler, &connection->facade, &message);
-    *found = (struct connection_message){.data = message.data,
-                                         .length = (uint32_t)message.length,
-                                         .result = (uint8_t)result,
-                                         .found = result != FRAMING_INCOMPLETE};
-    return result == FRAMING_MESSAGE;
-}
-
-/*
- * A message that came alone, with an answer of one piece: no other reply will leave with it, so it
- * need not be copied to wait for one.
- */
-static bool is_answered_alone(const struct connection *connection, bool first) NO_LOCK_HELD
-{
-    return first && !connection_has_input(connection) &&
-           input_handler_answers_in_one_piece(connection->handler);
 }
 
 /* What is queued still leaves, and what has been read is dropped: as channel_close(). */
@@ -138,18 +108,25 @@ static void close_because(struct connection *connection, enum end_reason reason)
     connection_ask(connection, ASK_CLOSE, 0);
 }
 
+/*
+ * Output is held back, so that the answers of a turn leave together. But the one to a message that
+ * came alone, with an answer of one piece, need not be copied to wait for others.
+ */
 static void treat(struct connection *connection, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
 {
-    if (is_answered_alone(connection, first))
-        output_chain_lift_cork(&connection->output);
-    connection_count(connection, COUNTER_MESSAGES, 1);
-    connection->has_spoken = true;
-    connection->in_grace = false;
-    deadlines_message(&connection->deadlines);
-    if (burst_own != NULL)
-        burst_next(burst_own, connection_has_input(connection));
+    const struct connection_sharing *sharing = connection_home(connection)->sharing;
     struct channel_facade *facade = &connection->facade;
+    bool more = connection_has_input(connection);
+    if (first && !more && (connection->traits & TRAIT_ONE_PIECE) != 0)
+        output_chain_lift_cork(&connection->output);
+    else
+        output_chain_cork(&connection->output);
+    if (sharing != NULL)
+        sharing->before_message(more);
+    connection_count(connection, COUNTER_MESSAGES, 1);
+    connection->marks &= ~(unsigned)(MARK_SILENT | MARK_GRACE);
+    deadlines_message(&connection->deadlines);
     if (how == HANDLE_MESSAGES && !input_handler_handle_input(connection->handler, message, facade))
         close_because(connection, END_CLOSED);
     else if (how == REFUSE_MESSAGE)
@@ -162,14 +139,6 @@ static void end_too_long(struct connection *connection)
     connection_count(connection, COUNTER_TOO_LONG, 1);
     connection_log_close(connection, end_reason_text(END_TOO_LONG));
     close_because(connection, END_TOO_LONG);
-}
-
-/* There is no whole message. If there is no room for the rest of one either, none will ever come.
- */
-static void look_for_room(struct connection *connection)
-{
-    if (input_queue_is_full(&connection->input))
-        end_too_long(connection);
 }
 
 /*
@@ -188,47 +157,181 @@ static bool treat_next(struct connection *connection, enum connection_messages h
     case FRAMING_MESSAGE:
         treat(connection, how, message, first);
         return !input_queue_retire(&connection->input) ||
-               input_handler_continues_output(connection->handler) ||
-               input_handler_holds_input(connection->handler);
+               (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) != 0;
     case FRAMING_TOO_LONG: end_too_long(connection); break;
     case FRAMING_NO_MEMORY: connection_out_of_memory(connection); break;
-    case FRAMING_INCOMPLETE: look_for_room(connection); break;
+    case FRAMING_INCOMPLETE:
+        if (input_queue_is_full(&connection->input)) /* no room for the rest: it can never come */
+            end_too_long(connection);
+        break;
     }
     return false;
 }
 
-/*
- * The connection's other calls: the timers that are due, `drained`, and what was posted. A timer
- * that is set is looked at in each run, because the run may have come for an event.
- */
-void connection_make_calls(struct connection *connection) NO_LOCK_HELD
+/* ---- A turn -------------------------------------------------------------------------------- */
+
+/* What is posted from now on asks again. */
+static void call_posts(struct connection *connection) NO_LOCK_HELD
 {
-    if (connection->timers.first != NULL)
-        connection_fire_timers(connection);
-    if (!connection->broken && output_chain_take_drained(&connection->output))
-        input_handler_drained(connection->handler, &connection->facade);
-    if (!connection->broken && atomic_load(&connection->posts) != NULL)
-        connection_run_posts(connection);
+    if (connection_is(connection, MARK_BROKEN) || atomic_load(&connection->posts) == NULL)
+        return;
+    connection_ask(connection, 0, ASK_CALLS);
+    connection_part(connection, PART_POSTS)->call(connection);
 }
 
 /*
- * A turn: messages, up to a limit. A long answer goes on before the next message. What is left may
- * be bytes, or such an answer.
+ * The calls that are no messages: the timers that are due, `drained`, and what was posted. A timer
+ * that is set is looked at in each run, because the run may have come for an event.
  */
-void connection_take_turn(struct connection *connection, enum connection_messages how,
-                          struct connection_message *found) NO_LOCK_HELD
+static void make_calls(struct connection *connection) NO_LOCK_HELD
 {
+    connection_ask(connection, 0, ASK_CALLS);
+    if (connection->timers.first != NULL)
+        connection_part(connection, PART_TIMERS)->call(connection);
+    if (!connection_is(connection, MARK_BROKEN) && output_chain_take_drained(&connection->output))
+        input_handler_drained(connection->handler, &connection->facade);
+    call_posts(connection);
+}
+
+/*
+ * Messages, up to a limit. A long answer goes on before the next message. What is left may be
+ * bytes, or such an answer.
+ */
+static void take_turn(struct connection *connection, enum connection_messages how,
+                      struct connection_message *found) NO_LOCK_HELD
+{
+    const struct connection_sharing *sharing = connection_home(connection)->sharing;
     int turns = how == HANDLE_MESSAGES ? MESSAGES_PER_TURN : 1;
     bool more = true;
-    for (bool first = true; more && turns-- > 0 && takes_message(connection); first = false) {
+    for (bool first = true; more && turns-- > 0 && connection_takes_message(connection);
+         first = false) {
+        if ((connection->traits & TRAIT_CONTINUES) != 0)
+            output_chain_cork(&connection->output);
         more = input_handler_continue_output(connection->handler, &connection->facade) ||
                treat_next(connection, how, found, first);
-        if (how == HANDLE_MESSAGES && !connection->broken &&
-            atomic_load(&connection->posts) != NULL)
-            connection_run_posts(connection);
-        if (burst_own != NULL && burst_own->work >= BURST_WORK)
+        if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
+            call_posts(connection);
+        if (sharing != NULL && !sharing->goes_on())
             break;
     }
-    connection->more_to_handle = more && (input_handler_continues_output(connection->handler) ||
-                                          connection_has_input(connection));
+    connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
+    if (connection_has_input(connection))
+        connection->marks |= more ? MARK_MORE : MARK_PART;
+    else if (more && (connection->traits & TRAIT_CONTINUES) != 0)
+        connection->marks |= MARK_MORE;
+}
+
+/* A deadline has passed: the handler says so, and gets no further message. */
+static void say_late(struct connection *connection) NO_LOCK_HELD
+{
+    if (connection->late == DEADLINE_IDLE)
+        input_handler_idle(connection->handler, &connection->facade);
+    else
+        input_handler_timed_out(connection->handler, &connection->facade);
+    connection_ask(connection, ASK_CLOSE, 0);
+}
+
+/* ---- A run --------------------------------------------------------------------------------- */
+
+/* It has rested: whether it was lost meanwhile. Nothing is read for that. */
+static void look_for_loss(struct connection *connection)
+{
+    bool over;
+    if (socket_is_lost(connection->output.fd, &over))
+        connection_fail(connection, END_PEER_LOST);
+    if (over)
+        connection->marks |= MARK_HUNG_UP;
+}
+
+/* An outgoing one serves another connection, which stops; it goes on until that has ended. */
+static bool outlives_stop(const struct connection *connection)
+{
+    const unsigned both = TRAIT_OUTGOING | TRAIT_DUPLEX;
+    return (connection->traits & both) == both && connection->phase == CONNECTION_OPEN;
+}
+
+/* A new client may still say its first message. */
+static void look_whether_it_comes(struct connection *connection, unsigned asked) NO_LOCK_HELD
+{
+    const struct connection_part *way = connection_part(connection, connection->phase);
+    connection_mark(connection, MARK_GRACE,
+                    (asked & ASK_STOP) != 0 && connection_is_new(connection));
+    way->come(connection, asked);
+}
+
+/* What goes before messages, if there is anything. False: there are no messages for the handler. */
+static bool prepare(struct connection *connection, enum connection_messages how) NO_LOCK_HELD
+{
+    unsigned asked = atomic_load(&connection->asked);
+    if (connection_is(connection, MARK_RESTS))
+        look_for_loss(connection);
+    if (connection_is_coming(connection))
+        look_whether_it_comes(connection, asked);
+    if ((asked & ASK_STOP) != 0 && outlives_stop(connection)) {
+        connection_ask(connection, 0, ASK_STOP);
+        connection_mark(connection, MARK_GRACE, false);
+        asked &= ~(unsigned)ASK_STOP;
+    }
+    if (connection->phase != CONNECTION_OPEN || connection_is(connection, MARK_BROKEN) ||
+        (asked & ASK_END) != 0)
+        return false;
+    output_chain_cork(&connection->output);
+    connection_live_to(connection, LIFE_STARTED);
+    if (how == HANDLE_MESSAGES) /* one is refused in a thread that must not wait */
+        make_calls(connection);
+    if (connection_is(connection, MARK_LATE))
+        say_late(connection);
+    else if (connection_is_stopping(connection, asked))
+        connection_read_the_rest(connection);
+    return true;
+}
+
+/*
+ * After the last message, and its result: the handler may say goodbye, and then only output is
+ * left. A client that has taken too long waits for no result. With `duplex` the handler keeps its
+ * half of the connection open when the peer has ended the other one.
+ */
+static void end_input(struct connection *connection) NO_LOCK_HELD
+{
+    unsigned asked = atomic_load(&connection->asked);
+    if ((connection->marks & (MARK_BEGUN | MARK_LATE)) == MARK_BEGUN)
+        return;
+    if ((asked & ASK_CLOSE) == 0 &&
+        (connection->marks & (MARK_INPUT_OVER | MARK_MORE)) != MARK_INPUT_OVER)
+        return;
+    if ((connection->traits & TRAIT_DUPLEX) != 0 && (asked & (ASK_CLOSE | ASK_FINISH)) == 0) {
+        connection_live_to(connection, LIFE_END_OF_INPUT);
+        return;
+    }
+    connection_live_to(connection, LIFE_STOPPING);
+    input_queue_clear(&connection->input);
+    connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
+    connection->phase = CONNECTION_DRAINING;
+}
+
+/* Mostly a run is for messages, and for nothing else. */
+static bool is_ordinary(const struct connection *connection)
+{
+    const unsigned usual = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
+    return (connection->marks & ~usual) == 0 && connection->phase == CONNECTION_OPEN &&
+           atomic_load(&connection->asked) == 0 && connection->timers.first == NULL &&
+           !output_chain_has_drained(&connection->output);
+}
+
+void connection_handle_found(struct connection *connection, enum connection_messages how,
+                             struct connection_message *found)
+{
+    trace_event(TRACE_RUN, connection->output.fd, 0);
+    if (!is_ordinary(connection) && !prepare(connection, how))
+        return;
+    if (connection->life == LIFE_STARTED)
+        take_turn(connection, how, found);
+    if (!connection_is(connection, MARK_BROKEN))
+        end_input(connection);
+}
+
+void connection_handle(struct connection *connection, enum connection_messages how)
+{
+    struct connection_message none = {0};
+    connection_handle_found(connection, how, &none);
 }

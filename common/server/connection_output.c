@@ -1,146 +1,165 @@
 /*
- * A connection's output. In stages 1 to 3 only the runner sends, and there is no lock. In stages 4
- * and 5 the handler of another connection may send at any time, so the adapter lends a lock.
+ * What a run sends, and how it goes on when that has left.
  */
 #include "common/base/clock.h"
 #include "common/base/trace.h"
 #include "common/bytes/output_parts.h"
-#include "common/server/burst.h"
 #include "common/server/connection_parts.h"
 
-/* Which lock it is the compiler cannot know, so what it guards is not annotated. */
-static inline void lock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+#include <sys/socket.h>
+
+/* ---- How it goes on ------------------------------------------------------------------------- */
+
+/* Whether a server that stops closes without lingering: the peer has all, and sends nothing. */
+static bool need_not_linger(struct connection *connection, int64_t now)
 {
-    if (connection->output_lock != NULL)
-        mutex_lock(connection->output_lock);
+    return connection_is_asked(connection, ASK_STOP) && connection_is_quiet(connection, now);
 }
 
-static inline void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+static void end(struct connection *connection)
 {
-    if (connection->output_lock != NULL)
-        mutex_unlock(connection->output_lock);
+    connection_forget_coming(connection);
+    if (connection_is_asked(connection, ASK_RESET))
+        socket_reset_on_close(connection->output.fd);
+    connection->phase = CONNECTION_ENDED;
 }
 
-/* ---- Any thread's -------------------------------------------------------------------------- */
+/* All is sent. A reset would destroy what the peer's system does not have yet. */
+static void finish_by_reset(struct connection *connection)
+{
+    connection->phase = CONNECTION_RESETTING;
+    if (socket_unacknowledged(connection->output.fd) == 0)
+        end(connection);
+}
 
 /*
- * As connection_enqueue(), in a run that has more messages to handle: holds the piece back, and
- * counts what it costs. Under the lock it is known which calls were made for this piece.
+ * All is sent. The peer may be sending still, and the system would answer its next bytes after a
+ * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
+ * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
+ * system has got all.
  */
-static enum output_result enqueue_held(struct connection *connection, struct piece piece,
-                                       struct burst *burst)
+static void finish(struct connection *connection)
 {
-    struct output_chain *chain = &connection->output;
-    lock_output(connection);
-    uint32_t calls = chain->calls;
-    bool is_new = output_chain_hold(chain, burst_number(burst));
-    enum output_result result = output_chain_enqueue(chain, piece);
-    calls = chain->calls - calls;
-    unlock_output(connection);
-    burst->work += 1 + calls * BURST_WORK_OF_CALL;
-    return is_new && !burst_add(burst, connection) ? connection_release_output(connection) : result;
-}
-
-/* What leaves now takes along what a burst has held back before it, whosever burst that is. */
-enum output_result connection_enqueue(struct connection *connection, struct piece piece)
-{
-    struct burst *burst = burst_own;
-    if (burst != NULL && burst->more)
-        return enqueue_held(connection, piece, burst);
-    lock_output(connection);
-    enum output_result result = output_chain_enqueue(&connection->output, piece);
-    if (connection->output.holder != 0 && result < OUTPUT_REFUSED)
-        result = output_chain_release(&connection->output);
-    unlock_output(connection);
-    return result;
-}
-
-enum output_result connection_release_output(struct connection *connection)
-{
-    lock_output(connection);
-    enum output_result result = output_chain_release(&connection->output);
-    unlock_output(connection);
-    return result;
-}
-
-enum output_result connection_flush(struct connection *connection)
-{
-    if (burst_own != NULL && burst_own->count > 0)
-        burst_flush(burst_own);
-    lock_output(connection);
-    enum output_result result = output_chain_flush(&connection->output);
-    unlock_output(connection);
-    return result;
-}
-
-bool connection_set_write_rate(struct connection *connection, uint64_t rate)
-{
-    lock_output(connection);
-    bool set = output_chain_set_rate(&connection->output, rate);
-    unlock_output(connection);
-    return set;
-}
-
-/* ---- The runner's -------------------------------------------------------------------------- */
-
-/*
- * Counts bytes that have left, and has the time of output run while some of it waits. Messages that
- * were put off wait for the socket, too: it may have taken all there was and be full now. Those
- * that wait for a result do not.
- */
-static void count(struct connection *connection, enum output_result output, uint64_t sent,
-                  int64_t now)
-{
-    if (sent > 0) {
-        connection_count(connection, COUNTER_BYTES_OUT, sent);
-        deadlines_sent(&connection->deadlines, now, sent);
+    int64_t now = clock_ms();
+    if (connection_is_asked(connection, ASK_RESET)) {
+        finish_by_reset(connection);
+        return;
     }
-    bool waits = output != OUTPUT_FLOWING ||
-                 (connection->more_to_handle && !connection_waits_for_task(connection));
+    bool more = socket_discard(connection->output.fd);
+    if (connection_is(connection, MARK_PEER_ENDED) || !more || need_not_linger(connection, now)) {
+        connection->phase = CONNECTION_ENDED;
+        return;
+    }
+    connection->phase = CONNECTION_LINGERING;
+    shutdown(connection->output.fd, SHUT_WR);
+    deadlines_received(&connection->deadlines, now);
+    connection_output_waits(connection, now, true);
+}
+
+/* All output has left, and there will be none any more. */
+static void finish_output(struct connection *connection)
+{
+    if (connection->phase == CONNECTION_OPEN && !connection_is(connection, MARK_FINISHED))
+        shutdown(connection->output.fd, SHUT_WR);
+    connection->marks |= MARK_FINISHED;
+}
+
+/*
+ * Nothing can be sent any more, but what the peer has sent before may still be there. If a handler
+ * keeps the two directions apart, it gets that, too, unless it does not read at the moment.
+ */
+bool connection_reads_on(const struct connection *connection, unsigned asked)
+{
+    return connection->phase == CONNECTION_OPEN &&
+           !connection_is(connection, MARK_BROKEN | MARK_INPUT_OVER) &&
+           (asked & (ASK_SUSPEND | ASK_CLOSE | ASK_END)) == 0 &&
+           (connection->traits & TRAIT_DUPLEX) != 0 && socket_is_readable(connection->output.fd);
+}
+
+/* Something is asked, or is not as it mostly is. */
+static void decide(struct connection *connection, enum output_result output,
+                   unsigned asked) NO_LOCK_HELD
+{
+    bool lost = output == OUTPUT_BROKEN && !connection_reads_on(connection, asked);
+    if (lost || connection_is(connection, MARK_BROKEN) || (asked & ASK_END) != 0)
+        end(connection);
+    else if (connection->phase == CONNECTION_DRAINING && output == OUTPUT_FLOWING)
+        finish(connection);
+    else if ((asked & ASK_FINISH) != 0 && output == OUTPUT_FLOWING)
+        finish_output(connection);
+    if (connection->phase == CONNECTION_ENDED)
+        connection_live_to(connection, LIFE_STOPPED);
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+/*
+ * Has the time of output run while some of it waits. Messages that were put off wait for the
+ * socket, too: it may have taken all there was and be full now. Those that wait for a result do
+ * not.
+ */
+static void look_whether_it_waits(struct connection *connection, enum output_result output,
+                                  int64_t now)
+{
+    bool waits =
+        output != OUTPUT_FLOWING || (connection->marks & (MARK_MORE | MARK_WAITS)) == MARK_MORE;
     if (waits != deadlines_output_waits(&connection->deadlines))
         connection_output_waits(connection, now, waits);
 }
 
-enum output_result connection_send_output(struct connection *connection, int64_t now)
+/* Sends what was held back and what waited. */
+static enum output_result send_output(struct connection *connection, uint64_t *sent)
 {
-    lock_output(connection);
+    struct output_chain *output = &connection->output;
+    connection_lock_output(connection);
     if (connection->blocks)
-        trace_event(TRACE_BLOCKED_WRITE, connection->output.fd, 0);
-    enum output_result output = output_chain_uncork(&connection->output);
+        trace_event(TRACE_BLOCKED_WRITE, output->fd, 0);
+    enum output_result result = output_chain_uncork(output);
     if (connection->blocks)
-        trace_event(TRACE_BLOCKED_WRITE_DONE, connection->output.fd, 0);
-    uint64_t sent = output_chain_newly_sent(&connection->output);
-    bool no_memory = connection->output.no_memory;
-    unlock_output(connection);
-    if (output == OUTPUT_BROKEN && no_memory)
+        trace_event(TRACE_BLOCKED_WRITE_DONE, output->fd, 0);
+    *sent = output_chain_newly_sent(output);
+    bool no_memory = output->no_memory;
+    connection_unlock_output(connection);
+    if (*sent > 0)
+        connection_count(connection, COUNTER_BYTES_OUT, *sent);
+    if (result == OUTPUT_BROKEN && no_memory)
         connection_end_because(connection, END_RESOURCES);
-    else if (output == OUTPUT_BROKEN)
+    else if (result == OUTPUT_BROKEN)
         connection_lose(connection);
-    count(connection, output, sent, now);
-    return output;
+    return result;
 }
 
 void connection_count_output(struct connection *connection, enum output_result output, int64_t now)
 {
-    lock_output(connection);
+    connection_lock_output(connection);
     uint64_t sent = output_chain_newly_sent(&connection->output);
-    connection->held_back = output_chain_due(&connection->output) != 0;
-    unlock_output(connection);
-    count(connection, output, sent, now);
+    bool is_held_back = output_chain_due(&connection->output) != 0;
+    connection_unlock_output(connection);
+    connection_mark(connection, MARK_HELD_BACK, is_held_back);
+    if (sent > 0) {
+        connection_count(connection, COUNTER_BYTES_OUT, sent);
+        deadlines_sent(&connection->deadlines, now, sent);
+    }
+    look_whether_it_waits(connection, output, now);
 }
 
-int64_t connection_output_due(const struct connection *connection)
+void connection_send(struct connection *connection)
 {
-    lock_output(connection);
-    int64_t due = output_chain_due(&connection->output);
-    unlock_output(connection);
-    return due;
-}
-
-void connection_close_output(struct connection *connection)
-{
-    lock_output(connection);
-    connection_count(connection, COUNTER_WRITES, output_chain_new_calls(&connection->output));
-    output_chain_close(&connection->output);
-    unlock_output(connection);
+    int64_t now = clock_ms();
+    bool sends =
+        connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
+    bool is_partial = connection->phase <= CONNECTION_OPEN && connection_is(connection, MARK_PART);
+    uint64_t sent = 0;
+    enum output_result output = sends ? send_output(connection, &sent) : OUTPUT_FLOWING;
+    deadlines_ran(&connection->deadlines, now, connection_is(connection, MARK_RECEIVED), is_partial,
+                  sent);
+    connection->marks &= ~(unsigned)MARK_RECEIVED;
+    if (sends)
+        look_whether_it_waits(connection, output, now);
+    connection_look_at_age(connection, now);
+    unsigned asked = atomic_load(&connection->asked);
+    if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
+        connection_is(connection, MARK_BROKEN))
+        decide(connection, output, asked);
+    trace_event(TRACE_RUN_DONE, connection->output.fd, 0);
 }

@@ -4,6 +4,7 @@
  * again has its next turn in the next run, after the other connections.
  */
 #include "common/base/test_point.h"
+#include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 
 /* Stands in the place of the newest post when the connection takes none any more. */
@@ -17,6 +18,7 @@ bool connection_post(struct connection *connection, struct channel_post *post)
             return false;
         post->next = newest;
     } while (!atomic_compare_exchange_weak(&connection->posts, &newest, post));
+    atomic_fetch_or(&connection->asked, ASK_CALLS); /* after it: the run that this wants finds it */
     return true;
 }
 
@@ -34,7 +36,7 @@ static struct channel_post *take_all(struct connection *connection, struct chann
     return all;
 }
 
-void connection_run_posts(struct connection *connection)
+static void run_posts(struct connection *connection) NO_LOCK_HELD
 {
     struct channel_post *next = take_all(connection, NULL);
     while (next != NULL) {
@@ -44,7 +46,7 @@ void connection_run_posts(struct connection *connection)
     }
 }
 
-void connection_close_posts(struct connection *connection)
+static void close_posts(struct connection *connection) NO_LOCK_HELD
 {
     TEST_POINT("connection: before it takes no more posts");
     struct channel_post *next = take_all(connection, &closed);
@@ -53,4 +55,30 @@ void connection_close_posts(struct connection *connection)
         next = post->next;
         channel_post_drop(post);
     }
+}
+
+const struct connection_part connection_posts_part = {.call = run_posts, .end = close_posts};
+
+/*
+ * A facade with a verb for it is an element's, or of a stage whose dispatcher has to know. Without
+ * one only the connection's own handler posts, so this is the runner.
+ */
+void channel_pass_post(struct channel_facade *facade, struct channel_post *post)
+{
+    if (facade->verbs->post != NULL) {
+        facade->verbs->post(facade, post);
+        return;
+    }
+    connection_use_part(connection_of(facade), PART_POSTS, &connection_posts_part);
+    if (!connection_post(connection_of(facade), post))
+        channel_post_drop(post);
+}
+
+bool channel_post(struct channel_facade *facade, struct channel_post *post)
+{
+    if (atomic_exchange(&post->waits, true))
+        return false;
+    post->facade = facade;
+    channel_pass_post(facade, post);
+    return true;
 }

@@ -8,6 +8,7 @@
  */
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
+#include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 #include "common/workers/executor.h"
 
@@ -41,17 +42,25 @@ static struct channel_task *first_of(const struct connection *connection)
     return connection->begun != NULL ? connection->begun->next : NULL;
 }
 
-bool connection_tasks_hold_messages(const struct connection *connection)
+/* Whether the tasks that are under way let no message be handled. */
+static bool hold_messages(const struct connection *connection)
 {
     const struct channel_task *task = first_of(connection);
-    for (int count = 1; count < CHANNEL_TASKS_MAX; count++) {
+    for (int count = 1; task != NULL && count < CHANNEL_TASKS_MAX; count++) {
         if (task->meanwhile == CHANNEL_WAITS)
             return true;
         if (task == connection->begun)
             return false;
         task = task->next;
     }
-    return true;
+    return task != NULL;
+}
+
+/* Tells the core what the list means for it. */
+static void mark(struct connection *connection)
+{
+    connection_mark(connection, MARK_BEGUN, connection->begun != NULL);
+    connection_mark(connection, MARK_WAITS, hold_messages(connection));
 }
 
 /* ---- In a helper --------------------------------------------------------------------------- */
@@ -78,11 +87,12 @@ static void done(struct future_task *future) NO_LOCK_HELD
 /* A result is in. It may have to wait for older ones, and younger ones may have waited for it. */
 static void hear_result(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
 {
-    struct connection *connection = container_of(facade, struct connection, facade);
+    struct connection *connection = connection_of(facade);
     struct channel_task *task = container_of(post, struct channel_task, result);
     task->is_back = true;
     while ((task = first_of(connection)) != NULL && task->is_back) {
         remove_first(connection);
+        mark(connection);
         channel_task_complete(task);
     }
 }
@@ -92,8 +102,27 @@ static void drop_result(struct channel_post *post) NO_LOCK_HELD
     channel_task_drop(container_of(post, struct channel_task, result));
 }
 
-void connection_begin(struct connection *connection, struct channel_task *task,
-                      enum channel_meanwhile meanwhile)
+/*
+ * The helpers post the others, and the connection, which takes no posts any more when this is over,
+ * drops them. A task that waits for a helper is not done at all.
+ */
+static void give_up_tasks(struct connection *connection) NO_LOCK_HELD
+{
+    struct channel_task *task;
+    while (connection_is(connection, MARK_BEGUN) && (task = first_of(connection)) != NULL) {
+        remove_first(connection);
+        mark(connection);
+        if (task->is_back)
+            channel_task_drop(task);
+        else
+            future_task_cancel(&task->future);
+    }
+}
+
+static const struct connection_part tasks_part = {.end = give_up_tasks};
+
+static void begin(struct connection *connection, struct channel_task *task,
+                  enum channel_meanwhile meanwhile) NO_LOCK_HELD
 {
     struct executor *helpers = connection_server(connection)->helpers;
     struct task *work = &task->future.task;
@@ -104,29 +133,28 @@ void connection_begin(struct connection *connection, struct channel_task *task,
     task->meanwhile = (uint8_t)meanwhile;
     task->is_back = false;
     append(connection, task);
+    mark(connection);
+    connection_use_part(connection, PART_TASKS, &tasks_part);
     channel_retain(task->channel);
     if (helpers == NULL || !executor_submit(helpers, work))
         task_run(work);
 }
 
-void connection_facade_begin(struct channel_facade *facade, struct channel_task *task,
-                             enum channel_meanwhile meanwhile)
+void channel_pass_task(struct channel_facade *facade, struct channel_task *task,
+                       enum channel_meanwhile meanwhile)
 {
-    connection_begin(container_of(facade, struct connection, facade), task, meanwhile);
+    if (facade->verbs->begin != NULL)
+        facade->verbs->begin(facade, task, meanwhile);
+    else
+        begin(connection_of(facade), task, meanwhile);
 }
 
-/*
- * The helpers post the others, and the connection, which takes no posts any more when this is over,
- * drops them. A task that waits for a helper is not done at all.
- */
-void connection_give_up_tasks(struct connection *connection)
+bool channel_begin(struct channel_facade *facade, struct channel_task *task,
+                   enum channel_meanwhile meanwhile)
 {
-    struct channel_task *task;
-    while ((task = first_of(connection)) != NULL) {
-        remove_first(connection);
-        if (task->is_back)
-            channel_task_drop(task);
-        else
-            future_task_cancel(&task->future);
-    }
+    if (atomic_exchange(&task->begun, true))
+        return false;
+    task->facade = facade;
+    channel_pass_task(facade, task, meanwhile);
+    return true;
 }

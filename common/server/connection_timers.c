@@ -5,6 +5,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 
 enum {
@@ -12,7 +13,7 @@ enum {
 };
 
 /* One that sets itself again for at once must not keep the run from its messages. */
-void connection_fire_timers(struct connection *connection)
+static void fire_timers(struct connection *connection) NO_LOCK_HELD
 {
     int64_t now = clock_ms();
     struct tree_timer *due;
@@ -21,30 +22,44 @@ void connection_fire_timers(struct connection *connection)
         struct channel_timer *timer = container_of(due, struct channel_timer, place);
         channel_timer_fire(timer);
     }
-    connection->timer_due = timer_tree_moment(&connection->timers) <= now;
+    if (timer_tree_moment(&connection->timers) <= now)
+        connection_ask(connection, ASK_CALLS, 0);
 }
 
-void connection_forget_timers(struct connection *connection)
-{
-    connection->timers = (struct timer_tree){0};
-    connection->timer_due = false;
-}
+static const struct connection_part timers_part = {.call = fire_timers};
 
 /* Once `stopping` was called there is nothing to fire in. */
-void connection_facade_set_timer(struct channel_facade *facade, struct channel_timer *timer,
-                                 int64_t milliseconds)
+void channel_pass_timer(struct channel_facade *facade, struct channel_timer *timer,
+                        int64_t milliseconds)
 {
-    struct connection *connection = container_of(facade, struct connection, facade);
+    if (facade->verbs->set_timer != NULL) {
+        facade->verbs->set_timer(facade, timer, milliseconds);
+        return;
+    }
+    struct connection *connection = connection_of(facade);
     int64_t now = clock_ms();
     int64_t wait = milliseconds > 0 ? milliseconds : 0;
-    if (connection->life < LIFE_STOPPING)
-        timer_tree_set(&connection->timers, &timer->place,
-                       wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);
+    if (connection->life >= LIFE_STOPPING)
+        return;
+    connection_use_part(connection, PART_TIMERS, &timers_part);
+    timer_tree_set(&connection->timers, &timer->place,
+                   wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);
 }
 
-void connection_facade_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+void channel_set_timer(struct channel_facade *facade, struct channel_timer *timer,
+                       int64_t milliseconds)
 {
-    struct connection *connection = container_of(facade, struct connection, facade);
+    timer->facade = facade;
+    channel_pass_timer(facade, timer, milliseconds);
+}
+
+void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
+{
+    if (facade->verbs->cancel_timer != NULL) {
+        facade->verbs->cancel_timer(facade, timer);
+        return;
+    }
+    struct connection *connection = connection_of(facade);
     if (connection->life < LIFE_STOPPING)
         timer_tree_cancel(&connection->timers, &timer->place);
 }

@@ -3,6 +3,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/trace.h"
+#include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
 
 enum {
@@ -20,7 +21,7 @@ static const struct deadline_limits *limits_of(const struct connection *connecti
     const struct server *server = connection_home(connection)->server;
     bool is_closed =
         connection->phase >= CONNECTION_DRAINING && connection->phase <= CONNECTION_RESETTING;
-    bool is_needed = connection->outgoing && !is_closed;
+    bool is_needed = (connection->traits & TRAIT_OUTGOING) != 0 && !is_closed;
     return is_needed ? &server->outgoing : &server->settings.deadlines;
 }
 
@@ -71,6 +72,7 @@ static void time_out(struct connection *connection, enum deadline passed)
     connection_log_close(connection, deadline_name(passed));
     if (may_say(connection, passed)) {
         connection->late = (uint8_t)passed;
+        connection->marks |= MARK_LATE;
         deadlines_message(&connection->deadlines); /* the time of a request is not running now */
     } else {
         connection_ask(connection, ASK_END, 0);
@@ -81,7 +83,7 @@ void connection_look_at_age(struct connection *connection, int64_t now)
 {
     int64_t lifetime = limits_of(connection)->lifetime;
     if (lifetime != 0 && now >= deadlines_born(&connection->deadlines, now) + lifetime &&
-        !connection->broken && (atomic_load(&connection->asked) & ASK_END) == 0)
+        !connection_is(connection, MARK_BROKEN) && !connection_is_asked(connection, ASK_END))
         time_out(connection, DEADLINE_LIFETIME);
     if (connection->phase == CONNECTION_LINGERING)
         connection_expire(connection, now);
@@ -96,15 +98,16 @@ bool connection_will_block(struct connection *connection)
     return may_block;
 }
 
+/* Until when a new connection may still say its first message. */
+static int64_t grace_until(const struct connection *connection, int64_t now)
+{
+    return deadlines_born(&connection->deadlines, now) + SERVER_GRACE_MS;
+}
+
 bool connection_is_new(const struct connection *connection)
 {
     int64_t now = clock_ms();
-    return !connection->has_spoken && now < connection_grace_until(connection, now);
-}
-
-int64_t connection_grace_until(const struct connection *connection, int64_t now)
-{
-    return deadlines_born(&connection->deadlines, now) + SERVER_GRACE_MS;
+    return connection_is(connection, MARK_SILENT) && now < grace_until(connection, now);
 }
 
 bool connection_is_quiet(struct connection *connection, int64_t now)
@@ -148,20 +151,37 @@ static int64_t application_moment(const struct connection *connection)
                                                 : INT64_MAX;
 }
 
+/* Until when it may take to connect; INT64_MAX: as long as the system tries. */
+static int64_t connect_until(const struct connection *connection, int64_t now)
+{
+    return connection_part(connection, PART_CONNECTING)->until(connection, now);
+}
+
+/* When the write rate lets go what it holds back. */
+static int64_t output_due(const struct connection *connection)
+{
+    connection_lock_output(connection);
+    int64_t due = output_chain_due(&connection->output);
+    connection_unlock_output(connection);
+    return due;
+}
+
 int64_t connection_deadline(const struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING)
         return linger_deadline(connection, now);
-    int64_t grace = connection->in_grace ? connection_grace_until(connection, now) : INT64_MAX;
+    bool has_grace = connection_is(connection, MARK_GRACE);
+    int64_t grace = has_grace ? grace_until(connection, now) : INT64_MAX;
     if (connection->phase == CONNECTION_CONNECTING)
-        return earlier(grace, connection_connect_until(connection, now));
+        return earlier(grace, connect_until(connection, now));
     int64_t next = deadlines_next(&connection->deadlines, limits_of(connection), now);
     if (connection->timers.first != NULL)
         next = earlier(next, application_moment(connection));
-    next = earlier(next, grace);
+    if (has_grace)
+        next = earlier(next, grace);
     if (connection->phase == CONNECTION_RESETTING)
         next = earlier(next, now + RESET_LOOK_MS);
-    return connection->held_back ? earlier(next, connection_output_due(connection)) : next;
+    return connection_is(connection, MARK_HELD_BACK) ? earlier(next, output_due(connection)) : next;
 }
 
 /*
@@ -170,9 +190,10 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
  */
 static bool is_our_delay(const struct connection *connection, enum deadline passed)
 {
-    bool rests =
-        connection->rests && !connection->input_over && connection->phase != CONNECTION_RESETTING;
-    return (passed == DEADLINE_IDLE && (rests || connection->begun != NULL)) ||
+    bool rests = connection_is(connection, MARK_RESTS) &&
+                 !connection_is(connection, MARK_INPUT_OVER) &&
+                 connection->phase != CONNECTION_RESETTING;
+    return (passed == DEADLINE_IDLE && (rests || connection_is(connection, MARK_BEGUN))) ||
            (passed == DEADLINE_REQUEST && rests);
 }
 
@@ -223,6 +244,15 @@ static bool reset_in_time(struct connection *connection)
     return has_all;
 }
 
+/* Whether its time to connect is over, or the server's patience. */
+static bool expire_connecting(struct connection *connection, int64_t now, bool grace_ends)
+{
+    bool is_late = now >= connect_until(connection, now);
+    connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
+    connection_mark(connection, MARK_LATE, is_late);
+    return is_late || grace_ends;
+}
+
 bool connection_expire(struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_LINGERING) {
@@ -231,19 +261,19 @@ bool connection_expire(struct connection *connection, int64_t now)
             connection_ask(connection, ASK_END, 0);
         return is_over; /* even if the end was asked for before: its time does not come again */
     }
-    bool grace_ends = connection->in_grace && now >= connection_grace_until(connection, now);
-    connection->in_grace &= !grace_ends;
-    if (connection->phase == CONNECTION_CONNECTING) {
-        bool is_late = now >= connection_connect_until(connection, now);
-        connection->late = is_late ? DEADLINE_REQUEST : DEADLINE_NONE;
-        return is_late || grace_ends;
-    }
-    bool was_held_back = connection->held_back;
+    bool grace_ends = connection_is(connection, MARK_GRACE) && now >= grace_until(connection, now);
+    if (grace_ends)
+        connection_mark(connection, MARK_GRACE, false);
+    if (connection->phase == CONNECTION_CONNECTING)
+        return expire_connecting(connection, now, grace_ends);
+    bool was_held_back = connection_is(connection, MARK_HELD_BACK);
     connection_count_output(connection, output_chain_look(&connection->output), now);
     enum deadline passed = passed_deadline(connection, now);
     if (passed != DEADLINE_NONE)
         time_out(connection, passed);
-    connection->timer_due = application_moment(connection) <= now;
-    return passed != DEADLINE_NONE || connection->timer_due || grace_ends ||
-           reset_in_time(connection) || (was_held_back && !connection->held_back);
+    bool timer_due = application_moment(connection) <= now;
+    if (timer_due)
+        connection_ask(connection, ASK_CALLS, 0);
+    return passed != DEADLINE_NONE || timer_due || grace_ends || reset_in_time(connection) ||
+           (was_held_back && !connection_is(connection, MARK_HELD_BACK));
 }

@@ -1,7 +1,8 @@
 /*
- * --proxy-protocol, in a file of its own: a program links the lists of networks only if it has the
- * option.
+ * --proxy-protocol, in a file of its own: a program links the lists of networks, and what reads a
+ * proxy's header, only if it has the option.
  */
+#include "common/server/connection.h"
 #include "common/server/network.h"
 #include "common/server/server_options.h"
 
@@ -19,6 +20,7 @@ static bool parse_proxies(const struct option *option, const char *text)
 void server_proxy_option(struct options *options, struct server_settings *settings)
 {
     settings->admits = network_list_contains;
+    settings->arrive = connection_expect_header;
     options_add(
         options,
         (struct option){.name = "--proxy-protocol",

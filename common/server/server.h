@@ -19,7 +19,23 @@
 #include "common/server/sockets.h"
 #include "common/workers/executor.h"
 
+struct channel_facade_verbs;
+struct connection;
+struct connection_part;
 struct server;
+
+/**
+ * What a loop's connections need so that others than their own handlers may send to them, in any
+ * thread: connection_shared.c.
+ */
+struct connection_sharing {
+    const struct channel_facade_verbs
+        *verbs; /* of their facades: they see to it that a run follows */
+    void (*lock_output)(const struct connection *connection);
+    void (*unlock_output)(const struct connection *connection);
+    void (*before_message)(bool more); /* of the run: whether more messages wait behind it */
+    bool (*goes_on)(void);             /* whether the run may handle one more message */
+};
 
 /**
  * What the connections of one loop share; each connection knows where it is. It stays as it is
@@ -29,6 +45,12 @@ struct connection_home {
     struct server *server;
     struct counters *counters; /* the server's; in stage 5 each dispatcher has its own */
     struct output_settings output;
+    const struct connection_sharing *sharing; /* NULL: only its own handler sends to one */
+};
+
+enum {
+    /** How many parts there are of a connection that not every program has. */
+    SERVER_PARTS = 5,
 };
 
 struct server {
@@ -45,6 +67,7 @@ struct server {
     struct segment_cache cache; /* of the thread that opened the server */
     struct connection_home home;
     struct service service;
+    _Atomic(const struct connection_part *) parts[SERVER_PARTS]; /* in use: connection_parts.h */
     struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
 };
 

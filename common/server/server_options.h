@@ -19,6 +19,8 @@ enum {
     SERVER_MAX_CONNECTIONS = 1 << 30,
 };
 
+struct connection;
+
 /** What happens to a client past --max-connections. */
 enum overload {
     OVERLOAD_REJECT,   /* it is told so and closed */
@@ -44,6 +46,7 @@ struct server_settings {
     size_t send_buffer;
     struct network_list proxies; /* none: clients connect themselves */
     bool (*admits)(const struct network_list *proxies, const struct endpoint *peer);
+    void (*arrive)(struct connection *connection); /* it comes through one of them */
     size_t work_us;
     size_t block_ms;
     size_t cost_every;

@@ -3,6 +3,7 @@
 #include "common/apps/application.h"
 #include "common/apps/group.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* Finds the smallest factor of each number, in a helper. Any other line is answered at once. */
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>

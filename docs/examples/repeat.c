@@ -1,6 +1,7 @@
 /* Answers each line with the length of the longest part that it contains twice: slow work. */
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * (BOUNDED_QUEUE), and then waits with the lock held.
  */
 typedef handler_adapter {
-    bool asked_read;       /* ASK_READ */
+    bool asked_read;       /* ASK_SUSPEND is not set */
     bool asked_end;        /* ASK_END */
     bool output;          /* output waits until the socket takes it */
     bool broken;          /* the output queue has lost what it had, and takes nothing any more */

@@ -5,9 +5,9 @@
  *   locks     calls that take one, and those that wait or signal; each that takes one also gives it
  *             back. The linker sends them through here (--wrap), and bench.mk finds their names in
  *             the LOCK lines
- *   atomics   read-modify-writes, as <stdatomic.h> spells them (counted.h); loads and stores are not
- *             counted, and neither is what a lock does inside
- *   switches  of threads, as getrusage(2) has them
+ *   atomics   read-modify-writes, as <stdatomic.h> spells them (counted.h); loads and stores are
+ * not counted, and neither is what a lock does inside switches  of threads, as getrusage(2) has
+ * them
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -5,6 +5,7 @@
 #include "common/apps/chat/broker_parts.h"
 
 #include "common/base/clock.h"
+#include "common/server/channel_calls.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

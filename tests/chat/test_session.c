@@ -3,6 +3,7 @@
  * can see.
  */
 #include "common/apps/application_choice.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include "support/configure.h"

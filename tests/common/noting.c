@@ -1,5 +1,7 @@
 #include "noting.h"
 
+#include "common/server/connection.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -93,4 +95,5 @@ void noting_server_init(struct server *server)
 {
     bare_server_init(server, 1 << 14);
     server->settings.proxies.count = 1; /* who may connect, the listener looks at */
+    server->settings.arrive = connection_expect_header;
 }

@@ -59,6 +59,19 @@ static const struct channel_facade_verbs facade_verbs = {
     .release = release,
 };
 
+static void lock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_lock(&container_of(connection, struct user, connection)->lock);
+}
+
+static void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_unlock(&container_of(connection, struct user, connection)->lock);
+}
+
+static const struct connection_sharing sharing = {&facade_verbs, lock_output, unlock_output,
+                                                  burst_before_message, burst_goes_on};
+
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message)
 {
@@ -99,7 +112,6 @@ static void user_open(struct user *user)
     mutex_init(&user->lock);
     user->handler.verbs = &handler_verbs;
     connection_open(&user->connection, &server.home, user->ends[0], &user->handler);
-    connection_share(&user->connection, &facade_verbs, &user->lock);
     connection_live_to(&user->connection, LIFE_STARTED);
 }
 
@@ -120,6 +132,7 @@ static void begin(void)
         .counters = &server.counters,
         .output = {
             .buffers = &server.buffers, .low_mark = 1 << 14, .high_mark = 1 << 16, .cap = 1 << 20}};
+    connection_share(&server.home, &sharing);
     buffer_factory_init(&server.buffers, LISTENERS);
     said = 0;
     paused = 0;
@@ -286,12 +299,12 @@ Test(burst, is_as_old_as_the_first_that_it_holds_back, .init = begin, .fini = en
 {
     struct burst burst;
     burst_begin(&burst, drained);
-    burst_next(&burst, true);
+    burst_before_message(true);
     channel_enqueue(&listeners[0].connection.facade, piece_bytes("one\n", 4));
     burst.since -= BURST_MS;
     channel_enqueue(&listeners[1].connection.facade, piece_bytes("two\n", 4));
     expect(0, "");
-    burst_next(&burst, true);
+    burst_before_message(true);
     expect(0, "one\n");
     expect(1, "two\n");
     burst_end(&burst);
@@ -300,7 +313,7 @@ Test(burst, is_as_old_as_the_first_that_it_holds_back, .init = begin, .fini = en
 static void flush(void)
 {
     if (said == 1) {
-        connection_flush(&speaker.connection);
+        connection_shared_flush(&speaker.connection.facade);
         expect(0, "one\n");
         expect(LISTENERS - 1, "one\n");
     }

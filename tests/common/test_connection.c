@@ -7,6 +7,8 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/bytes/shared_message.h"
+#include "common/server/burst.h"
+#include "common/server/channel_calls.h"
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"
@@ -746,6 +748,7 @@ static void drain(bool heard)
     draining_verbs = *echo_verbs;
     draining_verbs.drained = heard ? on_drained : NULL;
     bench.connection.handler->verbs = &draining_verbs;
+    channel_set_handler(&bench.connection.facade, bench.connection.handler);
     choke(&bench, 5000);
     cr_assert_eq(run(&bench), SELECT_WRITE);
     cr_assert_eq(drains, 0, "it is choked still");
@@ -1190,13 +1193,26 @@ struct crowd {
     pthread_t drainer_thread;
 };
 
+static void lock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_lock(&container_of(connection, struct crowd, bench.connection)->lock);
+}
+
+static void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    mutex_unlock(&container_of(connection, struct crowd, bench.connection)->lock);
+}
+
 static void crowd_start(struct crowd *crowd)
 {
     pair_open_small(crowd->ends);
     bench_open(&crowd->bench, crowd->ends[0]);
     struct connection *connection = &crowd->bench.connection;
+    static struct connection_sharing sharing = {NULL, lock_output, unlock_output,
+                                                burst_before_message, burst_goes_on};
+    sharing.verbs = connection->facade.verbs;
     mutex_init(&crowd->lock);
-    connection_share(connection, connection->facade.verbs, &crowd->lock);
+    connection_share(&crowd->bench.server.home, &sharing);
     crowd->drainer = (struct drainer){.connection = connection, .fd = crowd->ends[0]};
     for (unsigned i = 0; i < THREADS; i++) {
         crowd->senders[i] = (struct sender){.connection = connection, .thread = i};

@@ -3,6 +3,7 @@
  * that posted it has returned, and before the next message.
  */
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"

@@ -10,6 +10,7 @@
 #include "common/bytes/shared_file.h"
 #include "common/bytes/shared_message.h"
 #include "common/events/selector.h"
+#include "common/server/channel_calls.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>

@@ -5,6 +5,7 @@
 #include "common/apps/chat/news.h"
 
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

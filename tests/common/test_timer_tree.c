@@ -2,6 +2,7 @@
  * Timers in a pairing heap, with moments made up: nothing here waits.
  */
 #include "common/events/timer_tree.h"
+#include "common/server/channel_calls.h"
 #include "common/server/channel_facade.h"
 #include "helpers.h"
 

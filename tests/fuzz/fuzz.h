@@ -14,6 +14,7 @@
 #define TESTS_FUZZ_H
 
 #include "common/events/selector.h"
+#include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
 

@@ -8,6 +8,7 @@
 #ifndef TESTS_INSIDE_ERRANDS_H
 #define TESTS_INSIDE_ERRANDS_H
 
+#include "common/server/channel_calls.h"
 #include "recorder.h"
 
 struct errand {

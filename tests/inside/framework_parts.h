@@ -52,6 +52,7 @@ static void open_all(struct framework *framework, const struct selector_provider
     memset(framework, 0, sizeof *framework);
     parse(framework, &chosen, text);
     cr_assert_eq(server_open(&framework->server, STAGE_NAME), 0);
+    connection_share(&framework->server.home, &handler_adapter_sharing);
     struct executor_settings settings = executor_settings(&framework->choice);
     executor_open(&framework->executor, &settings);
     struct executor_settings helpers = executor_helpers_settings(chosen.helpers);

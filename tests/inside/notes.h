@@ -7,6 +7,7 @@
 #ifndef TESTS_INSIDE_NOTES_H
 #define TESTS_INSIDE_NOTES_H
 
+#include "common/server/channel_calls.h"
 #include "recorder.h"
 
 struct note {

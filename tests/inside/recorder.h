@@ -29,6 +29,7 @@
 #ifndef TESTS_INSIDE_RECORDER_H
 #define TESTS_INSIDE_RECORDER_H
 
+#include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 #include "support/server_process.h"
 

@@ -4,6 +4,7 @@
  */
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
+#include "common/server/channel_calls.h"
 #include "mailboxes.h"
 #include "support/configure.h"
 

@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "support/test_points.h"
 
 #include <criterion/criterion.h>

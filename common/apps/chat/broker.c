@@ -3,6 +3,7 @@
 #include "common/apps/chat/broker_parts.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/host_port.h"
 
 #include <ctype.h>

@@ -12,6 +12,7 @@
 #include "common/apps/chat/broker_parts.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -24,6 +24,7 @@
 
 #include "common/base/container_of.h"
 #include "common/bytes/shared_message.h"
+#include "common/server/channel_calls.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -17,6 +17,7 @@
 #define CHAT_CLERK_H
 
 #include "common/apps/group.h"
+#include "common/server/channel_calls.h"
 
 struct clerk;
 

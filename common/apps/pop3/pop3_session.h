@@ -14,6 +14,7 @@
 #include "common/apps/pop3/pop3_guesses.h"
 #include "common/apps/pop3/pop3_text.h"
 #include "common/apps/pop3/pop3_users.h"
+#include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
 

@@ -25,6 +25,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/options.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include <errno.h>

@@ -15,6 +15,7 @@
 #include "common/base/list.h"
 #include "common/base/lock.h"
 #include "common/base/options.h"
+#include "common/server/channel_calls.h"
 #include "common/server/channel_facade.h"
 #include "common/server/host_port.h"
 

@@ -230,7 +230,7 @@ static void handler_take(struct handler *handler, int buffer, size_t length)
     unsigned char *bytes = buffer >= 0 ? ring_buffer(ring, buffer) : NULL;
     if (!connection_give(&handler->connection, bytes, length)) {
         struct endpoint peer;
-        connection_peer(&handler->connection, &peer);
+        channel_peer(&handler->connection.facade, &peer);
         server_no_memory(server, &server->counters, &peer);
         handler_fail(handler, END_RESOURCES);
     }

@@ -5,6 +5,7 @@
 #include "common/apps/application_choice.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
+#include "handler_adapter.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,6 +80,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     if (choice->helpers > 0)
         server_use_helpers(server, &parts.helpers);
     admission_init(&parts.admission, server);
+    connection_share(&server->home, &handler_adapter_sharing);
     int status = EXIT_FAILURE;
     if (dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
                              settings.max > 0 ? &parts.executor : NULL, &parts.admission,

@@ -12,6 +12,7 @@
  */
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
