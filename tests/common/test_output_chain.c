@@ -9,6 +9,7 @@
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -107,6 +108,10 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->factory);
 }
 
+/* A test that has `bench`, whose queue has these settings. */
+#define BenchTest(suite, name, ...)                                                                \
+    TestWith(suite, name, struct bench, bench, bench_open(bench, __VA_ARGS__), bench_close(bench))
+
 static struct message text(const char *bytes)
 {
     return (struct message){(const unsigned char *)bytes, strlen(bytes)};
@@ -177,15 +182,12 @@ static struct shared_message *shared_long(size_t seed)
 
 /* ---- the first write ---- */
 
-Test(output_chain, is_empty_and_flows_at_first)
+BenchTest(output_chain, is_empty_and_flows_at_first, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    expect_state(&bench, 0, 0);
-    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
-    cr_assert_eq(output_chain_newly_sent(&bench.queue), 0);
+    expect_state(bench, 0, 0);
+    cr_assert_eq(drain(bench), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_newly_sent(&bench->queue), 0);
     cr_assert_eq(pretended.calls, 0, "nothing to write, nothing written");
-    bench_close(&bench);
 }
 
 /* Hitchens' queue waits for another trip through the selector although the socket would take it. */
@@ -207,118 +209,97 @@ Test(output_chain, erratum_10_an_empty_queue_writes_at_once)
     pair_close(ends);
 }
 
-Test(output_chain, what_the_socket_does_not_take_waits_in_order)
+BenchTest(output_chain, what_the_socket_does_not_take_waits_in_order, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = 3;
-    cr_assert_eq(enqueue(&bench, "hello "), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, "hello "), OUTPUT_WAITING);
     expect_written("hel");
-    expect_state(&bench, 3, 1);
-    cr_assert_eq(output_chain_newly_sent(&bench.queue), 3);
+    expect_state(bench, 3, 1);
+    cr_assert_eq(output_chain_newly_sent(&bench->queue), 3);
 
     int calls = pretended.calls;
     pretended.room = 100;
-    cr_assert_eq(enqueue(&bench, "world\n"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, "world\n"), OUTPUT_WAITING);
     cr_assert_eq(pretended.calls, calls, "what waits goes first, so nothing is tried");
-    expect_state(&bench, 9, 1);
-    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
+    expect_state(bench, 9, 1);
+    cr_assert_eq(drain(bench), OUTPUT_FLOWING);
     expect_written("hello world\n");
-    expect_state(&bench, 0, 0);
-    cr_assert_eq(output_chain_newly_sent(&bench.queue), 9, "since it was last asked");
-    bench_close(&bench);
+    expect_state(bench, 0, 0);
+    cr_assert_eq(output_chain_newly_sent(&bench->queue), 9, "since it was last asked");
 }
 
-Test(output_chain, a_socket_that_takes_nothing_makes_it_wait)
+BenchTest(output_chain, a_socket_that_takes_nothing_makes_it_wait, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_WAITING);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(drain(&bench), OUTPUT_WAITING);
-    expect_state(&bench, 1, 1);
-    cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
+        cr_assert_eq(drain(bench), OUTPUT_WAITING);
+    expect_state(bench, 1, 1);
+    cr_assert_eq(drain_bytes(bench, 1), OUTPUT_FLOWING);
     expect_written("x");
-    bench_close(&bench);
 }
 
-Test(output_chain, an_empty_message_changes_nothing)
+BenchTest(output_chain, an_empty_message_changes_nothing, roomy)
 {
-    struct bench bench;
     struct shared_message *nothing = shared_message_create(0);
-    bench_open(&bench, roomy);
-    cr_assert_eq(enqueue(&bench, ""), OUTPUT_FLOWING);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(nothing)), OUTPUT_FLOWING);
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_WAITING);
-    cr_assert_eq(enqueue(&bench, ""), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(nothing)), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_length(&bench.queue), 1);
-    cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue(bench, ""), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(nothing)), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, ""), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(nothing)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_length(&bench->queue), 1);
+    cr_assert_eq(drain_bytes(bench, 1), OUTPUT_FLOWING);
     cr_assert_eq(references(nothing), 1);
-    expect_state(&bench, 0, 0);
+    expect_state(bench, 0, 0);
     shared_message_release(nothing);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_full_socket_is_asked_once_a_drain)
+BenchTest(output_chain, a_full_socket_is_asked_once_a_drain, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    enqueue_bytes(&bench, 100000);
+    enqueue_bytes(bench, 100000);
     int calls = pretended.calls;
-    drain_bytes(&bench, 70000);
+    drain_bytes(bench, 70000);
     cr_assert_eq(pretended.calls - calls, 2, "a whole batch, then less than was offered: full");
-    bench_close(&bench);
 }
 
-Test(output_chain, a_drain_goes_on_while_the_socket_takes_all)
+BenchTest(output_chain, a_drain_goes_on_while_the_socket_takes_all, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     for (int i = 0; i < 5; i++)
-        enqueue_bytes(&bench, 100000);
+        enqueue_bytes(bench, 100000);
     int calls = pretended.calls;
     pretended.most_offered = 0;
     pretended.room = SIZE_MAX;
-    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(drain(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, 500000);
     cr_assert_eq(pretended.most_offered, OUTPUT_BATCH);
     cr_assert_eq(pretended.calls - calls, 500000 / OUTPUT_BATCH + 1);
-    bench_close(&bench);
 }
 
-Test(output_chain, an_interrupted_write_is_tried_again)
+BenchTest(output_chain, an_interrupted_write_is_tried_again, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = 2;
     pretended.interruptions = 1000;
-    cr_assert_eq(enqueue(&bench, "abc"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, "abc"), OUTPUT_WAITING);
     expect_written("ab");
     pretended.interruptions = 1000;
-    cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
+    cr_assert_eq(drain_bytes(bench, 1), OUTPUT_FLOWING);
     expect_written("abc");
-    bench_close(&bench);
 }
 
 /* ---- segments ---- */
 
-Test(output_chain, small_messages_share_a_segment)
+BenchTest(output_chain, small_messages_share_a_segment, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     for (int i = 0; i < SEGMENT_SIZE; i++)
-        enqueue(&bench, "x");
-    expect_state(&bench, SEGMENT_SIZE, 1);
-    enqueue(&bench, "y");
-    expect_state(&bench, SEGMENT_SIZE + 1, 2);
-    drain_bytes(&bench, SEGMENT_SIZE - 1);
-    expect_state(&bench, 2, 2);
-    drain_bytes(&bench, 1);
-    expect_state(&bench, 1, 1);
-    drain_bytes(&bench, 1);
-    expect_state(&bench, 0, 0);
-    bench_close(&bench);
+        enqueue(bench, "x");
+    expect_state(bench, SEGMENT_SIZE, 1);
+    enqueue(bench, "y");
+    expect_state(bench, SEGMENT_SIZE + 1, 2);
+    drain_bytes(bench, SEGMENT_SIZE - 1);
+    expect_state(bench, 2, 2);
+    drain_bytes(bench, 1);
+    expect_state(bench, 1, 1);
+    drain_bytes(bench, 1);
+    expect_state(bench, 0, 0);
 }
 
 Test(output_chain, cuts_at_every_place_around_a_border_lose_nothing)
@@ -343,152 +324,126 @@ Test(output_chain, cuts_at_every_place_around_a_border_lose_nothing)
 
 static const struct output_settings tight = {.low_mark = 40, .high_mark = 100, .cap = 200};
 
-Test(output_chain, is_choked_from_above_the_high_mark_down_to_the_low_mark)
+BenchTest(output_chain, is_choked_from_above_the_high_mark_down_to_the_low_mark, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
     for (int round = 0; round < 2; round++) {
-        cr_assert_eq(enqueue_bytes(&bench, 100), OUTPUT_WAITING, "at the high mark");
-        cr_assert_eq(enqueue_bytes(&bench, 1), OUTPUT_CHOKED, "above it");
-        cr_assert_eq(enqueue_bytes(&bench, 9), OUTPUT_CHOKED);
-        cr_assert_eq(drain_bytes(&bench, 10), OUTPUT_CHOKED, "back at the high mark");
-        cr_assert_eq(drain_bytes(&bench, 59), OUTPUT_CHOKED, "above the low mark: 41");
-        cr_assert_eq(enqueue_bytes(&bench, 1), OUTPUT_CHOKED);
-        cr_assert_eq(drain_bytes(&bench, 2), OUTPUT_WAITING, "at the low mark");
-        cr_assert_eq(enqueue_bytes(&bench, 60), OUTPUT_WAITING, "not choked before it is above");
-        cr_assert_eq(drain_bytes(&bench, 100), OUTPUT_FLOWING);
+        cr_assert_eq(enqueue_bytes(bench, 100), OUTPUT_WAITING, "at the high mark");
+        cr_assert_eq(enqueue_bytes(bench, 1), OUTPUT_CHOKED, "above it");
+        cr_assert_eq(enqueue_bytes(bench, 9), OUTPUT_CHOKED);
+        cr_assert_eq(drain_bytes(bench, 10), OUTPUT_CHOKED, "back at the high mark");
+        cr_assert_eq(drain_bytes(bench, 59), OUTPUT_CHOKED, "above the low mark: 41");
+        cr_assert_eq(enqueue_bytes(bench, 1), OUTPUT_CHOKED);
+        cr_assert_eq(drain_bytes(bench, 2), OUTPUT_WAITING, "at the low mark");
+        cr_assert_eq(enqueue_bytes(bench, 60), OUTPUT_WAITING, "not choked before it is above");
+        cr_assert_eq(drain_bytes(bench, 100), OUTPUT_FLOWING);
     }
-    bench_close(&bench);
 }
 
-Test(output_chain, a_low_mark_of_zero_means_empty)
+BenchTest(output_chain, a_low_mark_of_zero_means_empty,
+          (struct output_settings){.low_mark = 0, .high_mark = 10, .cap = 100})
 {
-    struct bench bench;
-    bench_open(&bench, (struct output_settings){.low_mark = 0, .high_mark = 10, .cap = 100});
-    cr_assert_eq(enqueue_bytes(&bench, 11), OUTPUT_CHOKED);
-    cr_assert_eq(drain_bytes(&bench, 10), OUTPUT_CHOKED);
-    cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
-    bench_close(&bench);
+    cr_assert_eq(enqueue_bytes(bench, 11), OUTPUT_CHOKED);
+    cr_assert_eq(drain_bytes(bench, 10), OUTPUT_CHOKED);
+    cr_assert_eq(drain_bytes(bench, 1), OUTPUT_FLOWING);
 }
 
-Test(output_chain, one_message_may_pass_all_marks)
+BenchTest(output_chain, one_message_may_pass_all_marks, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
-    cr_assert_eq(enqueue_bytes(&bench, 1000), OUTPUT_CHOKED, "it was empty, so it is accepted");
-    cr_assert_eq(output_chain_length(&bench.queue), 1000);
-    cr_assert_eq(enqueue_bytes(&bench, 1), OUTPUT_REFUSED);
-    cr_assert_eq(drain_bytes(&bench, 1000), OUTPUT_FLOWING);
-    bench_close(&bench);
+    cr_assert_eq(enqueue_bytes(bench, 1000), OUTPUT_CHOKED, "it was empty, so it is accepted");
+    cr_assert_eq(output_chain_length(&bench->queue), 1000);
+    cr_assert_eq(enqueue_bytes(bench, 1), OUTPUT_REFUSED);
+    cr_assert_eq(drain_bytes(bench, 1000), OUTPUT_FLOWING);
 }
 
-Test(output_chain, above_the_cap_nothing_is_accepted_and_nothing_changes)
+BenchTest(output_chain, above_the_cap_nothing_is_accepted_and_nothing_changes, tight)
 {
-    struct bench bench;
     struct shared_message *message = shared("shared");
-    bench_open(&bench, tight);
-    enqueue_bytes(&bench, 150);
-    cr_assert_eq(enqueue_bytes(&bench, 50), OUTPUT_CHOKED);
-    cr_assert_eq(enqueue_bytes(&bench, 1), OUTPUT_CHOKED, "at the cap one more is accepted");
+    enqueue_bytes(bench, 150);
+    cr_assert_eq(enqueue_bytes(bench, 50), OUTPUT_CHOKED);
+    cr_assert_eq(enqueue_bytes(bench, 1), OUTPUT_CHOKED, "at the cap one more is accepted");
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(enqueue(&bench, "refused"), OUTPUT_REFUSED);
-        cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_REFUSED);
-        expect_state(&bench, 201, 1);
+        cr_assert_eq(enqueue(bench, "refused"), OUTPUT_REFUSED);
+        cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_REFUSED);
+        expect_state(bench, 201, 1);
         cr_assert_eq(references(message), 1);
-        cr_assert_eq(output_chain_newly_sent(&bench.queue), 0);
+        cr_assert_eq(output_chain_newly_sent(&bench->queue), 0);
     }
-    drain_bytes(&bench, 1);
+    drain_bytes(bench, 1);
     pretended.room = 0;
-    cr_assert_eq(enqueue(&bench, "end"), OUTPUT_CHOKED, "back at the cap it is accepted again");
+    cr_assert_eq(enqueue(bench, "end"), OUTPUT_CHOKED, "back at the cap it is accepted again");
     pretended.count = 0;
-    cr_assert_eq(drain_bytes(&bench, 203), OUTPUT_FLOWING);
+    cr_assert_eq(drain_bytes(bench, 203), OUTPUT_FLOWING);
     cr_assert_eq(memcmp(pretended.taken + 200, "end", 3), 0);
     cr_assert_eq(pretended.count, 203);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
 /* Hitchens' queue has no limit: a client that never reads grew the server by 161 MiB in 4 s. */
-Test(output_chain, erratum_05_a_peer_that_never_reads_costs_bounded_memory)
+BenchTest(output_chain, erratum_05_a_peer_that_never_reads_costs_bounded_memory,
+          (struct output_settings){.low_mark = 16384, .high_mark = 65536, .cap = 1048576})
 {
     static unsigned char message[10000];
-    const struct output_settings limits = {.low_mark = 16384, .high_mark = 65536, .cap = 1048576};
-    const size_t most = limits.cap + sizeof(message);
-    struct bench bench;
+    const size_t most = bench->settings.cap + sizeof(message);
     int choked = 0;
     int refused = 0;
-    bench_open(&bench, limits);
     for (int i = 0; i < 10000; i++) {
         enum output_result result =
-            output_chain_enqueue(&bench.queue, piece_bytes(message, sizeof(message)));
+            output_chain_enqueue(&bench->queue, piece_bytes(message, sizeof(message)));
         choked += result == OUTPUT_CHOKED;
         refused += result == OUTPUT_REFUSED;
-        cr_assert_leq(output_chain_length(&bench.queue), most);
-        cr_assert_leq(buffer_factory_out(&bench.factory), most / SEGMENT_SIZE + 1);
+        cr_assert_leq(output_chain_length(&bench->queue), most);
+        cr_assert_leq(buffer_factory_out(&bench->factory), most / SEGMENT_SIZE + 1);
     }
     cr_assert_gt(choked, 50, "the reader is told to stop long before the cap");
     cr_assert_eq(choked + refused, 10000 - 6);
     cr_assert_gt(refused, 9000);
-    bench_close(&bench);
 }
 
 /* ---- cork ---- */
 
-Test(output_chain, a_corked_queue_writes_nothing_and_the_uncork_all_at_once)
+BenchTest(output_chain, a_corked_queue_writes_nothing_and_the_uncork_all_at_once, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = SIZE_MAX;
-    output_chain_cork(&bench.queue);
+    output_chain_cork(&bench->queue);
     for (int i = 0; i < 100; i++)
-        cr_assert_eq(enqueue(&bench, "line\n"), OUTPUT_FLOWING);
+        cr_assert_eq(enqueue(bench, "line\n"), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 0);
-    expect_state(&bench, 500, 1);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
+    expect_state(bench, 500, 1);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 1);
     cr_assert_eq(pretended.count, 500);
-    cr_assert_eq(enqueue(&bench, "later"), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue(bench, "later"), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 2, "it writes at once again");
-    bench_close(&bench);
 }
 
-Test(output_chain, uncorking_an_empty_queue_writes_nothing)
+BenchTest(output_chain, uncorking_an_empty_queue_writes_nothing, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    output_chain_cork(&bench.queue);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
+    output_chain_cork(&bench->queue);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 0);
-    bench_close(&bench);
 }
 
-Test(output_chain, an_uncork_tells_what_still_waits)
+BenchTest(output_chain, an_uncork_tells_what_still_waits, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
-    output_chain_cork(&bench.queue);
-    enqueue_bytes(&bench, 50);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_WAITING);
-    output_chain_cork(&bench.queue);
-    enqueue_bytes(&bench, 1);
+    output_chain_cork(&bench->queue);
+    enqueue_bytes(bench, 50);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_WAITING);
+    output_chain_cork(&bench->queue);
+    enqueue_bytes(bench, 1);
     pretended.room = 51;
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
-    bench_close(&bench);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
 }
 
-Test(output_chain, a_cork_does_not_lift_the_limits)
+BenchTest(output_chain, a_cork_does_not_lift_the_limits, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
     pretended.room = SIZE_MAX;
-    output_chain_cork(&bench.queue);
-    cr_assert_eq(enqueue_bytes(&bench, 100), OUTPUT_FLOWING);
-    cr_assert_eq(enqueue_bytes(&bench, 101), OUTPUT_CHOKED);
-    cr_assert_eq(enqueue_bytes(&bench, 1), OUTPUT_REFUSED);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
+    output_chain_cork(&bench->queue);
+    cr_assert_eq(enqueue_bytes(bench, 100), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue_bytes(bench, 101), OUTPUT_CHOKED);
+    cr_assert_eq(enqueue_bytes(bench, 1), OUTPUT_REFUSED);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, 201);
-    bench_close(&bench);
 }
 
 /* ---- broken ---- */
@@ -519,56 +474,44 @@ static void expect_stays_broken(struct bench *bench)
     shared_message_release(message);
 }
 
-Test(output_chain, a_peer_that_is_gone_breaks_it_at_the_first_write)
+BenchTest(output_chain, a_peer_that_is_gone_breaks_it_at_the_first_write, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.error = ECONNRESET;
-    expect_broken(&bench, enqueue(&bench, "abc"), ECONNRESET);
-    expect_stays_broken(&bench);
-    bench_close(&bench);
+    expect_broken(bench, enqueue(bench, "abc"), ECONNRESET);
+    expect_stays_broken(bench);
 }
 
-Test(output_chain, a_peer_that_is_gone_breaks_it_at_a_drain)
+BenchTest(output_chain, a_peer_that_is_gone_breaks_it_at_a_drain, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared_long(1);
-    bench_open(&bench, roomy);
-    enqueue_bytes(&bench, 10000);
-    output_chain_enqueue(&bench.queue, piece_shared(message));
-    enqueue_bytes(&bench, 10000);
+    enqueue_bytes(bench, 10000);
+    output_chain_enqueue(&bench->queue, piece_shared(message));
+    enqueue_bytes(bench, 10000);
     cr_assert_eq(references(message), 2);
-    drain_bytes(&bench, 5000);
+    drain_bytes(bench, 5000);
     pretended.error = EPIPE;
-    expect_broken(&bench, drain(&bench), EPIPE);
+    expect_broken(bench, drain(bench), EPIPE);
     cr_assert_eq(references(message), 1, "what waited is dropped");
-    expect_stays_broken(&bench);
-    cr_assert_eq(output_chain_newly_sent(&bench.queue), 5000);
+    expect_stays_broken(bench);
+    cr_assert_eq(output_chain_newly_sent(&bench->queue), 5000);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_peer_that_is_gone_breaks_it_at_an_uncork)
+BenchTest(output_chain, a_peer_that_is_gone_breaks_it_at_an_uncork, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    output_chain_cork(&bench.queue);
-    enqueue_bytes(&bench, 10000);
+    output_chain_cork(&bench->queue);
+    enqueue_bytes(bench, 10000);
     pretended.error = ETIMEDOUT;
-    expect_broken(&bench, output_chain_uncork(&bench.queue), ETIMEDOUT);
-    expect_stays_broken(&bench);
-    bench_close(&bench);
+    expect_broken(bench, output_chain_uncork(&bench->queue), ETIMEDOUT);
+    expect_stays_broken(bench);
 }
 
-Test(output_chain, a_broken_queue_is_not_refusing_or_choked)
+BenchTest(output_chain, a_broken_queue_is_not_refusing_or_choked, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
-    enqueue_bytes(&bench, 1000);
+    enqueue_bytes(bench, 1000);
     pretended.error = EPIPE;
-    expect_broken(&bench, drain(&bench), EPIPE);
-    expect_stays_broken(&bench);
-    bench_close(&bench);
+    expect_broken(bench, drain(bench), EPIPE);
+    expect_stays_broken(bench);
 }
 
 /* Needs SIGPIPE to be ignored, which signals_open() does for every server. */
@@ -608,122 +551,105 @@ Test(output_chain, case_08_a_reset_with_output_pending_breaks_it)
     close(ends[0]);
 }
 
-Test(output_chain, a_closed_queue_drops_what_waits_and_leaves_the_socket_alone)
+BenchTest(output_chain, a_closed_queue_drops_what_waits_and_leaves_the_socket_alone, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared_long(1);
-    bench_open(&bench, roomy);
-    enqueue_bytes(&bench, 10000);
-    output_chain_enqueue(&bench.queue, piece_shared(message));
+    enqueue_bytes(bench, 10000);
+    output_chain_enqueue(&bench->queue, piece_shared(message));
     int calls = pretended.calls;
-    output_chain_close(&bench.queue);
-    expect_state(&bench, 0, 0);
+    output_chain_close(&bench->queue);
+    expect_state(bench, 0, 0);
     cr_assert_eq(references(message), 1);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_BROKEN);
-    expect_stays_broken(&bench);
-    output_chain_close(&bench.queue);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_BROKEN);
+    expect_stays_broken(bench);
+    output_chain_close(&bench->queue);
     cr_assert_eq(pretended.calls, calls);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_look_tells_the_state_and_writes_nothing)
+BenchTest(output_chain, a_look_tells_the_state_and_writes_nothing, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_FLOWING);
-    enqueue_bytes(&bench, 100);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_FLOWING);
+    enqueue_bytes(bench, 100);
     int calls = pretended.calls;
     pretended.room = SIZE_MAX;
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_WAITING);
-    enqueue_bytes(&bench, 1);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_CHOKED);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_WAITING);
+    enqueue_bytes(bench, 1);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_CHOKED);
     cr_assert_eq(pretended.calls, calls);
-    expect_state(&bench, 101, 1);
+    expect_state(bench, 101, 1);
     pretended.room = 0;
-    drain_bytes(&bench, 60);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_CHOKED);
-    drain_bytes(&bench, 1);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_WAITING);
+    drain_bytes(bench, 60);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_CHOKED);
+    drain_bytes(bench, 1);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_WAITING);
     pretended.error = EPIPE;
-    drain(&bench);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_BROKEN);
-    bench_close(&bench);
+    drain(bench);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_BROKEN);
 }
 
 /* ---- shared messages ---- */
 
-Test(output_chain, a_shared_message_that_is_taken_at_once_is_not_kept)
+BenchTest(output_chain, a_shared_message_that_is_taken_at_once_is_not_kept, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared("all of it");
-    bench_open(&bench, roomy);
     pretended.room = 100;
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_FLOWING);
     cr_assert_eq(references(message), 1);
-    expect_state(&bench, 0, 0);
+    expect_state(bench, 0, 0);
     expect_written("all of it");
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_shared_message_is_kept_and_not_copied)
+BenchTest(output_chain, a_shared_message_is_kept_and_not_copied, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared_long(1);
-    bench_open(&bench, roomy);
     pretended.room = message->length - 5;
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_WAITING);
     cr_assert_eq(references(message), 2);
-    expect_state(&bench, 5, 0);
-    cr_assert_eq(drain_bytes(&bench, 4), OUTPUT_WAITING);
+    expect_state(bench, 5, 0);
+    cr_assert_eq(drain_bytes(bench, 4), OUTPUT_WAITING);
     cr_assert_eq(references(message), 2);
-    cr_assert_eq(drain_bytes(&bench, 1), OUTPUT_FLOWING);
+    cr_assert_eq(drain_bytes(bench, 1), OUTPUT_FLOWING);
     cr_assert_eq(references(message), 1);
     cr_assert_eq(memcmp(pretended.taken, message->data, message->length), 0);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
 /* Forty bytes for a reference to six would be a bad bargain. */
-Test(output_chain, a_short_shared_message_is_copied)
+BenchTest(output_chain, a_short_shared_message_is_copied, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared("hello world");
-    bench_open(&bench, roomy);
     pretended.room = 6;
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_WAITING);
     cr_assert_eq(references(message), 1);
-    expect_state(&bench, 5 + 11, 1);
-    cr_assert_eq(drain_bytes(&bench, 16), OUTPUT_FLOWING);
+    expect_state(bench, 5 + 11, 1);
+    cr_assert_eq(drain_bytes(bench, 16), OUTPUT_FLOWING);
     expect_written("hello worldhello world");
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, shared_and_copied_messages_keep_their_order)
+BenchTest(output_chain, shared_and_copied_messages_keep_their_order, roomy)
 {
     enum { LONG = SHARED_MESSAGE_MIN };
     static const unsigned char order[] = {'a', 1, 'b', 'c', 1, 2, 'd'};
-    struct bench bench;
     struct shared_message *one = shared_long(0);
     struct shared_message *two = shared_long(0);
-    bench_open(&bench, roomy);
     memset(one->data, 1, LONG);
     memset(two->data, 2, LONG);
-    enqueue(&bench, "a");
-    output_chain_enqueue(&bench.queue, piece_shared(one));
-    enqueue(&bench, "b");
-    enqueue(&bench, "c");
-    output_chain_enqueue(&bench.queue, piece_shared(one));
-    output_chain_enqueue(&bench.queue, piece_shared(two));
-    enqueue(&bench, "d");
+    enqueue(bench, "a");
+    output_chain_enqueue(&bench->queue, piece_shared(one));
+    enqueue(bench, "b");
+    enqueue(bench, "c");
+    output_chain_enqueue(&bench->queue, piece_shared(one));
+    output_chain_enqueue(&bench->queue, piece_shared(two));
+    enqueue(bench, "d");
     cr_assert_eq(references(one), 3);
     cr_assert_eq(references(two), 2);
-    expect_state(&bench, 4 + 3 * LONG, 3);
+    expect_state(bench, 4 + 3 * LONG, 3);
     for (int i = 0; i < 4 + 3 * LONG; i++)
-        drain_bytes(&bench, 1);
+        drain_bytes(bench, 1);
     const unsigned char *at = pretended.taken;
     for (size_t i = 0; i < sizeof(order); i++)
         for (int left = order[i] < 'a' ? LONG : 1; left > 0; left--)
@@ -732,19 +658,16 @@ Test(output_chain, shared_and_copied_messages_keep_their_order)
     cr_assert_eq(references(two), 1);
     shared_message_release(one);
     shared_message_release(two);
-    bench_close(&bench);
 }
 
-Test(output_chain, more_shared_messages_than_fit_in_one_write)
+BenchTest(output_chain, more_shared_messages_than_fit_in_one_write, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared_long(0);
-    bench_open(&bench, roomy);
     for (int i = 0; i < 1000; i++)
-        output_chain_enqueue(&bench.queue, piece_shared(message));
+        output_chain_enqueue(&bench->queue, piece_shared(message));
     cr_assert_eq(references(message), 1001);
     pretended.room = SIZE_MAX;
-    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(drain(bench), OUTPUT_FLOWING);
     cr_assert_gt(pretended.most_pieces, 1, "several leave by one call");
     cr_assert_leq(pretended.most_pieces, sysconf(_SC_IOV_MAX), "as many as the system allows");
     cr_assert_eq(pretended.count, 1000 * message->length);
@@ -752,24 +675,20 @@ Test(output_chain, more_shared_messages_than_fit_in_one_write)
         cr_assert_eq(memcmp(pretended.taken + i, message->data, message->length), 0);
     cr_assert_eq(references(message), 1);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_shared_message_larger_than_a_batch)
+BenchTest(output_chain, a_shared_message_larger_than_a_batch, roomy)
 {
-    struct bench bench;
     struct shared_message *message = shared_message_create(3 * OUTPUT_BATCH + 1);
     fill_pattern(message->data, message->length, 9);
-    bench_open(&bench, roomy);
-    output_chain_enqueue(&bench.queue, piece_shared(message));
+    output_chain_enqueue(&bench->queue, piece_shared(message));
     pretended.most_offered = 0;
     pretended.room = SIZE_MAX;
-    cr_assert_eq(drain(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(drain(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.most_offered, OUTPUT_BATCH);
     cr_assert_eq(pretended.count, message->length);
     cr_assert_eq(memcmp(pretended.taken, message->data, message->length), 0);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
 /* One position for all, as Java's ByteBuffer has it, and the first reader consumes the message. */
@@ -942,35 +861,29 @@ Test(no_memory, output_chain_breaks_because_a_byte_is_lost)
     break_for_memory(100, true);
 }
 
-Test(no_memory, output_chain_that_has_no_room_for_all_of_a_message_drops_it)
+BenchTest(no_memory, output_chain_that_has_no_room_for_all_of_a_message_drops_it, roomy)
 {
     if (!memory_can_run_out())
         cr_skip_test("not under a sanitizer or valgrind");
-    struct bench bench;
-    bench_open(&bench, roomy);
-    buffer_factory_give_back(&bench.factory, buffer_factory_take(&bench.factory, 2));
+    buffer_factory_give_back(&bench->factory, buffer_factory_take(&bench->factory, 2));
     memory_take_all();
-    enum output_result result = enqueue_bytes(&bench, 10 * SEGMENT_SIZE);
+    enum output_result result = enqueue_bytes(bench, 10 * SEGMENT_SIZE);
     int error = errno;
     memory_give_back();
     errno = error;
-    expect_broken(&bench, result, ENOMEM);
-    bench_close(&bench);
+    expect_broken(bench, result, ENOMEM);
 }
 
-Test(no_memory, output_chain_needs_none_for_what_the_socket_takes)
+BenchTest(no_memory, output_chain_needs_none_for_what_the_socket_takes, roomy)
 {
     if (!memory_can_run_out())
         cr_skip_test("not under a sanitizer or valgrind");
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = SIZE_MAX;
     memory_take_all();
-    enum output_result result = enqueue_bytes(&bench, 10000);
+    enum output_result result = enqueue_bytes(bench, 10000);
     memory_give_back();
     cr_assert_eq(result, OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, 10000);
-    bench_close(&bench);
 }
 
 /* ---- what waiting costs ---- */
@@ -1021,82 +934,70 @@ static bool hold(struct bench *bench, uint32_t holder)
 
 enum { ONE = 1, ANOTHER }; /* holders */
 
-Test(output_chain, what_is_held_back_leaves_in_one_call)
+BenchTest(output_chain, what_is_held_back_leaves_in_one_call, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = 100;
-    cr_assert(hold(&bench, ONE));
-    cr_assert_eq(enqueue(&bench, "first "), OUTPUT_FLOWING);
-    cr_assert_not(hold(&bench, ONE), "it has been told");
-    cr_assert_eq(enqueue(&bench, "second "), OUTPUT_FLOWING);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_FLOWING);
+    cr_assert(hold(bench, ONE));
+    cr_assert_eq(enqueue(bench, "first "), OUTPUT_FLOWING);
+    cr_assert_not(hold(bench, ONE), "it has been told");
+    cr_assert_eq(enqueue(bench, "second "), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 0);
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 1);
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 1, "nothing is held back any more");
-    cr_assert_eq(enqueue(&bench, "third"), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue(bench, "third"), OUTPUT_FLOWING);
     expect_written("first second third");
-    cr_assert_eq(output_chain_new_calls(&bench.queue), 2);
-    cr_assert_eq(output_chain_new_calls(&bench.queue), 0);
-    bench_close(&bench);
+    cr_assert_eq(output_chain_new_calls(&bench->queue), 2);
+    cr_assert_eq(output_chain_new_calls(&bench->queue), 0);
 }
 
 /* Each of two bursts releases what it held back, and so whichever ends first takes all along. */
-Test(output_chain, a_second_holder_has_to_release_too)
+BenchTest(output_chain, a_second_holder_has_to_release_too, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = 100;
-    cr_assert(hold(&bench, ONE));
-    enqueue(&bench, "of one, ");
-    cr_assert(hold(&bench, ANOTHER));
-    enqueue(&bench, "of another, ");
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
+    cr_assert(hold(bench, ONE));
+    enqueue(bench, "of one, ");
+    cr_assert(hold(bench, ANOTHER));
+    enqueue(bench, "of another, ");
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
     expect_written("of one, of another, ");
-    cr_assert(hold(&bench, ANOTHER), "what it holds back now, nobody else has to release");
-    enqueue(&bench, "and more");
+    cr_assert(hold(bench, ANOTHER), "what it holds back now, nobody else has to release");
+    enqueue(bench, "and more");
     cr_assert_eq(pretended.calls, 1);
-    release(&bench);
+    release(bench);
     expect_written("of one, of another, and more");
-    bench_close(&bench);
 }
 
-Test(output_chain, what_waits_for_the_socket_is_not_held_back)
+BenchTest(output_chain, what_waits_for_the_socket_is_not_held_back, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    cr_assert_eq(enqueue(&bench, "no room, "), OUTPUT_WAITING);
-    cr_assert_not(hold(&bench, ONE));
-    cr_assert_eq(enqueue(&bench, "still none"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue(bench, "no room, "), OUTPUT_WAITING);
+    cr_assert_not(hold(bench, ONE));
+    cr_assert_eq(enqueue(bench, "still none"), OUTPUT_WAITING);
     int calls = pretended.calls;
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, calls, "a release is no reason to try a full socket");
-    drain_bytes(&bench, strlen("no room, still none"));
-    bench_close(&bench);
+    drain_bytes(bench, strlen("no room, still none"));
 }
 
 /* The connection's own run has corked it, and will uncork it. */
-Test(output_chain, corked_and_held_back_leaves_with_the_uncork)
+BenchTest(output_chain, corked_and_held_back_leaves_with_the_uncork, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     pretended.room = 1 << 20;
-    output_chain_cork(&bench.queue);
-    cr_assert_not(hold(&bench, ONE));
-    enqueue(&bench, "a");
-    output_chain_uncork(&bench.queue);
-    cr_assert(hold(&bench, ONE));
-    enqueue(&bench, "b");
-    output_chain_cork(&bench.queue);
-    enqueue_bytes(&bench, OUTPUT_BATCH);
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
+    output_chain_cork(&bench->queue);
+    cr_assert_not(hold(bench, ONE));
+    enqueue(bench, "a");
+    output_chain_uncork(&bench->queue);
+    cr_assert(hold(bench, ONE));
+    enqueue(bench, "b");
+    output_chain_cork(&bench->queue);
+    enqueue_bytes(bench, OUTPUT_BATCH);
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
     cr_assert_eq(pretended.calls, 1);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, OUTPUT_BATCH + 2);
-    cr_assert(hold(&bench, ONE), "the uncork has ended the hold");
-    bench_close(&bench);
+    cr_assert(hold(bench, ONE), "the uncork has ended the hold");
 }
 
 /* A reader that keeps up is neither choked nor disconnected because somebody else holds back. */
@@ -1126,43 +1027,37 @@ Test(output_chain, no_more_than_a_batch_is_held_back)
 }
 
 /* As many lines as a run handles, and none of them short. */
-Test(output_chain, references_of_a_burst_leave_in_one_call)
+BenchTest(output_chain, references_of_a_burst_leave_in_one_call, roomy)
 {
     enum { LINES = 64 };
-    struct bench bench;
     struct shared_message *message = shared_long(1);
-    bench_open(&bench, roomy);
     pretended.room = 1 << 20;
     for (int i = 0; i < LINES; i++) {
-        hold(&bench, ONE);
-        output_chain_enqueue(&bench.queue, piece_shared(message));
+        hold(bench, ONE);
+        output_chain_enqueue(&bench->queue, piece_shared(message));
     }
     cr_assert_eq(references(message), 1 + LINES);
-    release(&bench);
+    release(bench);
     cr_assert_eq(pretended.calls, 1);
     cr_assert_eq(pretended.count, LINES * SHARED_MESSAGE_MIN);
     cr_assert_eq(references(message), 1);
     shared_message_release(message);
-    bench_close(&bench);
 }
 
-Test(output_chain, a_release_tells_what_became_of_it)
+BenchTest(output_chain, a_release_tells_what_became_of_it, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
-    hold(&bench, ONE);
-    enqueue(&bench, "takes a part");
+    hold(bench, ONE);
+    enqueue(bench, "takes a part");
     pretended.room = 5;
-    cr_assert_eq(release(&bench), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_WAITING);
-    drain_bytes(&bench, 7);
-    hold(&bench, ONE);
-    enqueue(&bench, "is lost");
+    cr_assert_eq(release(bench), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_WAITING);
+    drain_bytes(bench, 7);
+    hold(bench, ONE);
+    enqueue(bench, "is lost");
     pretended.error = EPIPE;
-    cr_assert_eq(release(&bench), OUTPUT_BROKEN);
-    cr_assert_not(hold(&bench, ONE), "nobody has to release a broken chain");
-    cr_assert_eq(release(&bench), OUTPUT_FLOWING);
-    bench_close(&bench);
+    cr_assert_eq(release(bench), OUTPUT_BROKEN);
+    cr_assert_not(hold(bench, ONE), "nobody has to release a broken chain");
+    cr_assert_eq(release(bench), OUTPUT_FLOWING);
 }
 
 /* ---- a part's own gate ---- */

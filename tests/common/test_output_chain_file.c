@@ -55,6 +55,7 @@ ssize_t portable_send(int socket, int file, off_t offset, size_t count);
 #define pread            interrupted_pread
 #define write            interrupted_write
 #include "common/bytes/file_sender_posix.c"
+#include "support/with.h"
 #undef file_sender_send
 #undef pread
 #undef write
@@ -120,6 +121,10 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->factory);
     pair_close(bench->ends);
 }
+
+/* A test that has `bench`, whose queue has these settings. */
+#define BenchTest(suite, name, settings)                                                           \
+    TestWith(suite, name, struct bench, bench, bench_open(bench, settings), bench_close(bench))
 
 static enum output_result enqueue(struct bench *bench, const char *text)
 {
@@ -288,61 +293,52 @@ Test(output_chain_file, a_sender_goes_on_after_an_interruption)
 
 /* ---- the queue: order ---- */
 
-Test(output_chain_file, an_empty_queue_sends_at_once)
+BenchTest(output_chain_file, an_empty_queue_sends_at_once, roomy)
 {
     static unsigned char data[1000];
     static unsigned char got[sizeof(data)];
-    struct bench bench;
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(data, sizeof(data));
-    cr_assert_eq(enqueue_file(&bench, file, 100, 500), OUTPUT_FLOWING);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 500, "it is there before any drain");
+    cr_assert_eq(enqueue_file(bench, file, 100, 500), OUTPUT_FLOWING);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 500, "it is there before any drain");
     cr_assert_eq(memcmp(got, data + 100, 500), 0);
     cr_assert_eq(references(file), 1);
-    cr_assert_eq(output_chain_newly_sent(&bench.queue), 500);
+    cr_assert_eq(output_chain_newly_sent(&bench->queue), 500);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
-Test(output_chain_file, nothing_of_a_file_is_nothing)
+BenchTest(output_chain_file, nothing_of_a_file_is_nothing, roomy)
 {
     unsigned char got[8];
-    struct bench bench;
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, 0);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 0), OUTPUT_FLOWING);
-    fill_up(bench.ends[0]);
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_WAITING);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 0), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_length(&bench.queue), 1);
+    cr_assert_eq(enqueue_file(bench, file, 0, 0), OUTPUT_FLOWING);
+    fill_up(bench->ends[0]);
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_WAITING);
+    cr_assert_eq(enqueue_file(bench, file, 0, 0), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_length(&bench->queue), 1);
     cr_assert_eq(references(file), 1);
-    while (take_now(bench.ends[1], got, sizeof(got)) > 0)
+    while (take_now(bench->ends[1], got, sizeof(got)) > 0)
         ;
-    cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_FLOWING);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
-Test(output_chain_file, a_corked_queue_holds_a_file_back)
+BenchTest(output_chain_file, a_corked_queue_holds_a_file_back, roomy)
 {
     static unsigned char data[1000];
     static unsigned char got[2000];
-    struct bench bench;
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(data, sizeof(data));
-    output_chain_cork(&bench.queue);
-    enqueue(&bench, "head");
-    cr_assert_eq(enqueue_file(&bench, file, 0, sizeof(data)), OUTPUT_FLOWING);
-    enqueue(&bench, "tail");
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 0);
-    cr_assert_eq(output_chain_length(&bench.queue), 1008);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 1008);
+    output_chain_cork(&bench->queue);
+    enqueue(bench, "head");
+    cr_assert_eq(enqueue_file(bench, file, 0, sizeof(data)), OUTPUT_FLOWING);
+    enqueue(bench, "tail");
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 0);
+    cr_assert_eq(output_chain_length(&bench->queue), 1008);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 1008);
     cr_assert_eq(memcmp(got, "head", 4), 0);
     cr_assert_eq(memcmp(got + 4, data, sizeof(data)), 0);
     cr_assert_eq(memcmp(got + 1004, "tail", 4), 0);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* Copies, shared messages and ranges of two files, in any order, through any socket. */
@@ -417,43 +413,37 @@ Test(output_chain_file, one_file_in_two_queues_has_a_position_in_each)
 
 /* ---- limits ---- */
 
-Test(output_chain_file, the_bytes_of_a_file_count_against_the_marks_and_the_cap)
+BenchTest(output_chain_file, the_bytes_of_a_file_count_against_the_marks_and_the_cap, tight)
 {
     static unsigned char got[500];
-    struct bench bench;
-    bench_open(&bench, tight);
     struct shared_file *file = shared_file_with(NULL, 500);
-    output_chain_cork(&bench.queue);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 100), OUTPUT_FLOWING, "corked, at the high mark");
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1), OUTPUT_CHOKED, "above it");
-    cr_assert_eq(enqueue_file(&bench, file, 0, 100), OUTPUT_CHOKED);
-    cr_assert_eq(output_chain_length(&bench.queue), 201);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1), OUTPUT_REFUSED, "above the cap");
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_REFUSED);
+    output_chain_cork(&bench->queue);
+    cr_assert_eq(enqueue_file(bench, file, 0, 100), OUTPUT_FLOWING, "corked, at the high mark");
+    cr_assert_eq(enqueue_file(bench, file, 0, 1), OUTPUT_CHOKED, "above it");
+    cr_assert_eq(enqueue_file(bench, file, 0, 100), OUTPUT_CHOKED);
+    cr_assert_eq(output_chain_length(&bench->queue), 201);
+    cr_assert_eq(enqueue_file(bench, file, 0, 1), OUTPUT_REFUSED, "above the cap");
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_REFUSED);
     cr_assert_eq(references(file), 4);
-    cr_assert_eq(output_chain_length(&bench.queue), 201);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_FLOWING);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 201);
+    cr_assert_eq(output_chain_length(&bench->queue), 201);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_FLOWING);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 201);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
-Test(output_chain_file, a_range_is_accepted_whole_however_long_it_is)
+BenchTest(output_chain_file, a_range_is_accepted_whole_however_long_it_is, tight)
 {
-    struct bench bench;
-    bench_open(&bench, tight);
     size_t huge = (size_t)1 << 40;
     struct shared_file *file = shared_file_with(NULL, huge);
-    cr_assert_eq(enqueue_file(&bench, file, 0, huge), OUTPUT_CHOKED);
-    size_t sent = (size_t)output_chain_newly_sent(&bench.queue);
+    cr_assert_eq(enqueue_file(bench, file, 0, huge), OUTPUT_CHOKED);
+    size_t sent = (size_t)output_chain_newly_sent(&bench->queue);
     cr_assert_gt(sent, 0);
     cr_assert_lt(sent, OUTPUT_FILE_BATCH);
-    cr_assert_eq(output_chain_length(&bench.queue), huge - sent);
-    cr_assert_eq(output_chain_look(&bench.queue), OUTPUT_CHOKED);
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_REFUSED);
-    cr_assert_eq(buffer_factory_out(&bench.factory), 0, "it takes no memory");
+    cr_assert_eq(output_chain_length(&bench->queue), huge - sent);
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_CHOKED);
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_REFUSED);
+    cr_assert_eq(buffer_factory_out(&bench->factory), 0, "it takes no memory");
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 Test(output_chain_file, what_cannot_be_counted_breaks_the_queue)
@@ -473,155 +463,134 @@ Test(output_chain_file, what_cannot_be_counted_breaks_the_queue)
     }
 }
 
-Test(output_chain_file, a_sum_that_cannot_be_counted_breaks_the_queue)
+BenchTest(output_chain_file, a_sum_that_cannot_be_counted_breaks_the_queue, endless)
 {
-    struct bench bench;
-    bench_open(&bench, endless);
     struct shared_file *file = shared_file_with(NULL, 10);
-    output_chain_cork(&bench.queue);
-    cr_assert_eq(enqueue_file(&bench, file, 0, SIZE_MAX - 10), OUTPUT_FLOWING);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 10), OUTPUT_FLOWING);
-    cr_assert_eq(output_chain_length(&bench.queue), SIZE_MAX);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1), OUTPUT_BROKEN);
-    cr_assert_eq(output_chain_length(&bench.queue), 0);
+    output_chain_cork(&bench->queue);
+    cr_assert_eq(enqueue_file(bench, file, 0, SIZE_MAX - 10), OUTPUT_FLOWING);
+    cr_assert_eq(enqueue_file(bench, file, 0, 10), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_length(&bench->queue), SIZE_MAX);
+    cr_assert_eq(enqueue_file(bench, file, 0, 1), OUTPUT_BROKEN);
+    cr_assert_eq(output_chain_length(&bench->queue), 0);
     cr_assert_eq(references(file), 1);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* ---- bounds of one call ---- */
 
-Test(output_chain_file, one_call_sends_a_bounded_part_of_a_file)
+BenchTest(output_chain_file, one_call_sends_a_bounded_part_of_a_file, roomy)
 {
     enum { PARTS = 5 };
     const size_t batch = OUTPUT_FILE_BATCH;
-    struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, PARTS * batch + 7);
     sendfile_stand_in.pretends = true;
-    cr_assert_eq(enqueue_file(&bench, file, 0, PARTS * batch + 7), OUTPUT_CHOKED);
+    cr_assert_eq(enqueue_file(bench, file, 0, PARTS * batch + 7), OUTPUT_CHOKED);
     cr_assert_eq(sendfile_stand_in.taken, batch);
     for (size_t part = 2; part <= PARTS; part++) {
-        enum output_result result = output_chain_drain(&bench.queue);
+        enum output_result result = output_chain_drain(&bench->queue);
         cr_assert(result == OUTPUT_WAITING || result == OUTPUT_CHOKED, "part %zu", part);
         cr_assert_eq(sendfile_stand_in.taken, part * batch, "part %zu", part);
     }
-    cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_FLOWING);
+    cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(sendfile_stand_in.taken, PARTS * batch + 7);
     cr_assert_eq(sendfile_stand_in.calls, PARTS + 1);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* The bound is on the call, not on each file in it. */
-Test(output_chain_file, one_call_sends_a_bounded_part_of_many_files)
+BenchTest(output_chain_file, one_call_sends_a_bounded_part_of_many_files, roomy)
 {
     const size_t batch = OUTPUT_FILE_BATCH;
-    struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, batch);
     sendfile_stand_in.pretends = true;
-    output_chain_cork(&bench.queue);
+    output_chain_cork(&bench->queue);
     for (int i = 0; i < 4; i++)
-        enqueue_file(&bench, file, 0, batch / 4 * 3);
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_WAITING);
+        enqueue_file(bench, file, 0, batch / 4 * 3);
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_WAITING);
     cr_assert_eq(sendfile_stand_in.taken, batch);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* A rate leaves a few bytes more each microsecond; they are not sent one by one. */
-Test(output_chain_file, a_rate_is_used_up_by_one_call)
+BenchTest(output_chain_file, a_rate_is_used_up_by_one_call, endless)
 {
     enum { RATE = 50000000, MOMENTS = 10 };
     const struct timespec moment = {.tv_nsec = 20000000};
-    struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");
-    bench_open(&bench, endless);
     struct shared_file *file = shared_file_with(NULL, (size_t)1 << 30);
     sendfile_stand_in.pretends = true;
-    output_chain_set_rate(&bench.queue, RATE);
-    cr_assert_eq(enqueue_file(&bench, file, 0, (size_t)1 << 30), OUTPUT_WAITING);
+    output_chain_set_rate(&bench->queue, RATE);
+    cr_assert_eq(enqueue_file(bench, file, 0, (size_t)1 << 30), OUTPUT_WAITING);
     for (int i = 0; i < MOMENTS; i++) {
         nanosleep(&moment, NULL);
         int calls = sendfile_stand_in.calls;
-        cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_WAITING);
+        cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_WAITING);
         cr_assert_leq(sendfile_stand_in.calls - calls, 1, "%d calls",
                       sendfile_stand_in.calls - calls);
     }
     cr_assert_gt(sendfile_stand_in.taken, 0);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* ---- what goes wrong ---- */
 
 /* The peer was promised more bytes than there are: no padding, no endless loop. */
-Test(output_chain_file, a_file_that_becomes_shorter_breaks_the_queue)
+BenchTest(output_chain_file, a_file_that_becomes_shorter_breaks_the_queue, roomy)
 {
     enum { FILE_SIZE = 1 << 20, REST = 700000 };
     static unsigned char data[FILE_SIZE];
     static unsigned char got[FILE_SIZE];
-    struct bench bench;
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(data, sizeof(data));
-    cr_assert_eq(enqueue_file(&bench, file, 0, FILE_SIZE), OUTPUT_WAITING);
-    enqueue(&bench, "never");
-    cr_assert_lt(output_chain_newly_sent(&bench.queue), REST);
+    cr_assert_eq(enqueue_file(bench, file, 0, FILE_SIZE), OUTPUT_WAITING);
+    enqueue(bench, "never");
+    cr_assert_lt(output_chain_newly_sent(&bench->queue), REST);
     cr_assert_eq(ftruncate(file->fd, REST), 0);
     double end = test_now() + test_deadline_ms() / 1000.0;
     size_t taken = 0;
     enum output_result result;
     do {
-        taken += take_now(bench.ends[1], got + taken, sizeof(got) - taken);
-        result = output_chain_drain(&bench.queue);
+        taken += take_now(bench->ends[1], got + taken, sizeof(got) - taken);
+        result = output_chain_drain(&bench->queue);
     } while (result == OUTPUT_WAITING && test_now() < end);
     int error = errno;
-    taken += take_now(bench.ends[1], got + taken, sizeof(got) - taken);
+    taken += take_now(bench->ends[1], got + taken, sizeof(got) - taken);
     cr_assert_eq(result, OUTPUT_BROKEN);
     cr_assert_eq(error, ESTALE, "%s", strerror(error));
     cr_assert_eq(taken, REST);
     cr_assert_eq(memcmp(got, data, REST), 0);
     cr_assert_eq(references(file), 1, "what waited was dropped");
-    cr_assert_eq(enqueue(&bench, "x"), OUTPUT_BROKEN);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1), OUTPUT_BROKEN);
+    cr_assert_eq(enqueue(bench, "x"), OUTPUT_BROKEN);
+    cr_assert_eq(enqueue_file(bench, file, 0, 1), OUTPUT_BROKEN);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
-Test(output_chain_file, a_file_that_cannot_be_read_breaks_the_queue)
+BenchTest(output_chain_file, a_file_that_cannot_be_read_breaks_the_queue, roomy)
 {
-    struct bench bench;
     if (!stand_in())
         cr_skip_test("files are sent in another way here");
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, 1000);
     sendfile_stand_in.error = EIO;
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1000), OUTPUT_BROKEN);
+    cr_assert_eq(enqueue_file(bench, file, 0, 1000), OUTPUT_BROKEN);
     cr_assert_eq(errno, EIO);
     cr_assert_eq(references(file), 1);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
-Test(output_chain_file, a_dead_peer_breaks_the_queue)
+BenchTest(output_chain_file, a_dead_peer_breaks_the_queue, roomy)
 {
-    struct bench bench;
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, 1000);
     signal(SIGPIPE, SIG_IGN);
-    close(bench.ends[1]);
-    cr_assert_eq(enqueue_file(&bench, file, 0, 1000), OUTPUT_BROKEN);
+    close(bench->ends[1]);
+    cr_assert_eq(enqueue_file(bench, file, 0, 1000), OUTPUT_BROKEN);
     cr_assert_eq(errno, EPIPE);
     cr_assert_eq(references(file), 1);
-    bench.ends[1] = dup(bench.ends[0]);
+    bench->ends[1] = dup(bench->ends[0]);
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 Test(output_chain_file, the_last_one_to_let_go_closes_the_file)
@@ -644,15 +613,13 @@ Test(output_chain_file, the_last_one_to_let_go_closes_the_file)
     bench_close(&closed);
 }
 
-Test(output_chain_file, without_memory_for_a_link_the_queue_breaks)
+BenchTest(output_chain_file, without_memory_for_a_link_the_queue_breaks, roomy)
 {
-    struct bench bench;
     if (!memory_can_run_out())
         cr_skip_test("the memory is not ours to take here");
-    bench_open(&bench, roomy);
     struct shared_file *file = shared_file_with(NULL, 1000);
     memory_take_all();
-    enum output_result result = enqueue_file(&bench, file, 0, 1000);
+    enum output_result result = enqueue_file(bench, file, 0, 1000);
     int error = errno;
     struct shared_file *none = shared_file_create(0);
     memory_give_back();
@@ -662,7 +629,6 @@ Test(output_chain_file, without_memory_for_a_link_the_queue_breaks)
     cr_assert_null(none);
     cr_assert_neq(fcntl(0, F_GETFD), -1, "the descriptor is the caller's still");
     shared_file_release(file);
-    bench_close(&bench);
 }
 
 /* ---- a file that is changed on its way ---- */

@@ -12,6 +12,7 @@
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -71,6 +72,10 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->factory);
 }
 
+/* A test that has `bench`, whose queue has this rate. */
+#define BenchTest(suite, name, rate)                                                               \
+    TestWith(suite, name, struct bench, bench, bench_open(bench, rate), bench_close(bench))
+
 static struct piece text(const char *bytes)
 {
     return piece_bytes(bytes, strlen(bytes));
@@ -129,30 +134,24 @@ Test(output_chain_rate, due_tells_when_the_next_byte_may_leave)
     bench_close(&bench);
 }
 
-Test(output_chain_rate, nothing_is_due_that_nothing_holds_back)
+BenchTest(output_chain_rate, nothing_is_due_that_nothing_holds_back, 0)
 {
-    struct bench bench;
-    bench_open(&bench, 0);
     pretended.room = 0;
-    output_chain_enqueue(&bench.queue, text("the socket holds this back\n"));
-    cr_assert_eq(output_chain_due(&bench.queue), 0);
-    bench_close(&bench);
+    output_chain_enqueue(&bench->queue, text("the socket holds this back\n"));
+    cr_assert_eq(output_chain_due(&bench->queue), 0);
 }
 
 /* Once the time has come it is for the socket again to say when it goes on. */
-Test(output_chain_rate, due_is_over_when_its_moment_has_come)
+BenchTest(output_chain_rate, due_is_over_when_its_moment_has_come, 1000)
 {
-    struct bench bench;
-    bench_open(&bench, 1000);
     pretended.room = 0;
-    output_chain_enqueue(&bench.queue, text("hello\n"));
-    int64_t due = output_chain_due(&bench.queue);
+    output_chain_enqueue(&bench->queue, text("hello\n"));
+    int64_t due = output_chain_due(&bench->queue);
     while (clock_ms() < due)
         test_pause_ms(1);
-    cr_assert_eq(output_chain_due(&bench.queue), 0);
-    cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_due(&bench.queue), 0, "nothing has left, so nothing is to be paid");
-    bench_close(&bench);
+    cr_assert_eq(output_chain_due(&bench->queue), 0);
+    cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_due(&bench->queue), 0, "nothing has left, so nothing is to be paid");
 }
 
 Test(output_chain_rate, everything_leaves_in_order_and_in_its_time)
@@ -178,74 +177,59 @@ Test(output_chain_rate, everything_leaves_in_order_and_in_its_time)
 }
 
 /* Erratum 19: what waits behind a rate is waiting output, for the marks and for the cap. */
-Test(output_chain_rate, erratum_19_limits_count_what_is_held_back)
+BenchTest(output_chain_rate, erratum_19_limits_count_what_is_held_back, 1)
 {
-    struct bench bench;
-    bench_open(&bench, 1);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, bytes(200)), OUTPUT_WAITING);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, bytes(1)), OUTPUT_CHOKED);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, bytes(200)), OUTPUT_CHOKED);
-    cr_assert_eq(output_chain_enqueue(&bench.queue, bytes(1)), OUTPUT_REFUSED);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, bytes(200)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, bytes(1)), OUTPUT_CHOKED);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, bytes(200)), OUTPUT_CHOKED);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, bytes(1)), OUTPUT_REFUSED);
     struct shared_message *message = shared("one more\n");
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_REFUSED);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_REFUSED);
     shared_message_release(message);
-    cr_assert_eq(output_chain_length(&bench.queue), 401u);
-    bench_close(&bench);
+    cr_assert_eq(output_chain_length(&bench->queue), 401u);
 }
 
 /* Shared messages and what is corked go at the same rate as copies. */
-Test(output_chain_rate, shared_messages_and_corks_are_held_back_too)
+BenchTest(output_chain_rate, shared_messages_and_corks_are_held_back_too, 1)
 {
-    struct bench bench;
-    bench_open(&bench, 1);
     struct shared_message *message = shared("for all\n");
-    cr_assert_eq(output_chain_enqueue(&bench.queue, piece_shared(message)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, piece_shared(message)), OUTPUT_WAITING);
     shared_message_release(message);
-    output_chain_cork(&bench.queue);
-    output_chain_enqueue(&bench.queue, text("corked\n"));
-    cr_assert_eq(output_chain_uncork(&bench.queue), OUTPUT_WAITING);
+    output_chain_cork(&bench->queue);
+    output_chain_enqueue(&bench->queue, text("corked\n"));
+    cr_assert_eq(output_chain_uncork(&bench->queue), OUTPUT_WAITING);
     cr_assert_eq(pretended.count, 0u);
-    cr_assert_eq(output_chain_length(&bench.queue), 15u);
-    bench_close(&bench);
+    cr_assert_eq(output_chain_length(&bench->queue), 15u);
 }
 
 /* What a socket did not take is not paid for. */
-Test(output_chain_rate, a_partial_write_costs_what_was_taken)
+BenchTest(output_chain_rate, a_partial_write_costs_what_was_taken, 10000)
 {
-    struct bench bench;
-    bench_open(&bench, 10000);
     test_pause_ms(60); /* a burst is saved: 500 bytes */
     pretended.room = 100;
-    cr_assert_eq(output_chain_enqueue(&bench.queue, bytes(300)), OUTPUT_WAITING);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, bytes(300)), OUTPUT_WAITING);
     cr_assert_eq(pretended.count, 100u);
-    cr_assert_eq(output_chain_due(&bench.queue), 0, "it is the socket that holds the rest back");
+    cr_assert_eq(output_chain_due(&bench->queue), 0, "it is the socket that holds the rest back");
     pretended.room = SIZE_MAX;
-    cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_FLOWING, "what was saved is gone");
+    cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_FLOWING, "what was saved is gone");
     cr_assert_eq(memcmp(pretended.taken, bytes(300).bytes.data, 300), 0);
-    bench_close(&bench);
 }
 
-Test(output_chain_rate, no_rate_any_more_lets_everything_go)
+BenchTest(output_chain_rate, no_rate_any_more_lets_everything_go, 1)
 {
-    struct bench bench;
-    bench_open(&bench, 1);
-    output_chain_enqueue(&bench.queue, text("hello\n"));
-    output_chain_set_rate(&bench.queue, 0);
-    cr_assert_eq(output_chain_due(&bench.queue), 0);
-    cr_assert_eq(output_chain_drain(&bench.queue), OUTPUT_FLOWING);
+    output_chain_enqueue(&bench->queue, text("hello\n"));
+    output_chain_set_rate(&bench->queue, 0);
+    cr_assert_eq(output_chain_due(&bench->queue), 0);
+    cr_assert_eq(output_chain_drain(&bench->queue), OUTPUT_FLOWING);
     cr_assert_eq(pretended.count, 6u);
-    bench_close(&bench);
 }
 
-Test(output_chain_rate, a_broken_queue_is_not_held_back)
+BenchTest(output_chain_rate, a_broken_queue_is_not_held_back, 10000)
 {
-    struct bench bench;
-    bench_open(&bench, 10000);
     test_pause_ms(10);
     pretended.error = EPIPE;
-    cr_assert_eq(output_chain_enqueue(&bench.queue, text("hello\n")), OUTPUT_BROKEN);
-    cr_assert_eq(output_chain_due(&bench.queue), 0);
-    bench_close(&bench);
+    cr_assert_eq(output_chain_enqueue(&bench->queue, text("hello\n")), OUTPUT_BROKEN);
+    cr_assert_eq(output_chain_due(&bench->queue), 0);
 }
 
 /* Bytes times nanoseconds, at the rates where 32 bits would not do and at the highest. */
