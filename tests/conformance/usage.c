@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(usage, .timeout = 60);
 
@@ -29,24 +30,6 @@ static void expect_refused(const char *arguments, const char *complaint)
                         arguments, result.out);
 }
 
-/** The same where the limits are the server's own: one line that names option and value. */
-static void expect_refused_somehow(const char *option, const char *value)
-{
-    struct program_result result = program_run("%s %s", option, value);
-    char start[256];
-    snprintf(start, sizeof start, "%s: %s: ", server_name(), option);
-    const char *end = strchr(result.err, '\n');
-    cr_assert(!result.started, "`%s %s`: expected exit status 2, but the server serves", option,
-              value);
-    cr_assert_eq(result.exit_status, 2,
-                 "`%s %s`: expected exit status 2, got %d; its standard error: %s", option, value,
-                 result.exit_status, result.err);
-    cr_assert(strncmp(result.err, start, strlen(start)) == 0 && end && end[1] == '\0' &&
-                  strstr(result.err, value),
-              "`%s %s`: standard error should be one line `%s..., got '%s'`, and is `%s`", option,
-              value, start, value, result.err);
-}
-
 Test(usage, unknown_option)
 {
     expect_refused("--nonsense", "--nonsense: unknown option (see --help)");
@@ -64,11 +47,6 @@ Test(usage, extra_argument)
 {
     expect_refused("x", "x: unexpected argument (see --help)");
     expect_refused("--port 0 7002", "7002: unexpected argument (see --help)");
-}
-
-Test(usage, flag_with_value)
-{
-    expect_refused("--stats=yes", "--stats: takes no value");
 }
 
 Test(usage, bad_port)
@@ -98,13 +76,6 @@ Test(usage, bad_numbers)
     expect_refused(
         "--max-line 18446744073709551617",
         "--max-line: expected a number from 1 to 1073741824, got '18446744073709551617'");
-    static const char *const numbers[] = {
-        "--max-connections", "--output-high-mark", "--output-low-mark", "--output-cap",
-        "--send-buffer",     "--work-us",          "--block-ms",        "--cost-every"};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        expect_refused_somehow(numbers[i], "many");
-        expect_refused_somehow(numbers[i], "-1");
-    }
 }
 
 Test(usage, bad_seconds)
@@ -233,6 +204,106 @@ Test(usage, every_option_of_help_is_on_a_page)
         cr_assert(told, "--help lists %s, and no page tells of it", option);
     }
     globfree(&pages);
+}
+
+/* ---- each option that --help lists ---- */
+
+/** Expects that a value is refused: exit status 2, and one line that names option and value. */
+static void expect_value_refused(const char *option, const char *value)
+{
+    struct program_result result = program_run("%s=%s", option, value);
+    char start[256], end[256];
+    snprintf(start, sizeof start, "%s: %s: expected ", server_name(), option);
+    snprintf(end, sizeof end, ", got '%s'\n", value);
+    const char *got = strstr(result.err, end);
+    cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0 &&
+                  got != NULL && strchr(result.err, '\n') == got + strlen(end) - 1 && !*result.out,
+              "`%s=%s`: expected exit status 2 and a line `%s...%s`, got %d and `%s`", option,
+              value, start, end, result.exit_status, result.err);
+}
+
+/** What no option takes whose value has that name in --help; the list ends with NULL. */
+static const char *const *values_refused(const char *option, const char *metavariable)
+{
+    static const char *const numbers[] = {"", "x", "-1", "12k", "18446744073709551617", NULL};
+    static const char *const seconds[] = {"", "x", "-1", "1s", "nan", "1.2.3", NULL};
+    static const char *const others[] = {"", ":", NULL};
+    static const char *const any[] = {"TEXT", "FILE", "DIR", "KEYFILE", NULL};
+    for (int i = 0; any[i] != NULL; i++) {
+        if (strcmp(metavariable, any[i]) == 0 || strcmp(option, "--broker-name") == 0) {
+            return any + 4;
+        }
+    }
+    if (strcmp(metavariable, "SEC") == 0) {
+        return seconds;
+    }
+    return strchr("NBUM", metavariable[0]) && strcmp(metavariable, "NAME") != 0 &&
+                   strcmp(metavariable, "NETWORKS") != 0
+               ? numbers
+               : others;
+}
+
+Test(usage, each_option_refuses_what_it_does_not_take)
+{
+    char option[64], metavariable[64], arguments[128], complaint[256];
+    int options = 0;
+    if (!is_ours()) {
+        return;
+    }
+    struct program_result help = program_run("--help");
+    for (const char *line = help.out; (line = strstr(line, "\n  --")) != NULL; line++) {
+        int parts = sscanf(line, " %63s%*1[ ]%63[A-Z:]", option, metavariable);
+        options++;
+        if (parts == 2) {
+            snprintf(complaint, sizeof complaint, "%s: needs a value: %s", option, metavariable);
+            expect_refused(option, complaint);
+            const char *const *bad = values_refused(option, metavariable);
+            for (; *bad != NULL; bad++) {
+                expect_value_refused(option, *bad);
+            }
+        } else if (strcmp(option, "--help") != 0 && strcmp(option, "--version") != 0) {
+            snprintf(arguments, sizeof arguments, "%s=yes", option);
+            snprintf(complaint, sizeof complaint, "%s: takes no value", option);
+            expect_refused(arguments, complaint);
+        }
+    }
+    cr_assert_gt(options, 20, "--help lists %d options: %s", options, help.out);
+}
+
+Test(usage, help_tells_the_defaults)
+{
+    char port[] = "7000", processors[24];
+    if (!is_ours()) {
+        return;
+    }
+    port[3] = server_name()[strlen("stage")];
+    bool later = port[3] >= '4';
+    const char *const defaults[][2] = {
+        {"--port ", port},
+        {"--app ", "echo"},
+        {"--idle-timeout ", later ? "60" : "0"},
+        {"--lifetime ", "0"},
+        {"--overload ", "reject"},
+        {"--request-timeout ", later ? "30" : "0"},
+        {"--queue ", "unbounded"},
+        {"--saturation ", "abort"},
+        {"--guard ", "lock"},
+        {"--suspicious ", "none"},
+        {"--throttle ", "5"},
+        {"--dispatchers ", processors},
+    };
+    snprintf(processors, sizeof processors, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    struct program_result help = program_run("--help");
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+        char wanted[32];
+        const char *line = strstr(help.out, defaults[i][0]);
+        snprintf(wanted, sizeof wanted, "[%s]\n", defaults[i][1]);
+        if (line != NULL || i < 6) { /* the others are not in all stages */
+            cr_assert(line != NULL &&
+                          strstr(line, wanted) == strchr(line, '\n') + 1 - strlen(wanted),
+                      "the default of %sis not %s: %s", defaults[i][0], defaults[i][1], help.out);
+        }
+    }
 }
 
 Test(usage, version)

@@ -141,54 +141,6 @@ Test(stage4_outside, threads_are_main_dispatcher_and_workers)
     server_close_all(&server);
 }
 
-/* ---- options ---- */
-
-static void expect_default(const char *help, const char *option, const char *value)
-{
-    char wanted[32];
-    const char *line = strstr(help, option);
-    cr_assert_not_null(line, "no %s in --help", option);
-    const char *end = strchr(line, '\n');
-    snprintf(wanted, sizeof wanted, "[%s]", value);
-    const char *found = strstr(line, wanted);
-    cr_assert(found && found < end, "the default of %s is not %s: %.*s", option, value,
-              (int)(end - line), line);
-}
-
-Test(stage4_outside, help_tells_the_defaults)
-{
-    struct program_result result = program_run("--help");
-    cr_assert_eq(result.exit_status, 0);
-    expect_default(result.out, "--port ", "7004");
-    expect_default(result.out, "--app ", "echo");
-    expect_default(result.out, "--idle-timeout ", "60");
-    expect_default(result.out, "--request-timeout ", "30");
-    expect_default(result.out, "--lifetime ", "0");
-    expect_default(result.out, "--queue ", "unbounded");
-    expect_default(result.out, "--saturation ", "abort");
-    expect_default(result.out, "--guard ", "lock");
-    expect_default(result.out, "--overload ", "reject");
-}
-
-Test(stage4_outside, bad_usage_is_told)
-{
-    static const char *const bad[][2] = {
-        {"--app nonsense", "--app: expected one of echo, chat"},
-        {"--guard maybe", "--guard: expected one of lock, none, got 'maybe'"},
-        {"--queue bounded:0", "--queue: expected one of direct, bounded:N, unbounded, priority"},
-        {"--saturation panic", "--saturation: expected one of abort, block, caller-runs"},
-        {"--workers 0", "--workers: expected a number from 1 to"},
-        {"--selector select", "--selector: "},
-        {"--threads 1", "--threads: unknown option"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct program_result result = program_run("%s", bad[i][0]);
-        cr_assert_eq(result.exit_status, 2, "`%s` ended with %d", bad[i][0], result.exit_status);
-        cr_assert(strstr(result.err, bad[i][1]), "`%s`: %s", bad[i][0], result.err);
-        cr_assert_str_empty(result.out);
-    }
-}
-
 /* ---- past --max-connections ---- */
 
 static int one_that_stays(const struct server_process *server)

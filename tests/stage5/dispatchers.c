@@ -131,18 +131,3 @@ Test(stage5_dispatchers, suspicious_clients_are_sent_slowly)
     cr_assert(suspicious >= 0.8, "500 bytes at 500 a second took %.2f s", suspicious);
     cr_assert_lt(trusted, 0.8, "a client that is not suspicious waited %.2f s", trusted);
 }
-
-Test(stage5_dispatchers, bad_numbers_are_told)
-{
-    static const char *const bad[] = {"--dispatchers 0", "--dispatchers x", "--throttle x",
-                                      "--suspicious x"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char start[256];
-        struct program_result result = program_run("%s", bad[i]);
-        snprintf(start, sizeof start, "%s: %.*s: expected ", server_name(),
-                 (int)strcspn(bad[i], " "), bad[i]);
-        cr_assert(result.exit_status == 2 && strncmp(result.err, start, strlen(start)) == 0,
-                  "`%s`: expected exit status 2 and `%s...`, got %d and `%s`", bad[i], start,
-                  result.exit_status, result.err);
-    }
-}

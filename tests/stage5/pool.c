@@ -337,65 +337,6 @@ Test(stage5_pool, erratum_20_one_byte_per_idle_period_and_a_lifetime)
 
 /* ---- options ---- */
 
-static void expect_default(const char *help, const char *option, const char *value)
-{
-    char wanted[32];
-    const char *line = strstr(help, option);
-    cr_assert_not_null(line, "no %s in --help", option);
-    const char *end = strchr(line, '\n');
-    snprintf(wanted, sizeof wanted, "[%s]", value);
-    const char *found = strstr(line, wanted);
-    cr_assert(found && found < end, "the default of %s is not %s: %.*s", option, value,
-              (int)(end - line), line);
-}
-
-Test(stage5_pool, help_tells_the_defaults)
-{
-    char processors[24];
-    snprintf(processors, sizeof processors, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-    struct program_result result = program_run("--help");
-    cr_assert_eq(result.exit_status, 0);
-    expect_default(result.out, "--port ", "7005");
-    expect_default(result.out, "--app ", "echo");
-    expect_default(result.out, "--dispatchers ", processors);
-    expect_default(result.out, "--workers ", "0");
-    expect_default(result.out, "--suspicious ", "none");
-    expect_default(result.out, "--throttle ", "5");
-    expect_default(result.out, "--idle-timeout ", "60");
-    expect_default(result.out, "--request-timeout ", "30");
-    expect_default(result.out, "--guard ", "lock");
-    cr_assert_not_null(strstr(result.out, "--log-traffic"));
-}
-
-Test(stage5_pool, bad_usage_is_told)
-{
-    static const char *const bad[][2] = {
-        {"--dispatchers 0", "--dispatchers: expected a number from 1 to 1000, got '0'\n"},
-        {"--dispatchers 1001", "--dispatchers: expected a number from 1 to 1000, got '1001'\n"},
-        {"--dispatchers x", "--dispatchers: expected a number from 1 to 1000, got 'x'\n"},
-        {"--dispatchers", "--dispatchers: needs a value: N\n"},
-        {"--workers -1", "--workers: expected a number from 0 to 10000, got '-1'\n"},
-        {"--suspicious x",
-         "--suspicious: expected networks, such as 10.0.0.0/8,2001:db8::/32, or none, got 'x'\n"},
-        {"--suspicious 10.0.0.0/33", "--suspicious: expected networks, such as "
-                                     "10.0.0.0/8,2001:db8::/32, or none, got '10.0.0.0/33'\n"},
-        {"--suspicious=",
-         "--suspicious: expected networks, such as 10.0.0.0/8,2001:db8::/32, or none, got ''\n"},
-        {"--throttle 0", "--throttle: expected a number from 1 to 10000000000, got '0'\n"},
-        {"--throttle fast", "--throttle: expected a number from 1 to 10000000000, got 'fast'\n"},
-        {"--log-traffic=yes", "--log-traffic: takes no value\n"},
-        {"--guard maybe", "--guard: expected one of lock, none, got 'maybe'\n"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char expected[256];
-        struct program_result result = program_run("%s", bad[i][0]);
-        snprintf(expected, sizeof expected, "%s: %s", server_name(), bad[i][1]);
-        cr_assert_eq(result.exit_status, 2, "`%s` ended with %d", bad[i][0], result.exit_status);
-        cr_assert_str_eq(result.err, expected);
-        cr_assert_str_empty(result.out);
-    }
-}
-
 ClientTest(stage5_pool, no_workers_are_as_good_as_any_number,
            "--workers 0 --suspicious ::/0 --throttle 1000000")
 {
