@@ -4,6 +4,7 @@
 #include "common/base/trace.h"
 #include "handler_threads.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ int handler_release(struct handler *handler)
 
 /*
  * Sleeps until the socket is ready for what is wanted, the next deadline comes, or the server
- * begins to stop. A recv would wait for the first of these only. True: the socket is ready.
+ * begins to stop. A recv would wait for the first of these only. True: it can be read.
  */
 static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
 {
@@ -48,20 +49,21 @@ static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
     bool stops = connection_is_asked(connection, ASK_STOP); /* it knows already */
     handler->deadline = connection_deadline(connection, now);
     int64_t left = handler->deadline > now ? handler->deadline - now : 0;
+    short events = (wants & SELECT_READ) != 0 ? POLLIN : 0; /* a reset comes unasked */
+    events |= (wants & SELECT_WRITE) != 0 ? POLLOUT : 0;
     struct pollfd fds[] = {
-        {.fd = wants != SELECT_NOTHING ? connection->output.fd : -1,
-         .events = wants == SELECT_READ ? POLLIN : 0}, /* a reset comes unasked */
+        {.fd = wants != SELECT_NOTHING ? connection->output.fd : -1, .events = events},
         {.fd = stops ? -1 : handler->threads->stop, .events = POLLIN},
     };
     poll(fds, 2, left < INT_MAX ? (int)left : -1);
-    return fds[0].revents != 0;
+    return (fds[0].revents & ~POLLOUT) != 0;
 }
 
-static void receive(struct handler *handler, int64_t now)
+static void receive(struct handler *handler, unsigned wants, int64_t now)
 {
     struct connection *connection = &handler->connection;
     trace_event(TRACE_BLOCKED_READ, connection->output.fd, 0);
-    if (sleep_until(handler, SELECT_READ, now))
+    if (sleep_until(handler, wants, now))
         connection_receive(connection);
     trace_event(TRACE_BLOCKED_READ_DONE, connection->output.fd, 0);
 }
@@ -80,12 +82,20 @@ static void set_timeout(struct handler *handler, int64_t now)
     handler->has_timeout = true;
 }
 
-/* Only what could not leave at once can make it wait. */
+/*
+ * Only what could not leave at once can make it wait. A connection that is to close must not wait
+ * in send, because a client that first sends all it has reads nothing before: so it waits in poll,
+ * for either.
+ */
 static void send_all(struct handler *handler) NO_LOCK_HELD
 {
     struct connection *connection = &handler->connection;
-    if (connection_will_block(connection))
-        set_timeout(handler, clock_ms());
+    if (connection_will_block(connection)) {
+        if (connection->phase == CONNECTION_DRAINING)
+            fcntl(connection->output.fd, F_SETFL, O_NONBLOCK);
+        else
+            set_timeout(handler, clock_ms());
+    }
     connection_send(connection);
 }
 
@@ -97,9 +107,9 @@ void handler_run(struct handler *handler)
     int64_t now = clock_ms();
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
-        if (wants == SELECT_READ) /* SELECT_READ alone: no output is left */
-            receive(handler, now);
-        else if (wants == SELECT_LOSS || wants == SELECT_NOTHING) /* input is suspended */
+        if ((wants & SELECT_READ) != 0)
+            receive(handler, wants, now);
+        else if (wants != CONNECTION_RUN) /* there is no room, or input is suspended */
             sleep_until(handler, wants, now);
         connection_handle(connection, HANDLE_MESSAGES);
         send_all(handler);

@@ -152,8 +152,9 @@ static inline void channel_resume(struct channel_facade *facade)
 }
 
 /**
- * Reads no more, sends what is queued, then closes: end_of_input and stopping come in the handler's
- * own context, soon. Any thread. After the end: nothing.
+ * Handles no more, sends what is queued, then closes: end_of_input and stopping come in the handler's
+ * own context, soon. What the peer still sends is read and dropped, because a peer that first sends
+ * all may not read before. Any thread. After the end: nothing.
  */
 static inline void channel_close(struct channel_facade *facade)
 {
@@ -162,9 +163,8 @@ static inline void channel_close(struct channel_facade *facade)
 
 /**
  * As channel_close(), but the peer is to know that this is no orderly end: what is queued arrives,
- * and then the connection is reset. Until then what the peer sends is read and dropped. A peer that
- * does not take what is queued has the same time for it as after channel_close(). Any thread. After
- * the end: nothing.
+ * and then the connection is reset. A peer that does not take what is queued has the same time for
+ * it as after channel_close(). Any thread. After the end: nothing.
  */
 static inline void channel_reset(struct channel_facade *facade)
 {

@@ -112,7 +112,7 @@ enum connection_phase {
     CONNECTION_ARRIVING,   /* a proxy has yet to say whose connection it is */
 
     CONNECTION_OPEN,      /* messages are read and handled */
-    CONNECTION_DRAINING,  /* output is still leaving; what comes is dropped, if it is read at all */
+    CONNECTION_DRAINING,  /* output is still leaving; what comes is dropped */
     CONNECTION_LINGERING, /* all is sent; waits for the peer's end of stream */
     CONNECTION_RESETTING, /* all is sent; waits until the peer has it, because a reset drops it */
     CONNECTION_ENDED,     /* nothing is left to wait for */

@@ -13,8 +13,8 @@ bool connection_give(struct connection *connection, const unsigned char *bytes, 
         if (length == 0)
             return true;
     }
-    if (connection->phase == CONNECTION_LINGERING && length == 0)
-        connection->phase = CONNECTION_ENDED;
+    if (length == 0 && connection_drops_input(connection))
+        connection_end_dropping(connection);
     if (connection->phase != CONNECTION_OPEN)
         return true; /* nobody wants them any more */
     if (!input_queue_append(&connection->input, bytes, length))

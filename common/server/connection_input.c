@@ -36,15 +36,13 @@ static void read_once(struct connection *connection)
 }
 
 /*
- * Nobody wants what comes any more. Before a reset it is read all the same, because a peer whose
- * own output we leave unread may never read what it is to get from us.
+ * Nobody wants what comes any more. It is read all the same, because a peer whose own output we
+ * leave unread may never read what it is to get from us.
  */
 bool connection_drops_input(const struct connection *connection)
 {
-    bool resets =
-        (connection->phase == CONNECTION_DRAINING || connection->phase == CONNECTION_RESETTING) &&
-        connection_is_asked(connection, ASK_RESET) && !connection_is(connection, MARK_PEER_ENDED);
-    return connection->phase == CONNECTION_LINGERING || resets;
+    return connection->phase >= CONNECTION_DRAINING && connection->phase <= CONNECTION_RESETTING &&
+           !connection_is(connection, MARK_PEER_ENDED);
 }
 
 void connection_end_dropping(struct connection *connection)

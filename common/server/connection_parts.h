@@ -143,7 +143,7 @@ bool connection_takes_message(const struct connection *connection);
 /** The server is stopping: reads what has arrived already, and nothing that comes later. */
 void connection_read_the_rest(struct connection *connection);
 
-/** Whether what comes is read and dropped: while it lingers, and before it is reset. */
+/** Whether what comes is read and dropped: once it drains, until the peer has ended its stream. */
 bool connection_drops_input(const struct connection *connection);
 
 /** Nothing more comes that could be dropped: the peer has ended its stream, or is lost. */

@@ -141,6 +141,27 @@ Test(connection, it_lingers_until_no_bytes_are_given)
     pair_close(ends);
 }
 
+/* Its peer may read nothing before it has sent all. */
+Test(connection, what_comes_while_output_drains_is_dropped_until_no_bytes_are_given)
+{
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    fill_up(ends[0]);
+    cr_assert(give(&bench, "an answer that waits\n"));
+    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
+    connection_ask(&bench.connection, ASK_CLOSE, 0);
+    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
+    cr_assert_eq(bench.connection.phase, CONNECTION_DRAINING);
+    cr_assert(give(&bench, "too late\n"));
+    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
+    cr_assert(give(&bench, ""));
+    cr_assert_eq(run(&bench), SELECT_WRITE);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
 Test(connection, more_than_there_is_room_for_is_not_taken_at_all)
 {
     struct bench bench;

@@ -74,6 +74,32 @@ Test(contract_ends, false_of_a_handler_delivers_what_was_enqueued)
     server_stop(&server);
 }
 
+/*
+ * A client that sends all it has before it reads anything. If the server left that unread, each
+ * would wait for the other, until the progress timeout cuts the client off without its answer.
+ */
+Test(contract_ends, who_sends_on_after_a_close_gets_all_that_was_queued)
+{
+    enum { BYTES = 900000, PIECES = 256 };
+    static char piece[65536];
+    struct server_process server = server_start(OBEDIENT "--send-buffer 8192 --idle-timeout 0");
+    int client = client_connect_with(
+        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+    client_send_text(client, "fail 900000\n");
+    client_await_reply(client);
+    memset(piece, 'y', sizeof piece);
+    for (int i = 0; i < PIECES; i++) {
+        double end = test_now() + test_deadline_ms() / 1000.0;
+        cr_assert_eq(client_try_send(client, piece, sizeof piece, end), sizeof piece,
+                     "the server stopped reading after %d pieces", i);
+    }
+    expect_bytes(client, BYTES);
+    client_expect_end(client);
+    client_close(client);
+    await_said(&server, "ended: closed by the application\n");
+    server_stop(&server);
+}
+
 /* ---- suspended input ---- */
 
 static void a_reset_ends_at_once(const char *selector)

@@ -313,6 +313,44 @@ SceneTest(relay, a_direction_that_is_stopped_does_not_stop_the_other, "--idle-ti
     }
 }
 
+/**
+ * Both directions are full, and then the client resets. The server reads nothing before it has sent
+ * all, so the relay has to read that, although nobody wants it any more: else each waits for the
+ * other.
+ */
+static void a_reset_passes_full_directions(const char *options)
+{
+    struct scene scene = open_scene(options);
+    static char bytes[65536];
+    memset(bytes, 'x', sizeof bytes);
+    size_t sent = client_push(scene.client, bytes, sizeof bytes, MUCH, 300);
+    cr_assert_lt(sent, MUCH);
+    cr_assert_lt(client_push(scene.server, bytes, sizeof bytes, MUCH, 300), MUCH);
+    client_reset(scene.client);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (size_t i = 0; i < MUCH; i += sizeof bytes) {
+        cr_assert_eq(client_try_send(scene.server, bytes, sizeof bytes, end), sizeof bytes,
+                     "the relay does not read any more");
+    }
+    enum client_outcome outcome = CLIENT_GOT;
+    size_t length;
+    while (outcome == CLIENT_GOT) {
+        outcome = client_try_receive(scene.server, bytes, sizeof bytes, end, &length);
+    }
+    cr_assert_eq(outcome, CLIENT_RESET, "expected a reset, not: %s", client_outcome_text(outcome));
+    close_scene(&scene);
+}
+
+Test(relay, a_reset_passes_when_both_directions_are_full)
+{
+    a_reset_passes_full_directions("--idle-timeout 0");
+}
+
+Test(relay, a_reset_passes_when_both_directions_are_full_with_workers)
+{
+    a_reset_passes_full_directions("--idle-timeout 0 --workers 2");
+}
+
 /** Bytes in both directions, in pieces of all sizes, with marks that are reached all the time. */
 static void exchange_much(const char *options)
 {
