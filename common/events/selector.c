@@ -20,6 +20,9 @@
  */
 enum selector_sleep { AWAKE, ASLEEP, CALLED };
 
+/* Each thread has one: its address tells which thread it is. */
+static _Thread_local char own_mark;
+
 int selector_open(struct selector *selector, const struct selector_provider *provider)
 {
     memset(selector, 0, sizeof(*selector));
@@ -70,8 +73,11 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
     return result;
 }
 
-/* Keeps the event that the key was selected for from being delivered. */
-static void deselect(struct selector *selector, struct selection_key *key) REQUIRES(&selector->lock)
+/*
+ * Keeps the event that the key was selected for from being delivered. The selecting thread, or with
+ * the lock, so that nobody selects meanwhile.
+ */
+static void deselect(struct selector *selector, struct selection_key *key)
 {
     if (key->selected != 0)
         atomic_store_explicit(&selector->selected[key->selected - 1], NULL, memory_order_relaxed);
@@ -101,22 +107,37 @@ static bool has_to_grow(const struct selection_key *key, unsigned interest)
     return (interest & ~watched) != 0 || (ends && interest != SELECT_NOTHING);
 }
 
+/* What is known of the key outside the kernel: the owner's wish, and whether it stays selected. */
+static void set_interest(struct selection_key *key, unsigned interest)
+{
+    trace_event(TRACE_INTEREST, key->fd, (int64_t)interest);
+    key->interest = (uint8_t)interest;
+    key->ready &= key->interest;
+    if (key->ready == 0)
+        deselect(key->selector, key);
+}
+
+/* The selecting thread itself is not in select now, and touches nothing but the key. */
+static bool needs_no_lock(const struct selection_key *key, unsigned interest)
+{
+    const void *selecting = atomic_load_explicit(&key->selector->thread, memory_order_relaxed);
+    return selecting == &own_mark && !has_to_grow(key, interest);
+}
+
 int selector_interest(struct selection_key *key, unsigned interest)
 {
     struct selector *selector = key->selector;
     int result = 0;
     if (interest == SELECT_ONCE)
         interest = SELECT_NOTHING;
+    if (needs_no_lock(key, interest)) {
+        set_interest(key, interest);
+        return 0;
+    }
     mutex_lock(&selector->lock);
-    trace_event(TRACE_INTEREST, key->fd, (int64_t)interest);
-    key->interest = (uint8_t)interest;
     if (has_to_grow(key, interest))
         result = watch(selector, key, interest);
-    if (result != 0)
-        key->interest = SELECT_NOTHING;
-    key->ready &= key->interest;
-    if (key->ready == 0)
-        deselect(selector, key);
+    set_interest(key, result == 0 ? interest : SELECT_NOTHING);
     mutex_unlock(&selector->lock);
     return result;
 }
@@ -169,6 +190,7 @@ static int wait_for_events(struct selector *selector, struct ready_event *events
 size_t selector_select(struct selector *selector, int timeout_ms)
 {
     struct ready_event events[SELECTOR_BATCH];
+    atomic_store_explicit(&selector->thread, &own_mark, memory_order_relaxed);
     mutex_lock(&selector->lock);
     trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, trace_id(selector));
     clear_selected(selector);

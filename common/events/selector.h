@@ -20,6 +20,7 @@
  *   new connection has got the same descriptor number since (erratum 11, case 24).
  *   Neither is one that its owner does not want any more when its turn comes: a handler that was
  *   given to a worker earlier in the same round is not run again by its own event.
+ * - Its owner sees to it that two threads never change the same key at once.
  * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
  *   that the next read or write finds out. An owner that wants neither to read nor to write asks
@@ -74,6 +75,7 @@ struct selector {
     atomic_uint_least64_t wakeups_asked;   /* calls of selector_wakeup() */
     atomic_uint_least64_t wakeups_written; /* those of them that cost a system call */
     struct mutex lock;                     /* held through select: the crankiness */
+    _Atomic(const void *) thread;          /* that selected last, by an address of its own */
     size_t key_count GUARDED_BY(&lock);    /* registered */
     size_t selected_count;                 /* the selecting thread's */
     /* Filled by the selecting thread, which reads it without the lock, because the order with
@@ -102,8 +104,9 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
 void selector_cancel(struct selection_key *key);
 
 /**
- * Sets what the key is interested in. Any thread; waits while another thread selects. 0, or -1 with
- * errno if the kernel has no memory for it; then the key is interested in nothing.
+ * Sets what the key is interested in. Any thread; waits while another thread selects. The thread
+ * that selects takes the lock only if the kernel's view has to grow. 0, or -1 with errno if the
+ * kernel has no memory for it; then the key is interested in nothing.
  */
 int selector_interest(struct selection_key *key, unsigned interest);
 

@@ -837,7 +837,7 @@ SELECTOR_TEST(every_single_wakeup_counts)
 
 /* ---- crankiness ---- */
 
-enum what { REGISTER, CANCEL, INTEREST };
+enum what { REGISTER, CANCEL, INTEREST, REST };
 
 /* Something that another thread does while the selector sleeps, and that has to wait for it. */
 struct change {
@@ -854,6 +854,7 @@ static void *make_change(void *argument)
     case REGISTER: watch_fd(&key, ends[1], SELECT_READ); break;
     case CANCEL: selector_cancel(&key); break;
     case INTEREST: selector_interest(&key, SELECT_READ); break;
+    case REST: selector_interest(&key, SELECT_NOTHING); break; /* no call of the system */
     }
     atomic_store(&change->done, true);
     return NULL;
@@ -898,8 +899,41 @@ SELECTOR_TEST(changes_from_another_thread_wait_while_it_sleeps)
     put(ends[0], "x", 1);
     check(selected_only(poll_now(), &key, SELECT_READ));
     take_now(ends[1], &(char){0}, 1);
+    waits_for_wakeup(REST);
     waits_for_wakeup(CANCEL);
     check(key_count() == 0);
+}
+
+/* A thread that selects and then makes a change of which the kernel need not know. */
+static void *select_and_rest(void *argument)
+{
+    struct change *change = argument;
+    poll_now();
+    atomic_store(&change->begun, true);
+    while (atomic_load(&change->begun))
+        test_pause_ms(1); /* until the lock is taken */
+    make_change(change);
+    return NULL;
+}
+
+SELECTOR_TEST(the_selecting_thread_needs_no_lock_for_what_it_does_not_tell_the_kernel)
+{
+    struct change change = {.what = REST};
+    pthread_t thread;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    watch_fd(&key, ends[1], SELECT_READ);
+    check(pthread_create(&thread, NULL, select_and_rest, &change) == 0);
+    while (!atomic_load(&change.begun) && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    mutex_lock(&selector.lock);
+    atomic_store(&change.begun, false);
+    while (!atomic_load(&change.done) && test_left_ms(end) > 0)
+        test_pause_ms(1);
+    bool in_time = atomic_load(&change.done);
+    mutex_unlock(&selector.lock);
+    pthread_join(thread, NULL);
+    check(in_time);
+    check(key.interest == SELECT_NOTHING);
 }
 
 /* ---- two threads ---- */
