@@ -44,6 +44,40 @@ trace-stills: $(SCENARIO) all
 	$(NEED_PYTHON)
 	@docs/trace/stills.sh docs/diagrams $(SCENARIO) $(STAGES:%=$(OUT)/%)
 
+# ---- a listing on paper ------------------------------------------------------------------------
+
+# A server that notes each function that it enters, because that is what the listing's order comes from.
+# Addresses are those in the file, for addr2line.
+LISTED := $(or $(STAGE),$(NUMBERS))
+ENTERED := $(STAGES:%=$(OUT)/listing/%)
+entered = $(patsubst $(OUT)/obj/%,$(OUT)/obj-entered/%,$1)
+
+$(OUT)/obj-entered/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(COMPILE) -O0 -g -finstrument-functions -c -o $@ $<
+
+$(ENTERED): $(OUT)/listing/%: $$(call entered,$$(call objects,$$*) $(COMMON_OBJECTS)) \
+    $(OUT)/obj/docs/listing/entered.o % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -no-pie -o $@ $(filter %.o,$^) $(call libraries,$*)
+
+# What it links with echo alone.
+$(ENTERED:%=%.files): $(OUT)/listing/%.files: $(OUT)/% tests/steps.sh
+	@mkdir -p $(@D)
+	$(Q)CC='$(CC)' SANITIZE='$(SANITIZE)' OUT=$(OUT) LIBRARIES='$(call libraries,$*)' \
+	    tests/steps.sh linked $(patsubst stage%,%,$(firstword $(subst -, ,$*))) >$@
+
+need_listing = $(foreach n,$1,$(OUT)/listing/$(call stage,$n) $(OUT)/listing/$(call stage,$n).files)
+
+### listing [STAGE=N]: a stage, or each, as a listing to print, with commentary on the facing pages; PDF if there is a browser
+.PHONY: listing
+listing: $$(call need_listing,$$(LISTED))
+	$(NEED_PYTHON)
+	@$(foreach n,$(LISTED),docs/listing/listing.py $(OUT)/listing/$(call stage,$n) $(call stage,$n) \
+	    $(OUT)/listing/$(call stage,$n).files $(OUT)/listing/stage$n.html &&) true
+
 # ---- the site ----------------------------------------------------------------------------------
 
 ### docs: build the site of the course; installs Doxygen if it is missing

@@ -174,7 +174,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(run_makefile))
+    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
 .PHONY: test
@@ -183,7 +183,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders))
+test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -427,6 +427,14 @@ test-machines: $(WITH_BROKER)
 	@$(NEED_MACHINES) || true
 	@tests/run.sh 'machines=BUILD=$(OUT) tests/machines/machines_test.py $(if $(SHORT),--short)'
 
+### test-listing [STAGE=N]: the listings of all stages, or of one, are whole, and as chromium prints them no line is cut
+LISTED_BY_TEST := $(if $(wildcard docs/listing/listing.py),2)
+run_listing = 'listing=OUT=$(OUT) tests/listing_test.py $(foreach n,$1,$(call stage,$n))'
+.PHONY: test-listing
+test-listing: $$(call need_listing,$$(LISTED))
+	$(NEED_PYTHON)
+	@tests/run.sh $(call run_listing,$(LISTED))
+
 # ---- a store, built by the reader --------------------------------------------------------------
 
 ifneq ($(filter test-store,$(MAKECMDGOALS)),)
@@ -483,7 +491,7 @@ fuzz: $$(if $$(fuzz_works),$(FUZZED:%=$(FUZZ)/%))
 # ---- checking ----------------------------------------------------------------------------------
 
 SOURCES := $(wildcard $(ROOMS:%=%/*.[ch]) $(STAGES:%=%/*.[ch]) $(STAGES:%=%/steps/*/*.[ch]) \
-    tests/*.[ch] tests/*/*.[ch] docs/examples/*.c docs/examples/*/*.[ch])
+    tests/*.[ch] tests/*/*.[ch] docs/listing/*.c docs/examples/*.c docs/examples/*/*.[ch])
 CLANG_FORMAT := clang-format
 NEED_FORMAT = @tests/need.sh $(CLANG_FORMAT) 'command -v $(CLANG_FORMAT)' clang-format
 
