@@ -15,6 +15,9 @@
 # each of these, processor seconds, memory and bytes in a file. What it has started is killed when its
 # tests end. Where that cannot be had, nothing is graded.
 #
+# Where a step's program has threads, C is built and run once more with ThreadSanitizer. If that reports a
+# data race, what the step is about is lost: the step's own tests do not count.
+#
 # Exit status: 0 if all submissions were graded, whatever their grades are; 2 if there is nothing to do,
 # or if submissions cannot be contained here.
 set -u
@@ -102,7 +105,7 @@ in_cage() { # SECONDS COMMAND...: without our rights, and without our environmen
     shift
     [ ${#contained[@]} -eq 0 ] || cage=("${contained[@]}" "$work/tmp" "$place" "$home" "$submissions")
     (
-        ulimit -c 0 -t 60 -f 102400 -d 2097152
+        ulimit -c 0 -t 60 -f 102400 -d "${DATA_KIB:-2097152}"
         ulimit -u $(($(processes_now) + PROCESSES)) 2>/dev/null # it may be lower already
         exec timeout -k 2 "$seconds" "${cage[@]}" "${as_user[@]}" env -i PATH="$PATH" \
             HOME="$home" OUT="$OUT" LC_ALL=C TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-5000}" "$@"
@@ -152,6 +155,36 @@ build() { # FOLDER
     return 1
 }
 
+# Makes the program once more, with ThreadSanitizer. False if it is not in C, or its Makefile does not do that.
+build_with_tsan() { # FOLDER
+    local sources=("$1"/*.c) command
+    [ -f "${sources[0]}" ] || return 1
+    if [ -f "$1/Makefile" ]; then
+        command=(make -s -C "$1" COURSE="$course" thread/server)
+    else
+        mkdir -p "$1/thread"
+        [ -z "$user" ] || chown "$user:$user" "$1/thread"
+        command=("${CC:-cc}" -std=c11 -D_GNU_SOURCE -g -O1 -pthread -fsanitize=thread -o "$1/thread/server" "${sources[@]}")
+    fi
+    in_cage "$BUILD_SECONDS" "${command[@]}" >/dev/null 2>&1
+    [ -x "$1/thread/server" ]
+}
+
+# Whether ThreadSanitizer reports a data race of a submission; says in $remark what it reports. Its own
+# memory is addresses for the most part, so it bounds what is really used itself.
+races() { # STEP FOLDER
+    [ -n "$(tests/steps.sh field "$1" threads)" ] && build_with_tsan "$2" || return 1
+    DATA_KIB=unlimited in_cage "$TEST_SECONDS" env TSAN_OPTIONS=hard_rss_limit_mb=2048 \
+        tests/steps.sh grade-races "$1" "$2/thread/server" >"$2.races" 2>&1
+    if grep -q '^skipped: .*ThreadSanitizer' "$2.races"; then
+        remark='ThreadSanitizer cannot run here'
+    elif remark=$(grep -m 1 -o 'WARNING: ThreadSanitizer: .*' "$2.races"); then
+        remark=${remark#WARNING: } remark="${remark% (pid=*)}$(sed -n 's|^ *#[0-9]* \([a-z_0-9]*\) .*/\([a-z_0-9]*\.c:[0-9]*\).*|, \2 in \1|p' "$2.races" | head -n 1)"
+        return 0
+    fi
+    return 1
+}
+
 # "POINTS TEST" for each test that a step is graded by. All those that the step before passes, too, are
 # worth at most as much together as those that it fails: the step's own, but for those that are called keeps_.
 worth() { # STEP
@@ -173,7 +206,7 @@ worth() { # STEP
 
 # Grades one submission: its part of the report, and its line of the table.
 grade() { # STUDENT STEP FOLDER
-    local place=$work/runs/$1/$2 home=$work/homes/$1/$2 remark='' status=0 started
+    local place=$work/runs/$1/$2 home=$work/homes/$1/$2 remark='' status=0 raced='' started
     mkdir -p "$place" "$home"
     cp -R "$3/." "$place"
     [ -z "$user" ] || chown -R "$user:$user" "$place" "$home"
@@ -187,12 +220,15 @@ grade() { # STUDENT STEP FOLDER
             remark="its tests took longer than $TEST_SECONDS seconds"
         elif [ $status -eq 137 ]; then
             remark='its tests were killed; it may have left no process for them'
+        elif grep -q '^\[PASS\]' "$place.log" && races "$2" "$place"; then
+            raced=step${2/./_}/
         fi
     fi
     rm -rf "$place" "$home" # not for the eyes of the next one
     sed -n 's/^\[PASS\] \(step[0-9_]*\)::\([a-z_0-9]*\).*/\1\/\2/p' "$place.log" | sort -u >"$place.passed"
-    awk -v student="$1" -v step="$2" -v remark="$remark" -v table="$place.csv" '
+    awk -v student="$1" -v step="$2" -v remark="$remark" -v raced="$raced" -v table="$place.csv" '
         FILENAME ~ /passed$/ { passed[$1] = 1; next }
+        raced && index($2, raced) == 1 && !index($2, "/keeps_") { delete passed[$2] }
         { of += $1; tests++; if ($2 in passed) { points += $1; good++ } else lost = lost "    lost: " $2 " (" $1 ")\n" }
         END {
             printf "%s, step %s: %d of %d points, %d of %d tests%s\n%s", student, step, points, of, good,

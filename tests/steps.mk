@@ -142,6 +142,7 @@ solution:
 ### grade DIR=folder: grade a folder of submissions, such as DIR/ann/2.4; a report, and a table in DIR
 .PHONY: grade
 grade: $(OUT)/tests/steps $(LIBRARY)
+	@$(MAKE) --no-print-directory SANITIZER=thread $(LIBRARY:$(OUT)/%=$(BUILD)/thread/%)
 	@OUT=$(OUT) tests/grade.sh '$(DIR)'
 
 ### test-graders [STEP=N.M]: show that the tests of the labs catch programs that people write by mistake
