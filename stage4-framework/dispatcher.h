@@ -9,7 +9,7 @@
  * - dispatcher_register_channel() and dispatcher_stop() may be called by any other thread.
  * - Application code runs in this thread in four cases only: (1) under the policy caller-runs; (2)
  *   when a run is refused because the executor is saturated, as under abort, the default: then
- *   refuse_input and the life-cycle calls that input_handler.h lists; (3) when no worker can be
+ *   refuse_input and the life-cycle calls (input_handler_calls.h); (3) when no worker can be
  *   started; (4) is_urgent, with a priority queue.
  */
 #ifndef DISPATCHER_H

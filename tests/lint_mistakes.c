@@ -4,7 +4,7 @@
  * there must be no other.
  */
 #include "common/base/lock.h"
-#include "common/server/input_handler.h"
+#include "common/server/input_handler_calls.h"
 
 struct mailbox {
     struct mutex lock;

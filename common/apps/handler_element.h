@@ -29,7 +29,7 @@
 #ifndef COMMON_HANDLER_ELEMENT_H
 #define COMMON_HANDLER_ELEMENT_H
 
-#include "common/server/input_handler.h"
+#include "common/server/input_handler_calls.h"
 
 #include <stdalign.h>
 #include <stddef.h>

@@ -49,7 +49,7 @@
 #include "common/base/container_of.h"
 #include "common/events/selector.h"
 #include "common/events/timer_tree.h"
-#include "common/server/input_handler.h"
+#include "common/server/input_handler_calls.h"
 #include "common/server/server.h"
 
 /**

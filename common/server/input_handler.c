@@ -1,4 +1,4 @@
-#include "common/server/input_handler.h"
+#include "common/server/input_handler_calls.h"
 
 #include "common/server/server.h"
 

@@ -1,49 +1,27 @@
 /*
- * What the author of an application writes (Hitchens, "A Handler's View of the World"): where a
- * message ends, and what to do with one. The framework does everything else.
+ * What the author of an application writes (Hitchens, "A Handler's View of the World"): what to do
+ * with a message. The framework does everything else. Echo is no more than this (echo.c):
  *
- * One handler serves one connection. Its calls come in this order, in which * is any number of
- * times, ? is once or not at all, and | is one or the other:
+ *   static bool echo(struct input_handler *self, struct message line,
+ *                    struct channel_facade *facade)
+ *   {
+ *       channel_enqueue(facade, piece_copy(line));
+ *       return true;
+ *   }
  *
- *   life     unused | not_connected | starting started turn* end
- *   turn     is_urgent? timer* drained? call* ( last | message* )
- *   message  continue_output? ( next_message ( handle_input | refuse_input )? )? call*
- *   call     the `run` of a post | the `completed` of a task
- *   timer    the `fired` of a timer
- *   last     timed_out | idle                             no message comes after it
- *   end      end_of_input half* stopping stopped late*
- *   half     timer* drained? call* last?                  turns in between, with `duplex` only
- *   late     the `dropped` of a post or a task that came too late
+ *   static const struct input_handler_verbs verbs = {.handle_input = echo, .one_piece = true};
  *
- * So each life-cycle call comes exactly once, even if the connection ends before there was a
- * message, and continue_output comes before handle_input, even before the very first one; where one
- * thread finds a message and another one handles it (stage 3), next_message comes first. `unused`
- * comes instead of all others if the connection ends before anybody knows whose it is
- * (--proxy-protocol); `not_connected` does if channel_connect() could not connect.
+ * All other verbs may be left out: read what one does when you need it.
  *
  * Interface:
- * - The calls for one connection never overlap, and each sees what those before it did; but they
- *   may come in different threads. starting comes in the thread that accepts, before any other one
- *   knows of the connection; but where handlers run in stage 1, behind a proxy and for
- *   channel_connect(). The others come where handlers run: in the connection's thread (stage 1), in
- *   the reactor (2), in the reactor or a worker (3), in a worker (4, 5), or in the dispatcher (5
- *   without workers). All come in the thread that accepts if the connection cannot be registered.
- * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
- *   idle may, as far as the other clients of the stage can wait; a task's `run` may, in a helper.
- *   is_urgent, next_message, continue_output, refuse_input, `dropped` and the life cycle must not,
- *   because these may come in the reactor's or the dispatcher's thread, which serves all
- *   connections: if the workers are saturated, stages 3 to 5 refuse a message there. Every call
- *   comes in that thread in stage 2, without workers, and if none can be started; under caller-runs
- *   any may.
- * - Output is held back during a turn and leaves at its end by one system call, even if another
- *   connection's handler has enqueued it. So a handler that blocks also delays the answers that it
- *   has enqueued before, and what other clients have sent to this one. Call channel_flush() before
- *   something slow, or begin a task (channel_begin()) instead of blocking.
+ * - One handler serves one connection. Its calls never overlap, and each sees what those before it
+ *   did, though they may come in different threads. In which order they come, in which threads, and
+ *   which of them may block: input_handler_calls.h.
  * - A message lies in the input queue. It is valid until the call returns that got it, or until the
  *   next use of the queue; copy what you need for longer.
- * - No lock is held during a call; `make lint` proves it. The framework calls an application
- *   through the functions at the end of this header and of channel_facade.h, and the compiler
- *   refuses them to a caller that holds a lock.
+ * - Output is held back during a turn and leaves at its end by one system call. Before something
+ *   slow, call channel_flush(), or begin a task (channel_begin()) instead of blocking.
+ * - The framework holds no lock during a call.
  * - A handler sees no socket, no key and no selector.
  */
 #ifndef COMMON_INPUT_HANDLER_H
@@ -58,7 +36,16 @@
 
 struct input_handler;
 
+/** What a handler does; NULL: what the comment of the verb says, or nothing. */
 struct input_handler_verbs {
+    /**
+     * Does what the message asks for. False ends this connection, and no other, as channel_close()
+     * does: what was enqueued before still leaves, and no further message is handed over. NULL: it
+     * is dropped.
+     */
+    bool (*handle_input)(struct input_handler *self, struct message message,
+                         struct channel_facade *facade);
+
     /**
      * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
      * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
@@ -73,24 +60,6 @@ struct input_handler_verbs {
                                         struct message *message);
 
     /**
-     * Whether the message that comes next goes first: before those of other connections that wait
-     * for a worker. It looks at the beginning of the facade's input queue and takes nothing; all of
-     * the message need not be there. It is asked where a priority queue is used (--queue priority),
-     * before a worker is looked for, in the reactor's or the dispatcher's thread, so it must not
-     * block. NULL: no message is urgent. Every eighth run that a worker takes is one that is not
-     * urgent, if there is one, so no connection starves.
-     */
-    bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
-
-    /**
-     * Does what the message asks for. False ends this connection, and no other, as channel_close()
-     * does: what was enqueued before still leaves, and no further message is handed over. NULL: it
-     * is dropped.
-     */
-    bool (*handle_input)(struct input_handler *self, struct message message,
-                         struct channel_facade *facade);
-
-    /**
      * Whether handle_input enqueues one piece at most. The answer to a message that came alone is
      * then sent from where the piece lies, and not copied to leave with others.
      */
@@ -102,6 +71,8 @@ struct input_handler_verbs {
      */
     void (*refuse_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);
+
+    /* Answers that wait, and two directions. */
 
     /**
      * Puts the next piece of a long answer into the output queue and returns true, or returns false
@@ -120,14 +91,15 @@ struct input_handler_verbs {
     void (*drained)(struct input_handler *self, struct channel_facade *facade);
 
     /**
-     * For an element that takes bytes out of the channel's input before the handler behind it asks
-     * for them (handler_element.h): whether it holds some that are in no message yet, or waits for
-     * some before there can be one. To the framework they are like bytes in the channel's input:
-     * another message may follow, and one was begun, whose time runs (--request-timeout). It comes
-     * between runs, too, and touches nothing but what the handler's own calls touch. NULL: the
-     * channel's input is all there is.
+     * The two directions are independent of each other, as a relay needs it. Input is handled while
+     * output is choked. The peer's end of stream is not the end of the connection: after
+     * `end_of_input` it stays open for output, until channel_finish() or channel_close(). And one
+     * that was opened by channel_connect() goes on when the server stops, because it serves another
+     * one that stops; what is left is cut off at the drain timeout.
      */
-    bool (*holds_input)(const struct input_handler *self);
+    bool duplex;
+
+    /* Clocks that have run out. */
 
     /**
      * A message was begun, and its end did not come within the request timeout. The last chance to
@@ -143,31 +115,7 @@ struct input_handler_verbs {
      */
     void (*idle)(struct input_handler *self, struct channel_facade *facade);
 
-    /**
-     * There is no memory for the connection, or it ended before it was known whose it is: the
-     * handler is not going to be used, and hears nothing else. NULL: there is nothing to do then.
-     * The thread that accepts, or, with --proxy-protocol, whichever runs handlers.
-     */
-    void (*unused)(struct input_handler *self);
-
-    /**
-     * For a handler of channel_connect(): there is no connection after all, and it hears nothing
-     * else. The error is an errno: ECONNREFUSED and others of connect(2); ETIMEDOUT, also after
-     * the timeout of channel_connect(); ECANCELED if the server stops and there is no answer within
-     * a second. NULL: there is nothing to do then.
-     */
-    void (*not_connected)(struct input_handler *self, int error);
-
-    /**
-     * The two directions are independent of each other, as a relay needs it. Input is handled while
-     * output is choked. The peer's end of stream is not the end of the connection: after
-     * `end_of_input` it stays open for output, until channel_finish() or channel_close(). And one
-     * that was opened by channel_connect() goes on when the server stops, because it serves another
-     * one that stops; what is left is cut off at the drain timeout.
-     */
-    bool duplex;
-
-    /* The life cycle; NULL: there is nothing to do then. */
+    /* The life cycle. */
 
     /** There is a connection; output may be queued already. */
     void (*starting)(struct input_handler *self, struct channel_facade *facade);
@@ -193,6 +141,43 @@ struct input_handler_verbs {
      * the facade is given back.
      */
     void (*stopped)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * There is no memory for the connection, or it ended before it was known whose it is: the
+     * handler is not going to be used, and hears nothing else. NULL: there is nothing to do then.
+     * The thread that accepts, or, with --proxy-protocol, whichever runs handlers.
+     */
+    void (*unused)(struct input_handler *self);
+
+    /**
+     * For a handler of channel_connect(): there is no connection after all, and it hears nothing
+     * else. The error is an errno: ECONNREFUSED and others of connect(2); ETIMEDOUT, also after
+     * the timeout of channel_connect(); ECANCELED if the server stops and there is no answer within
+     * a second. NULL: there is nothing to do then.
+     */
+    void (*not_connected)(struct input_handler *self, int error);
+
+    /* For few: messages that overtake, elements between. */
+
+    /**
+     * Whether the message that comes next goes first: before those of other connections that wait
+     * for a worker. It looks at the beginning of the facade's input queue and takes nothing; all of
+     * the message need not be there. It is asked where a priority queue is used (--queue priority),
+     * before a worker is looked for, in the reactor's or the dispatcher's thread, so it must not
+     * block. NULL: no message is urgent. Every eighth run that a worker takes is one that is not
+     * urgent, if there is one, so no connection starves.
+     */
+    bool (*is_urgent)(struct input_handler *self, struct channel_facade *facade);
+
+    /**
+     * For an element that takes bytes out of the channel's input before the handler behind it asks
+     * for them (handler_element.h): whether it holds some that are in no message yet, or waits for
+     * some before there can be one. To the framework they are like bytes in the channel's input:
+     * another message may follow, and one was begun, whose time runs (--request-timeout). It comes
+     * between runs, too, and touches nothing but what the handler's own calls touch. NULL: the
+     * channel's input is all there is.
+     */
+    bool (*holds_input)(const struct input_handler *self);
 };
 
 /**
@@ -225,199 +210,5 @@ struct input_handler_factory {
      */
     struct input_handler *(*create)(struct input_handler_factory *self, void *memory);
 };
-
-/* ---- The calls, as the framework makes them ------------------------------------------------- */
-
-/**
- * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
- * it is longer, the client is told so.
- */
-enum framing_result input_handler_next_line(struct channel_facade *facade, struct message *line);
-
-static inline struct input_handler *input_handler_create(
-    struct input_handler_factory *factory, void *memory) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return factory->create(factory, memory);
-}
-
-static inline enum framing_result input_handler_next_message(
-    struct input_handler *handler, struct channel_facade *facade,
-    struct message *message) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->next_message != NULL
-               ? handler->verbs->next_message(handler, facade, message)
-               : input_handler_next_line(facade, message);
-}
-
-static inline bool input_handler_handle_input(struct input_handler *handler, struct message message,
-                                              struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->handle_input == NULL ||
-           handler->verbs->handle_input(handler, message, facade);
-}
-
-/** Whether it answers with one piece at most. */
-static inline bool input_handler_answers_in_one_piece(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->one_piece;
-}
-
-static inline void input_handler_refuse_input(struct input_handler *handler, struct message message,
-                                              struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->refuse_input != NULL)
-        handler->verbs->refuse_input(handler, message, facade);
-}
-
-/** Whether some of its messages go first. */
-static inline bool input_handler_has_urgent(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->is_urgent != NULL;
-}
-
-static inline bool input_handler_is_urgent(struct input_handler *handler,
-                                           struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->is_urgent != NULL && handler->verbs->is_urgent(handler, facade);
-}
-
-/** Whether its answers can be longer than one call. */
-static inline bool input_handler_continues_output(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->continue_output != NULL;
-}
-
-static inline bool input_handler_continue_output(struct input_handler *handler,
-                                                 struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->continue_output != NULL &&
-           handler->verbs->continue_output(handler, facade);
-}
-
-/** Whether it wants to hear that output is not choked any more. */
-static inline bool input_handler_hears_drained(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->drained != NULL;
-}
-
-static inline void input_handler_drained(struct input_handler *handler,
-                                         struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->drained != NULL)
-        handler->verbs->drained(handler, facade);
-}
-
-/** Whether it ever holds input. */
-static inline bool input_handler_may_hold_input(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->holds_input != NULL;
-}
-
-/** Whether bytes wait that are not in the channel's input any more. */
-static inline bool input_handler_holds_input(const struct input_handler *handler)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->holds_input != NULL && handler->verbs->holds_input(handler);
-}
-
-/** Whether it has something to say to a client whose message is late. */
-static inline bool input_handler_times_out(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->timed_out != NULL;
-}
-
-static inline void input_handler_timed_out(struct input_handler *handler,
-                                           struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->timed_out != NULL)
-        handler->verbs->timed_out(handler, facade);
-}
-
-/** Whether it has something to say to a client that was idle for too long. */
-static inline bool input_handler_hears_idle(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->idle != NULL;
-}
-
-static inline void input_handler_idle(struct input_handler *handler, struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->idle != NULL)
-        handler->verbs->idle(handler, facade);
-}
-
-static inline void input_handler_unused(struct input_handler *handler)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->unused != NULL)
-        handler->verbs->unused(handler);
-}
-
-static inline void input_handler_not_connected(struct input_handler *handler,
-                                               int error) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->not_connected != NULL)
-        handler->verbs->not_connected(handler, error);
-}
-
-/** Whether its two directions are independent of each other. */
-static inline bool input_handler_is_duplex(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->duplex;
-}
-
-static inline void input_handler_starting(struct input_handler *handler,
-                                          struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->starting != NULL)
-        handler->verbs->starting(handler, facade);
-}
-
-static inline void input_handler_started(struct input_handler *handler,
-                                         struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->started != NULL)
-        handler->verbs->started(handler, facade);
-}
-
-static inline void input_handler_end_of_input(struct input_handler *handler,
-                                              struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->end_of_input != NULL)
-        handler->verbs->end_of_input(handler, facade);
-}
-
-static inline void input_handler_stopping(struct input_handler *handler,
-                                          struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->stopping != NULL)
-        handler->verbs->stopping(handler, facade);
-}
-
-static inline void input_handler_stopped(struct input_handler *handler,
-                                         struct channel_facade *facade)
-    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
-{
-    if (handler->verbs->stopped != NULL)
-        handler->verbs->stopped(handler, facade);
-}
 
 #endif
