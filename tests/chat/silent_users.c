@@ -138,15 +138,14 @@ ServerTest(chat_silent_users, one_that_only_listens_is_not_idle, "--app chat --i
     client_expect_end(listens);
 }
 
-enum { PROGRESS_MS = 1000 };
+enum { PROGRESS_MS = 500 };
 
 /*
  * Output that another user's handler has queued counts for the progress timeout as one's own, but
  * only from then on: a user to whom nobody has said anything for a while has taken nothing either.
  */
 ServerTest(chat_silent_users, one_that_takes_nothing_is_closed_by_the_progress_timeout,
-           "--app chat --idle-timeout 0 --progress-timeout %d --send-buffer 16384",
-           PROGRESS_MS / 1000)
+           "--app chat --idle-timeout 0 --progress-timeout 0.%d --send-buffer 16384", PROGRESS_MS)
 {
     int talker = chat_join_as(server, "talker");
     int sleeper = client_connect_with(server, (struct client_buffers){.receive = 4096});

@@ -637,7 +637,7 @@ static void compare_with_reference(uint64_t seed, uint32_t limit)
     struct bench bench;
     reference.front = reference.end = 0;
     bench_open(&bench, limit);
-    for (int step = 0; step < 1000; step++) {
+    for (int step = 0; step < 500; step++) {
         steps[rng_below(&rng, sizeof(steps) / sizeof(steps[0]))](&bench, &rng);
         size_t length = reference.end - reference.front;
         cr_assert_eq(input_queue_length(&bench.queue), length, "seed %llu, step %d",

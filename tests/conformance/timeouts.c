@@ -33,10 +33,10 @@ ServerTest(timeouts, idle_client_is_closed, "--idle-timeout 0.5")
     expect_not_before(begin, 0.5);
 }
 
-ClientTest(timeouts, case_16_idle_timeout_fires_again, "--idle-timeout=0.8")
+ClientTest(timeouts, case_16_idle_timeout_fires_again, "--idle-timeout=0.6")
 {
-    for (int i = 0; i < 6; i++) {
-        test_pause_ms(200);
+    for (int i = 0; i < 5; i++) {
+        test_pause_ms(150);
         client_echo(client, "traffic puts it off\n");
     }
     client_expect_end(client);
@@ -45,7 +45,7 @@ ClientTest(timeouts, case_16_idle_timeout_fires_again, "--idle-timeout=0.8")
     client = client_connect(server);
     client_echo(client, "and the next client\n");
     client_expect_end(client);
-    expect_not_before(begin, 0.8);
+    expect_not_before(begin, 0.6);
 }
 
 ClientTest(timeouts, case_14_half_a_line_then_silence, "--request-timeout 0.5")
@@ -232,9 +232,9 @@ ServerTest(timeouts, progress_timeout_spares_those_who_read,
  * is free, megabytes, which take longer than the period.
  */
 ClientTest(timeouts, progress_timeout_spares_a_client_that_reads_steadily,
-           "--progress-timeout 1 --idle-timeout 0")
+           "--progress-timeout 0.8 --idle-timeout 0")
 {
-    enum { PIECE = 8000, PIECES = 250, PAUSE_MS = 10 };
+    enum { PIECE = 8000, PIECES = 200, PAUSE_MS = 10 };
     static char got[PIECE];
     size_t length;
     char *line = line_of(8000, "\n", &length);

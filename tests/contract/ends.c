@@ -159,9 +159,9 @@ Test(contract_ends, an_end_of_stream_while_input_is_suspended_with_poll)
 /* It may not send, so it cannot be blamed for sending nothing. */
 Test(contract_ends, suspended_input_is_not_idle)
 {
-    struct server_process server = server_start(OBEDIENT "--idle-timeout 1");
+    struct server_process server = server_start(OBEDIENT "--idle-timeout 0.6");
     int client = client_connect(&server);
-    client_send_text(client, "later 2500\n");
+    client_send_text(client, "later 1500\n");
     client_expect_text(client, "later\n");
     client_echo(client, "still there\n");
     client_close(client);

@@ -137,6 +137,8 @@ WaysTest(stage4_bursts, outlives_the_connection_it_is_of)
     begin(workers);
     client_send_text(tells_client, "tell one\ntell two\nfail\n");
     client_expect_text(hears_client, "one\ntwo\n");
+    client_expect_end(tells_client);
+    client_half_close(tells_client); /* which is what a linger waits for */
     framework_await_closed(&framework, 1);
     end();
 }

@@ -106,6 +106,7 @@ WaysTest(stage4_life_cycle, handler_fails)
     int client = begin(workers, "");
     client_send_text(client, "fail\nnot handled\n");
     client_expect_gone(client);
+    client_half_close(client); /* which is what a linger waits for */
     expect_one_life();
     cr_assert_eq(atomic_load(&recorder.messages), 2);
     client_close(client);

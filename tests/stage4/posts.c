@@ -82,6 +82,8 @@ WaysTest(stage4_posts, is_dropped_if_the_connection_ends_first)
     note_post(&note);
     note_expect(&note, 0, 0);
     test_point_release(POSTS_CLOSE);
+    client_expect_end(client);
+    client_half_close(client); /* which is what a linger waits for */
     framework_await_closed(&framework, 1);
     note_expect(&note, 0, 1);
     end(client);
@@ -91,6 +93,8 @@ WaysTest(stage4_posts, is_dropped_at_once_after_the_end)
 {
     int client = begin(workers);
     client_send_text(client, "fail\n");
+    client_expect_end(client);
+    client_half_close(client); /* which is what a linger waits for */
     framework_await_closed(&framework, 1);
     note_post(&note);
     note_expect(&note, 0, 1);
