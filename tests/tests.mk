@@ -435,6 +435,37 @@ test-listing: $$(call need_listing,$$(LISTED))
 	$(NEED_PYTHON)
 	@tests/run.sh $(call run_listing,$(LISTED))
 
+# ---- find the fault --------------------------------------------------------------------------------
+
+MYSTERIES := $(sort $(patsubst tests/mystery/%.fault,%,$(wildcard tests/mystery/*.fault)))
+ifneq ($(filter mystery reveal,$(MAKECMDGOALS))$(CLIENT),)
+ifneq ($(words $(filter $(MYSTERIES),$(N))) $(words $(N)),1 1)
+$(error N=$(N): expected the number of a mystery; there are: $(MYSTERIES))
+endif
+endif
+MYSTERY = OUT=$(OUT) COMPILE='$(filter-out -MMD -MP,$(COMPILE))' LINK='$(LINK)' \
+    LIBRARIES='$(libraries_of_all)' tests/mystery/mystery.py
+libraries_of_all = $(call libraries,$(lastword $(STAGES)))
+
+### mystery N=n: a server with a fault, and what its users say of it, for you to find (docs/mystery.md)
+.PHONY: mystery
+mystery: all
+	$(NEED_PYTHON)
+	@$(MYSTERY) build $(N)
+
+### reveal N=n: what that fault is, how one could have found it, and the page that taught it
+.PHONY: reveal
+reveal:
+	$(NEED_PYTHON)
+	@$(MYSTERY) reveal $(N)
+
+### test-mystery [N=n CLIENT=path]: whether your client finds that fault; without CLIENT, whether all faults are hidden and found
+.PHONY: test-mystery
+test-mystery: all
+	$(if $(CLIENT),$(if $(wildcard $(CLIENT)),,$(error CLIENT=$(CLIENT): no such program)))$(NEED_PYTHON)
+	@tests/run.sh $(if $(CLIENT),'mystery $(N)=OUT=$(OUT) tests/mystery/mystery.py test $(N) "$(CLIENT)"', \
+	    "mysteries=FOLDER=$(OUT)/mystery-tested $(subst ",\",$(MYSTERY)) check $(N)")
+
 # ---- a store, built by the reader --------------------------------------------------------------
 
 ifneq ($(filter test-store,$(MAKECMDGOALS)),)
