@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
+enum {
+    RECEIVE_MS = 50, /* how long recv waits for a client that has just been answered */
+};
+
 /*
  * Takes the segment that the thread will read into from the heap now, in the acceptor's thread,
  * because here we can still tell the client that there is no memory. It also saves memory: the C
@@ -46,26 +50,46 @@ int handler_release(struct handler *handler)
 static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
 {
     struct connection *connection = &handler->connection;
-    bool stops = connection_is_asked(connection, ASK_STOP); /* it knows already */
     handler->deadline = connection_deadline(connection, now);
     int64_t left = handler->deadline > now ? handler->deadline - now : 0;
     short events = (wants & SELECT_READ) != 0 ? POLLIN : 0; /* a reset comes unasked */
     events |= (wants & SELECT_WRITE) != 0 ? POLLOUT : 0;
     struct pollfd fds[] = {
         {.fd = wants != SELECT_NOTHING ? connection->output.fd : -1, .events = events},
-        {.fd = stops ? -1 : handler->threads->stop, .events = POLLIN},
+        {.fd = handler->knows_stop ? -1 : handler->threads->stop, .events = POLLIN},
     };
     poll(fds, 2, left < INT_MAX ? (int)left : -1);
     return (fds[0].revents & ~POLLOUT) != 0;
+}
+
+/*
+ * Whether to wait in recv, for RECEIVE_MS at most. Most clients send the next line that soon, and
+ * then one system call is enough. For a client that is quiet for longer the thread sleeps in poll.
+ * So it hears of a stop, and of a deadline, at most RECEIVE_MS late.
+ */
+static bool receives_at_once(const struct handler *handler, unsigned wants)
+{
+    return !handler->is_quiet && wants == SELECT_READ &&
+           handler->connection.phase == CONNECTION_OPEN;
 }
 
 static void receive(struct handler *handler, unsigned wants, int64_t now)
 {
     struct connection *connection = &handler->connection;
     trace_event(TRACE_BLOCKED_READ, connection->output.fd, 0);
-    if (sleep_until(handler, wants, now))
-        connection_receive(connection);
+    if (receives_at_once(handler, wants)) {
+        handler->deadline = connection_deadline(connection, now);
+        handler->is_quiet = !connection_receive(connection);
+    } else if (sleep_until(handler, wants, now)) {
+        handler->is_quiet = !connection_receive(connection) || !handler->has_patience;
+    }
     trace_event(TRACE_BLOCKED_READ_DONE, connection->output.fd, 0);
+}
+
+static bool set_socket_timeout(int fd, int option, int64_t ms)
+{
+    struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    return setsockopt(fd, SOL_SOCKET, option, &timeout, sizeof(timeout)) == 0;
 }
 
 /* Lets the next send last until the next deadline, and no longer. */
@@ -77,8 +101,7 @@ static void set_timeout(struct handler *handler, int64_t now)
     if (next == INT64_MAX && !handler->has_timeout)
         return;
     int64_t left = next == INT64_MAX ? 0 : next > now ? next - now : 1; /* 0: none at all */
-    struct timeval timeout = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-    setsockopt(connection->output.fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    set_socket_timeout(connection->output.fd, SO_SNDTIMEO, left);
     handler->has_timeout = true;
 }
 
@@ -105,12 +128,15 @@ void handler_run(struct handler *handler)
     struct connection *connection = &handler->connection;
     unsigned wants = CONNECTION_RUN;
     int64_t now = clock_ms();
+    handler->has_patience = set_socket_timeout(connection->output.fd, SO_RCVTIMEO, RECEIVE_MS);
+    handler->is_quiet = !handler->has_patience; /* recv would wait forever */
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
         if ((wants & SELECT_READ) != 0)
             receive(handler, wants, now);
         else if (wants != CONNECTION_RUN) /* there is no room, or input is suspended */
             sleep_until(handler, wants, now);
+        handler->knows_stop = connection_is_asked(connection, ASK_STOP);
         connection_handle(connection, HANDLE_MESSAGES);
         send_all(handler);
         now = clock_ms();

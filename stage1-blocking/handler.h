@@ -3,8 +3,8 @@
  *
  * Lea, "Classic ServerSocket Loop": read, process, write, with calls that block. The connection is
  * the same as in the later stages (connection.h). Its socket is a blocking one: send waits for
- * room, and before recv the thread sleeps in poll(2), because recv would look at no deadline, and
- * would not hear that the server stops.
+ * room, and recv for the next line. But a client that is quiet for a moment is waited for in
+ * poll(2), because recv looks at no deadline, and does not hear that the server stops.
  *
  * Interface:
  * - While handler_run() runs, its thread is the connection's runner; others may only ask
@@ -21,6 +21,9 @@ struct handler {
     struct connection connection;
     struct handler_threads *threads;
     bool has_timeout;         /* its sends have a time limit */
+    bool has_patience;        /* its reads have one */
+    bool is_quiet;            /* it has sent nothing for RECEIVE_MS, so its thread sleeps in poll */
+    bool knows_stop;          /* its last run has heard that the server stops */
     int64_t deadline;         /* when its last wait had to end; INT64_MAX: never */
     struct handler *previous; /* all handlers there are; see handler_threads.h */
     struct handler *next;

@@ -218,8 +218,11 @@ int connection_detach(struct connection *connection) NO_LOCK_HELD;
 
 /* ---- A run --------------------------------------------------------------------------------- */
 
-/** Reads from the socket into the input queue, without waiting if the socket is non-blocking. */
-void connection_receive(struct connection *connection);
+/**
+ * Reads from the socket into the input queue, without waiting if the socket is non-blocking. False
+ * if nothing has come: no byte, no end of the stream, and no error.
+ */
+bool connection_receive(struct connection *connection);
 
 /** Calls the handler: its life cycle, and messages as `how` says. */
 void connection_handle(struct connection *connection, enum connection_messages how) NO_LOCK_HELD;

@@ -23,16 +23,19 @@ void connection_received(struct connection *connection, size_t received)
     connection_count(connection, COUNTER_BYTES_IN, received);
 }
 
-/* Reads once, as far as there is room. */
-static void read_once(struct connection *connection)
+/* Reads once, as far as there is room. False if there was nothing to read. */
+static bool read_once(struct connection *connection)
 {
     ssize_t received = input_queue_fill(&connection->input, connection->output.fd);
     if (received >= 0)
         connection_received(connection, (size_t)received);
+    else if (errno == EAGAIN)
+        return false;
     else if (errno == ENOMEM)
         connection_out_of_memory(connection);
-    else if (errno != EAGAIN)
+    else
         connection_fail(connection, END_PEER_LOST);
+    return true;
 }
 
 /*
@@ -52,14 +55,15 @@ void connection_end_dropping(struct connection *connection)
         connection->phase = CONNECTION_ENDED;
 }
 
-void connection_receive(struct connection *connection)
+bool connection_receive(struct connection *connection)
 {
     if (connection->phase == CONNECTION_OPEN)
-        read_once(connection);
-    else if (connection->phase == CONNECTION_ARRIVING)
+        return read_once(connection);
+    if (connection->phase == CONNECTION_ARRIVING)
         connection_part(connection, PART_ARRIVING)->receive(connection);
     else if (connection_drops_input(connection) && !socket_drop(connection->output.fd))
         connection_end_dropping(connection);
+    return true;
 }
 
 /* Unless the client has only just come. A blocking socket is not read before something is there. */

@@ -70,6 +70,20 @@ ClientTest(timeouts, case_15_one_byte_at_a_time, "--request-timeout 0.5")
     client_expect_gone(client);
 }
 
+/* A server that waits in recv for the next byte has to look at the clock as well. */
+ClientTest(timeouts, bytes_that_follow_each_other_buy_no_time, "--request-timeout 0.5")
+{
+    double begin = test_now();
+    double end = begin + test_deadline_ms() / 1000.0;
+    do {
+        cr_assert(test_left_ms(end) > 0,
+                  "a byte every 5 ms and never an end of line: expected a close after 0.5 s");
+        client_try_send(client, "x", 1, end);
+    } while (!test_await(client, POLLIN, test_now() + 0.005));
+    expect_not_before(begin, 0.5);
+    client_expect_gone(client);
+}
+
 ClientTest(timeouts, request_timeout_spares_quiet_clients, "--request-timeout 0.3")
 {
     client_expect_silence(client, 700);

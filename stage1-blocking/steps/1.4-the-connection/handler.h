@@ -3,7 +3,8 @@
  *
  * Lea, "Classic ServerSocket Loop": read, process, write, with calls that block. The connection is
  * the same as in the later stages (connection.h). Its socket is a blocking one: send waits for
- * room, and before recv the thread sleeps in poll(2), because recv would look at no deadline.
+ * room, and recv for the next line. But a client that is quiet for a moment is waited for in
+ * poll(2), because recv looks at no deadline.
  *
  * Interface:
  * - While handler_run() runs, its thread is the connection's runner; others may only ask
@@ -19,8 +20,11 @@ struct handler_threads;
 struct handler {
     struct connection connection;
     struct handler_threads *threads;
-    bool has_timeout;                        /* its sends have a time limit */
-    int64_t deadline;                        /* when its last wait had to end; INT64_MAX: never */
+    bool has_timeout;  /* its sends have a time limit */
+    bool has_patience; /* its reads have one */
+    bool is_quiet;     /* it has sent nothing for RECEIVE_MS, so its thread sleeps in poll */
+    bool knows_stop;   /* its last run has heard that the server stops */
+    int64_t deadline;  /* when its last wait had to end; INT64_MAX: never */
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 

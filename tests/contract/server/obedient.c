@@ -13,6 +13,7 @@
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
 #include "common/server/channel_calls.h"
+#include "common/server/input_handler_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
