@@ -171,6 +171,15 @@ static int count_looks(int watch)
     return looks;
 }
 
+static void deliver_many(void)
+{
+    char name[64];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "ann/new/%d.m", 1000 + i);
+        mailboxes_deliver(name, "hello\n");
+    }
+}
+
 /*
  * Whoever moves one message is likely to move all. If each were looked for in a list of all, five
  * thousand of them would take ten seconds.
@@ -178,10 +187,7 @@ static int count_looks(int watch)
 MailTest(pop3_messages, moved_by_others_are_found_with_one_look, "")
 {
     char text[64];
-    for (int i = 0; i < MANY; i++) {
-        snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
-        mailboxes_deliver(text, "hello\n");
-    }
+    deliver_many();
     int client = pop3_login(server, "ann");
     int watch = watch_folders();
     shell("cd %s && for i in *; do mv $i ../cur/$i:2,; done", mailboxes_path("ann/new"));
@@ -210,10 +216,7 @@ MailTest(pop3_messages, moved_by_others_are_found_with_one_look, "")
 MailTest(pop3_messages, gone_ones_are_looked_for_once, "")
 {
     char text[64];
-    for (int i = 0; i < MANY; i++) {
-        snprintf(text, sizeof text, "ann/new/%d.m", 1000 + i);
-        mailboxes_deliver(text, "hello\n");
-    }
+    deliver_many();
     int client = pop3_login(server, "ann");
     int watch = watch_folders();
     shell("cd %s && rm *[02468].m", mailboxes_path("ann/new"));

@@ -106,6 +106,25 @@ static int await_place(const struct scene *scene)
     }
 }
 
+/** A client finds a place, and a server behind it. */
+static void expect_room(const struct scene *scene)
+{
+    int client = await_place(scene);
+    int server = backend_accept(&scene->backend);
+    client_send_text(client, "there is room again\n");
+    client_expect_text(server, "there is room again\n");
+    client_close(client);
+    client_close(server);
+}
+
+/** Those that have not been closed yet, from that one on. */
+static void close_servers(const struct scene *scene, int first)
+{
+    for (int i = first; i < PLACES; i++) {
+        client_close(scene->servers[i]);
+    }
+}
+
 static void has_its_place_until_its_server_is_gone(void leave(int client), const char *options)
 {
     struct scene scene = open_scene(options);
@@ -118,15 +137,8 @@ static void has_its_place_until_its_server_is_gone(void leave(int client), const
               probe_descriptors(scene.relay.pid), descriptors);
     cr_assert_eq(server_counter(&scene.relay, "connects"), PLACES);
     read_upload(scene.servers[0]);
-    int client = await_place(&scene);
-    int server = backend_accept(&scene.backend);
-    client_send_text(client, "there is room again\n");
-    client_expect_text(server, "there is room again\n");
-    client_close(client);
-    client_close(server);
-    for (int i = 1; i < PLACES; i++) {
-        client_close(scene.servers[i]);
-    }
+    expect_room(&scene);
+    close_servers(&scene, 1);
     close_scene(&scene);
 }
 
@@ -154,9 +166,7 @@ SceneTest(relay_places, one_that_waits_for_a_place_gets_it,
     client_expect_text(server, "waited for\n");
     client_close(client);
     client_close(server);
-    for (int i = 1; i < PLACES; i++) {
-        client_close(scene->servers[i]);
-    }
+    close_servers(scene, 1);
 }
 
 /** A server that never reads the rest of an upload keeps the place no longer than a client could.
@@ -166,15 +176,8 @@ static void is_free_after_the_idle_timeout(void leave(int client), const char *o
     struct scene scene = open_scene(options);
     fill_places(&scene, leave);
     server_await_counter(&scene.relay, "closed", 2 * PLACES);
-    int client = await_place(&scene);
-    int server = backend_accept(&scene.backend);
-    client_send_text(client, "there is room again\n");
-    client_expect_text(server, "there is room again\n");
-    client_close(client);
-    client_close(server);
-    for (int i = 0; i < PLACES; i++) {
-        client_close(scene.servers[i]);
-    }
+    expect_room(&scene);
+    close_servers(&scene, 0);
     close_scene(&scene);
 }
 
