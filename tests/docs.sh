@@ -2,8 +2,11 @@
 # Tests what the documents say: README.md, those of the stages, the pages of the steps, and the
 # chapters in docs/.
 #
-#   usage: [BUILD=folder] tests/docs.sh [DOCUMENT...]        (all of them, if none is named)
+#   usage: [BUILD=folder] [JOBS=N] tests/docs.sh [DOCUMENT...]        (all of them, if none is named)
 #
+# - All of them are run in the order of the sittings (docs/sittings.sh), and then the others. So many blocks
+#   at a time as JOBS says; with JOBS=1 as a reader does it: one after the other, in one tree, in which at first
+#   there is only what `make` alone builds.
 # - What a block fenced as `console` shows is what happens. Its lines that begin with `$ ` are
 #   commands (`> ` continues one), the others are the output that follows. `...` stands for
 #   anything, also for several lines.
@@ -50,8 +53,10 @@ tests/need.sh netcat 'nc -h 2>&1 | grep -q -- -N' netcat-openbsd -- curl 'comman
 # Most blocks wait more than they work.
 own_network=() jobs=1
 if unshare -rn ip link set lo up 2>/dev/null; then
-    own_network=(unshare -rn sh -c 'ip link set lo up && exec "$@"' docs) jobs=6
+    own_network=(unshare -rn sh -c 'ip link set lo up && exec "$@"' docs) jobs=${JOBS:-6}
 fi
+strict=
+[ "${JOBS:-}" != 1 ] || strict=1
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/docs.XXXXXX") || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
@@ -59,11 +64,16 @@ trap 'exit 130' INT TERM
 
 whole=
 [ $# -gt 0 ] || whole=1
-[ $# -gt 0 ] || set -- README.md common/README.md stage[1-5]-*/README.md stage[1-5]-*/steps/*/README.md \
-    docs/*.md docs/remarks/*.md
+# shellcheck disable=SC2046 # a list of documents
+[ $# -gt 0 ] || set -- README.md $(docs/sittings.sh) common/README.md stage[1-5]-*/README.md \
+    stage[1-5]-*/steps/*/README.md docs/*.md docs/remarks/*.md
 documents=()
+declare -A is_listed
 for document; do
-    [ ! -f "$document" ] || documents+=("$document")
+    if [ -f "$document" ] && [ -z "${is_listed[$document]:-}" ]; then
+        is_listed[$document]=1
+        documents+=("$document")
+    fi
 done
 
 # The documents say build/. For another folder there is a copy of the tree in which it has that name.
@@ -202,7 +212,7 @@ run_block() { # FOLDER
     [ ! -e "$1/lacks" ] || return
     if builds_application "$1"; then
         cd "$work/with_app" || exit
-    elif makes_more "$1"; then
+    elif [ -z "$strict" ] && makes_more "$1"; then
         cd "$top" || exit
     else
         cd "$work/fresh" || exit
@@ -267,6 +277,10 @@ run_some() { # HOW_MANY
 # after the other; and lays out a tree in which there are only these, and what `make` alone builds.
 make_fresh() {
     local made
+    if [ -n "$strict" ]; then
+        copy_tree "$work/fresh"
+        return
+    fi
     grep -ohE 'make run STEP=[0-9.]+|make build/steps/[0-9.]+' "$work"/blocks/*/*.command |
         sed 's/.*[=/]\(.*\)/build\/steps\/\1/' | sort -u >"$work/made"
     # shellcheck disable=SC2046 # a list of programs
@@ -290,7 +304,7 @@ run_blocks() { # DOCUMENT...
     while read -r n; do
         if builds_application "$work/blocks/$n"; then
             echo "$n" >>"$work/make_app"
-        elif makes_more "$work/blocks/$n"; then
+        elif [ -z "$strict" ] && makes_more "$work/blocks/$n"; then
             echo "$n" >>"$work/with_make"
         else
             echo "$n" >>"$work/others"
@@ -359,6 +373,13 @@ check_files_written() {
     while IFS= read -r block; do
         fail "$block" 'write the same file'
     done <"$work/shared"
+}
+
+# Each step and each stage's chapter is in a sitting.
+check_sittings() {
+    docs/sittings.sh | sort >"$work/sittings"
+    check_listed docs/index.md "$work/sittings" 'has no sitting for' \
+        < <(ls stage[1-5]-*/steps/*/README.md stage[1-5]-*/README.md docs/stage[1-5].md)
 }
 
 check_length() {
@@ -656,6 +677,7 @@ done
 if [ -n "$whole" ]; then
     check_changes
     check_length
+    check_sittings
 fi
 wait "$blocks"
 judge_blocks

@@ -38,7 +38,8 @@ docs() { # PAGE [COMMAND THAT RUNS IT...]
     page=$1
     shift
     started=$(date +%s)
-    out=$(timeout -k 5 60 "$@" tests/docs.sh "$work/$page.md" 2>&1)
+    # shellcheck disable=SC2086 # none or one word more
+    out=$(timeout -k 5 60 "$@" tests/docs.sh "$work/$page.md" ${and_page:+"$work/$and_page.md"} 2>&1)
     status=$?
     took=$(($(date +%s) - started))
 }
@@ -71,6 +72,21 @@ $ sleep 0.2; echo two
 two
 END
 
+page leaves <<'END'
+$ sleep 1; echo one >build/left; make -n >/dev/null
+END
+page finds <<'END'
+$ ls build/stage1-blocking build/libcommon.a; ls build/steps; cat build/left
+build/libcommon.a
+build/stage1-blocking
+ls: cannot access 'build/steps': No such file or directory
+one
+END
+
+and_page=finds
+docs leaves env JOBS=1
+check 'with one job, one block after the other runs in one tree, with what make alone builds' '[ $status -eq 0 ]'
+and_page=
 docs right
 check 'what is right passes' '[ $status -eq 0 ] && says ", 0 failed"'
 docs wrong
