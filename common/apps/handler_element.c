@@ -16,28 +16,27 @@ struct handler_element *handler_element_of(struct channel_facade *facade)
 static bool pass_holds_input(const struct input_handler *self);
 
 /*
- * The framework behaves differently if a handler lacks an optional verb. So an element has only the
- * optional verbs that the handler behind it has, except a holds_input of its own, which is about
- * the element.
+ * The framework behaves differently if a handler lacks a verb that is one of its traits. So an
+ * element has the traits of the handler behind it, and a holds_input of its own, which is about the
+ * element.
  */
 static void fit(struct handler_element *element)
 {
-    element->verbs = *element->all_verbs;
-    if (!input_handler_has_urgent(element->inner))
-        element->verbs.is_urgent = NULL;
-    if (!input_handler_continues_output(element->inner))
-        element->verbs.continue_output = NULL;
-    if (!input_handler_may_hold_input(element->inner) &&
-        element->verbs.holds_input == pass_holds_input)
-        element->verbs.holds_input = NULL;
-    if (!input_handler_hears_drained(element->inner))
-        element->verbs.drained = NULL;
-    if (!input_handler_times_out(element->inner))
-        element->verbs.timed_out = NULL;
-    if (!input_handler_hears_idle(element->inner))
-        element->verbs.idle = NULL;
-    element->verbs.one_piece = input_handler_answers_in_one_piece(element->inner);
-    element->verbs.duplex = input_handler_is_duplex(element->inner);
+    struct input_handler_verbs *verbs = &element->verbs;
+    unsigned traits = input_handler_traits(element->inner);
+    *verbs = *element->all_verbs;
+    if ((traits & TRAIT_CONTINUES) == 0)
+        verbs->continue_output = NULL;
+    if ((traits & TRAIT_HOLDS_INPUT) == 0 && verbs->holds_input == pass_holds_input)
+        verbs->holds_input = NULL;
+    if ((traits & TRAIT_HEARS_DRAINED) == 0)
+        verbs->drained = NULL;
+    if ((traits & TRAIT_HEARS_LATE) == 0)
+        verbs->timed_out = NULL;
+    if ((traits & TRAIT_HEARS_IDLE) == 0)
+        verbs->idle = NULL;
+    verbs->one_piece = (traits & TRAIT_ONE_PIECE) != 0;
+    verbs->duplex = (traits & TRAIT_DUPLEX) != 0;
 }
 
 void handler_element_init(struct handler_element *element, const struct input_handler_verbs *verbs,

@@ -12,13 +12,8 @@ enum {
 
 void connection_set_handler(struct connection *connection, struct input_handler *handler)
 {
-    unsigned traits = connection->traits & TRAIT_OUTGOING;
-    traits |= input_handler_answers_in_one_piece(handler) ? TRAIT_ONE_PIECE : 0u;
-    traits |= input_handler_continues_output(handler) ? TRAIT_CONTINUES : 0u;
-    traits |= input_handler_may_hold_input(handler) ? TRAIT_HOLDS_INPUT : 0u;
-    traits |= input_handler_hears_drained(handler) ? TRAIT_HEARS_DRAINED : 0u;
-    traits |= input_handler_is_duplex(handler) ? TRAIT_DUPLEX : 0u;
-    connection->traits = (uint8_t)traits;
+    unsigned outgoing = connection->traits & TRAIT_OUTGOING;
+    connection->traits = (uint8_t)(outgoing | input_handler_traits(handler));
     connection->handler = handler;
 }
 

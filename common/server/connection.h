@@ -95,14 +95,9 @@ enum connection_mark {
     MARK_WAITS = 1 << 15,     /* no message may be handled before one of them is back */
 };
 
-/** What a connection is for all of its life with one handler. Bits, the runner's. */
-enum connection_trait {
-    TRAIT_ONE_PIECE = 1,   /* its handler answers with one piece at most, */
-    TRAIT_CONTINUES = 2,   /* has answers that are longer than one call, */
-    TRAIT_HOLDS_INPUT = 4, /* holds bytes that are not in the input queue any more, */
-    TRAIT_HEARS_DRAINED = 8,
-    TRAIT_DUPLEX = 16,
-    TRAIT_OUTGOING = 32, /* we have asked for it: connection_outgoing.c */
+/** A trait beside those of its handler (enum handler_trait). */
+enum {
+    TRAIT_OUTGOING = 128, /* we have asked for the connection: connection_outgoing.c */
 };
 
 /** How far a connection is. */
@@ -157,7 +152,7 @@ struct connection {
      * read several of them at once, so they begin a word that no other thread writes.
      */
     _Alignas(4) uint32_t marks; /* enum connection_mark */
-    uint8_t traits;             /* enum connection_trait */
+    uint8_t traits;             /* enum handler_trait, and TRAIT_OUTGOING */
     uint8_t phase;              /* enum connection_phase */
     uint8_t life;               /* enum connection_life: the last call that was made */
     uint8_t late;               /* enum deadline: the one that has passed, with MARK_LATE */

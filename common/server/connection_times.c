@@ -53,10 +53,10 @@ static bool may_say(const struct connection *connection, enum deadline passed)
     if (connection_is_coming(connection))
         return false; /* the handler does not know of it */
     if (passed == DEADLINE_IDLE)
-        return input_handler_hears_idle(connection->handler) &&
+        return (connection->traits & TRAIT_HEARS_IDLE) != 0 &&
                connection->phase == CONNECTION_OPEN &&
                output_chain_look(&connection->output) == OUTPUT_FLOWING;
-    return passed == DEADLINE_REQUEST && input_handler_times_out(connection->handler);
+    return passed == DEADLINE_REQUEST && (connection->traits & TRAIT_HEARS_LATE) != 0;
 }
 
 /* The handler gets the last word if it has one; the connection ends at once if not. */

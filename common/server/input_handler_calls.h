@@ -48,6 +48,34 @@
 #include "common/server/input_handler.h"
 
 /**
+ * What the framework has to know of a handler before it calls it: which of its verbs and flags make
+ * a difference even when they are not called. Bits. Whoever runs a handler asks once, and keeps
+ * them.
+ */
+enum handler_trait {
+    TRAIT_ONE_PIECE = 1,     /* it answers with one piece at most */
+    TRAIT_CONTINUES = 2,     /* its answers can be longer than one call */
+    TRAIT_HOLDS_INPUT = 4,   /* bytes may wait in it that are not in the input queue any more */
+    TRAIT_HEARS_DRAINED = 8, /* it waits for output that was choked */
+    TRAIT_DUPLEX = 16,       /* its two directions are independent of each other */
+    TRAIT_HEARS_LATE = 32,   /* it has a word for a client whose message is late */
+    TRAIT_HEARS_IDLE = 64,   /* and for one that was idle for too long */
+};
+
+static inline unsigned input_handler_traits(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    const struct input_handler_verbs *verbs = handler->verbs;
+    return (verbs->one_piece ? TRAIT_ONE_PIECE : 0u) |
+           (verbs->continue_output != NULL ? TRAIT_CONTINUES : 0u) |
+           (verbs->holds_input != NULL ? TRAIT_HOLDS_INPUT : 0u) |
+           (verbs->drained != NULL ? TRAIT_HEARS_DRAINED : 0u) |
+           (verbs->duplex ? TRAIT_DUPLEX : 0u) |
+           (verbs->timed_out != NULL ? TRAIT_HEARS_LATE : 0u) |
+           (verbs->idle != NULL ? TRAIT_HEARS_IDLE : 0u);
+}
+
+/**
  * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
  * it is longer, the client is told so.
  */
@@ -76,13 +104,6 @@ static inline bool input_handler_handle_input(struct input_handler *handler, str
            handler->verbs->handle_input(handler, message, facade);
 }
 
-/** Whether it answers with one piece at most. */
-static inline bool input_handler_answers_in_one_piece(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->one_piece;
-}
-
 static inline void input_handler_refuse_input(struct input_handler *handler, struct message message,
                                               struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
@@ -91,25 +112,11 @@ static inline void input_handler_refuse_input(struct input_handler *handler, str
         handler->verbs->refuse_input(handler, message, facade);
 }
 
-/** Whether some of its messages go first. */
-static inline bool input_handler_has_urgent(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->is_urgent != NULL;
-}
-
 static inline bool input_handler_is_urgent(struct input_handler *handler,
                                            struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
     return handler->verbs->is_urgent != NULL && handler->verbs->is_urgent(handler, facade);
-}
-
-/** Whether its answers can be longer than one call. */
-static inline bool input_handler_continues_output(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->continue_output != NULL;
 }
 
 static inline bool input_handler_continue_output(struct input_handler *handler,
@@ -120,26 +127,12 @@ static inline bool input_handler_continue_output(struct input_handler *handler,
            handler->verbs->continue_output(handler, facade);
 }
 
-/** Whether it wants to hear that output is not choked any more. */
-static inline bool input_handler_hears_drained(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->drained != NULL;
-}
-
 static inline void input_handler_drained(struct input_handler *handler,
                                          struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
     if (handler->verbs->drained != NULL)
         handler->verbs->drained(handler, facade);
-}
-
-/** Whether it ever holds input. */
-static inline bool input_handler_may_hold_input(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->holds_input != NULL;
 }
 
 /** Whether bytes wait that are not in the channel's input any more. */
@@ -149,26 +142,12 @@ static inline bool input_handler_holds_input(const struct input_handler *handler
     return handler->verbs->holds_input != NULL && handler->verbs->holds_input(handler);
 }
 
-/** Whether it has something to say to a client whose message is late. */
-static inline bool input_handler_times_out(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->timed_out != NULL;
-}
-
 static inline void input_handler_timed_out(struct input_handler *handler,
                                            struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
     if (handler->verbs->timed_out != NULL)
         handler->verbs->timed_out(handler, facade);
-}
-
-/** Whether it has something to say to a client that was idle for too long. */
-static inline bool input_handler_hears_idle(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->idle != NULL;
 }
 
 static inline void input_handler_idle(struct input_handler *handler, struct channel_facade *facade)
@@ -190,13 +169,6 @@ static inline void input_handler_not_connected(struct input_handler *handler,
 {
     if (handler->verbs->not_connected != NULL)
         handler->verbs->not_connected(handler, error);
-}
-
-/** Whether its two directions are independent of each other. */
-static inline bool input_handler_is_duplex(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->duplex;
 }
 
 static inline void input_handler_starting(struct input_handler *handler,

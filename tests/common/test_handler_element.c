@@ -500,7 +500,7 @@ Test(handler_element, calls_that_the_application_does_not_want)
     verbs->starting(outermost, &channel.facade);
     verbs->started(outermost, &channel.facade);
     cr_assert_null(verbs->continue_output, "the framework believes that its answers are long");
-    cr_assert_null(verbs->is_urgent);
+    cr_assert_not(verbs->is_urgent(outermost, &channel.facade));
     cr_assert_null(verbs->holds_input,
                    "the framework believes that somebody has an input of his own");
     cr_assert_not(verbs->one_piece);
