@@ -4,6 +4,7 @@
   usage: OUT=build tests/mystery/mystery.py build N          (make mystery N=; COMPILE, LINK and LIBRARIES as make has them)
          OUT=build tests/mystery/mystery.py test N CLIENT    (make test-mystery N= CLIENT=)
          OUT=build tests/mystery/mystery.py check [N...]     (make test-mystery)
+         tests/mystery/mystery.py applies                    (make test-all: each can still be made of the sources)
          tests/mystery/mystery.py reveal N                   (make reveal N=)
          tests/mystery/mystery.py unpack N FOLDER, pack FOLDER N
 
@@ -227,8 +228,12 @@ def reveal(number):
 # ---- the faults themselves ----------------------------------------------------------------------------
 
 def new_lines(fault):
-    return [line[2:].strip() for _, before, text in changed(fault)
-            for line in difflib.ndiff(before.splitlines(), text.splitlines()) if line.startswith("+ ")]
+    """Lines that the right sources have not, not even with other spaces in front."""
+    found = []
+    for _, before, text in changed(fault):
+        known = {line.strip() for line in before.splitlines()}
+        found += [line.strip() for line in text.splitlines() if line.strip() not in known]
+    return found
 
 
 def found(command, words):
@@ -268,6 +273,20 @@ def passes(number):
         return "\n".join(grade(number, client)) or None
 
 
+def applies():
+    failed = 0
+    for number in numbers():
+        try:
+            if new_lines(load(number)) and os.path.exists(load(number)["page"]):
+                continue
+            print(f"mystery: FAILED: {number}: it changes nothing, or there is no {load(number)['page']}")
+        except (SystemExit, OSError) as error:
+            print(f"mystery: FAILED: {number}: {error}")
+        failed += 1
+    print(f"{len(numbers()) - failed} passed, {failed} failed")
+    return not failed
+
+
 def check(chosen):
     wrong = {}
     for number in chosen or numbers():
@@ -293,6 +312,8 @@ def main():
         sys.exit(not test(int(arguments[0]), arguments[1]))
     if verb == "check":
         sys.exit(not check([int(number) for number in arguments]))
+    if verb == "applies":
+        sys.exit(not applies())
     if verb == "pack":
         pack(arguments[0], int(arguments[1]))
     elif verb == "unpack":
