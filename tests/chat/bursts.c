@@ -43,9 +43,7 @@ static void gather(const struct server_process *server)
 
 static void disperse(void)
 {
-    for (int i = 0; i < LISTENERS; i++) {
-        client_close(listeners[i]);
-    }
+    clients_close(listeners, LISTENERS);
 }
 
 static void expect_lines(int listener, const char *nick, const char *word, int count)

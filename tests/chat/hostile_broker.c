@@ -255,9 +255,7 @@ Test(chat_hostile_broker, new_names_of_others_are_within_the_budget)
     cr_assert_eq(told, NAMES);
     double allowed = (SAVED + RATE * (test_now() - start)) / USERS + 1;
     cr_assert_leq(lines, allowed, "%d lines, and %.0f are allowed", lines, allowed);
-    for (int i = 0; i < USERS; i++) {
-        client_close(users[i]);
-    }
+    clients_close(users, USERS);
     close_scene(&scene);
 }
 

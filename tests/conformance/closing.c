@@ -48,9 +48,7 @@ ServerTest(closing, case_26_closed_once_and_not_written_to_afterwards,
     char *too_long = line_of(200, "\n", &length);
     long before = probe_descriptors(server->pid);
     int others[OTHERS];
-    for (int i = 0; i < OTHERS; i++) {
-        others[i] = client_connect(server);
-    }
+    clients_connect(server, others, OTHERS, NULL);
     for (int round = 0; round < ROUNDS; round++) {
         int place = round % OTHERS;
         end_in_many_ways(client_connect(server), round % 8, too_long, length);

@@ -76,9 +76,7 @@ static void check_limit(const char *options)
         cr_assert(count >= 4 && count < LIMIT,
                   "a server with %d descriptors served %d of %d clients; expected 4 to %d", LIMIT,
                   count, TRIED, LIMIT - 1);
-        for (int i = 0; i < count; i++) {
-            client_echo(served[i], "those connected are served on\n");
-        }
+        clients_echo(served, count, "those connected are served on\n");
         for (int i = 0; i < count; i++) {
             client_half_close(served[i]);
             client_expect_end(served[i]);
@@ -121,9 +119,7 @@ Test(descriptors, case_19_does_not_spin)
     static char errors[1 << 20];
     server_errors(&server, errors, sizeof errors);
     cr_assert_lt(strlen(errors), 65536, "it wrote more than 64 KiB to standard error");
-    for (int i = 0; i < TRIED; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, TRIED);
     expect_service_again(&server);
     server_stop(&server);
 }
@@ -149,9 +145,7 @@ ServerTest(descriptors, erratum_15_burst_of_connections, "")
 {
     enum { CLIENTS = 100 };
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-    }
+    clients_connect(server, clients, CLIENTS, NULL);
     for (int i = CLIENTS - 1; i >= 0; i--) {
         client_echo(clients[i], "one of a burst\n");
     }

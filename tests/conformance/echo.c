@@ -136,9 +136,7 @@ ServerTest(echo, each_client_gets_its_own_lines, "")
     enum { CLIENTS = 50, ROUNDS = 10 };
     int clients[CLIENTS];
     char line[64];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-    }
+    clients_connect(server, clients, CLIENTS, NULL);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++) {
             snprintf(line, sizeof line, "client %d round %d\n", i, round);

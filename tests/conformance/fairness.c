@@ -48,10 +48,7 @@ ServerTest(fairness, case_29_firehose_starves_nobody, "--work-us 100")
 {
     enum { CLIENTS = 20, ROUNDS = 3 };
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "before\n");
-    }
+    clients_connect(server, clients, CLIENTS, "before\n");
     struct firehose firehose = {.fd = client_connect(server)};
     char *lines = lines_numbered("firehose", 20000, &firehose.length);
     firehose.lines = lines;

@@ -68,9 +68,7 @@ ServerTest(handing_over, case_36_messages_of_one_client_stay_in_order,
     int clients[CLIENTS];
     size_t length;
     char *lines = lines_numbered("in order", LINES, &length);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-    }
+    clients_connect(server, clients, CLIENTS, NULL);
     for (size_t sent = 0, piece; sent < length; sent += piece) {
         piece = length - sent < 100 ? length - sent : 100;
         for (int i = 0; i < CLIENTS; i++) {

@@ -91,9 +91,7 @@ ServerTest(hostile_peers, case_24_descriptors_reused_under_load, "")
     enum { CLIENTS = 32, ROUNDS = 60 };
     int clients[CLIENTS];
     char line[64];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-    }
+    clients_connect(server, clients, CLIENTS, NULL);
     unsigned state = 24;
     for (int round = 0; round < ROUNDS; round++) {
         /* All send; then some vanish, before or after their reply, and new ones take their numbers.

@@ -33,10 +33,7 @@ ServerTest(idle, connections_use_no_cpu,
 {
     enum { CLIENTS = 50 };
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "here I am\n");
-    }
+    clients_connect(server, clients, CLIENTS, "here I am\n");
     expect_no_cpu(server, "fifty idle clients");
 }
 

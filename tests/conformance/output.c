@@ -83,9 +83,7 @@ Test(output, erratum_05_memory_is_bounded)
     long grown = probe_resident_kib(server.pid) - before;
     cr_assert_lt(grown, 24 * 1024, "%d clients that send and never read grew the server by %ld KiB",
                  CLIENTS, grown);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     free(lines);
     server_stop(&server);
 }
@@ -132,9 +130,7 @@ ServerTest(output, client_that_never_reads_delays_nobody, "--send-buffer 16384")
         client_push(stuck[i], lines, length, 4 * MIB, 100);
         client_echo(other, "another client never reads\n");
     }
-    for (int i = 0; i < 3; i++) {
-        client_close(stuck[i]);
-    }
+    clients_close(stuck, 3);
     client_echo(other, "they are gone\n");
     free(lines);
 }

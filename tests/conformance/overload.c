@@ -44,19 +44,14 @@ static void leave(int client)
 ServerTest(overload, case_21_client_over_the_limit_is_told, "--max-connections 3")
 {
     int clients[3];
-    for (int i = 0; i < 3; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "I have a place\n");
-    }
+    clients_connect(server, clients, 3, "I have a place\n");
     for (int i = 0; i < 20; i++) {
         int fourth = client_connect(server);
         client_expect_text(fourth, BUSY);
         client_expect_end(fourth);
         client_close(fourth);
     }
-    for (int i = 0; i < 3; i++) {
-        client_echo(clients[i], "I still have it\n");
-    }
+    clients_echo(clients, 3, "I still have it\n");
 }
 
 /* It may be reset instead of told, because the server does not read what it sends; but not be

@@ -225,9 +225,7 @@ static void talk(unsigned long long seed)
     faults_chance(30, seed, NULL, NULL);
     struct server_process server = server_start("--app chat --stats --max-connections 50");
     long before = probe_descriptors(server.pid);
-    for (int i = 0; i < USERS; i++) {
-        users[i] = client_connect(&server);
-    }
+    clients_connect(&server, users, USERS, NULL);
     faults_switch(&server);
     for (int round = 0; round < ROUNDS; round++) {
         static const char *const lines[] = {"hello\n", "/who\n", "/nick somebody\n", "/help\n",
@@ -243,9 +241,7 @@ static void talk(unsigned long long seed)
         }
     }
     faults_switch(&server);
-    for (int i = 0; i < USERS; i++) {
-        client_close(users[i]);
-    }
+    clients_close(users, USERS);
     int last = client_connect(&server);
     client_expect_text(last, "* welcome, you are ");
     client_close(last);

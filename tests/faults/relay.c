@@ -145,9 +145,7 @@ Test(fault_relay, a_name_that_nobody_answers_costs_the_connect_timeout_once)
                      "--drain-timeout 30 --stats",
                      port);
     faults_switch(&relay);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&relay);
-    }
+    clients_connect(&relay, clients, CLIENTS, NULL);
     double end = test_now() + test_deadline_ms() / 1000.0;
     for (int i = 0; i < CLIENTS; i++) {
         servers[i] = accept_server(end);

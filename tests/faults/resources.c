@@ -160,10 +160,7 @@ Test(fault_resources, case_20_no_memory_for_a_line)
     enum { CLIENTS = 5 };
     int clients[CLIENTS];
     faults_switch(&server); /* there is memory for those who come */
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "a short one\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "a short one\n");
     faults_switch(&server);
     double begin = test_now();
     for (int i = 0; i < CLIENTS; i++) {
@@ -257,9 +254,7 @@ Test(fault_resources, case_20_no_room_in_the_tables_of_the_selector)
     client_echo(witness, "there was room for me\n");
     faults_switch(&server);
     expect_service(&server);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     client_close(witness);
     fault_end(&server, true, 0, &report);
 }

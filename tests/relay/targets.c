@@ -78,9 +78,7 @@ Test(relay_targets, the_one_with_the_fewest_connections_is_first)
         client_close(ones[i]);
         client_close(twos[i]);
     }
-    for (int i = 0; i < 6; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, 6);
     server_stop(&relay);
     backend_close(&one);
     backend_close(&two);

@@ -85,10 +85,7 @@ Test(soak_bounds, case_39_a_stop_under_load_loses_no_reply)
     int clients[CLIENTS];
     size_t length;
     char *lines = lines_numbered("promised to the client", LINES, &length);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "served\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "served\n");
     for (int i = 0; i < CLIENTS; i++) {
         client_send(clients[i], lines, length);
     }

@@ -51,10 +51,7 @@ Test(stage1_pool, exactly_n_threads)
 ServerTest(stage1_pool, cannot_yet_serve_more_clients_than_threads, "--threads 2")
 {
     int silent[2];
-    for (int i = 0; i < 2; i++) {
-        silent[i] = client_connect(server);
-        client_echo(silent[i], "from now on I say nothing\n");
-    }
+    clients_connect(server, silent, 2, "from now on I say nothing\n");
     int third = client_connect(server);
     int fourth = client_connect(server);
     client_send_text(third, "I wait\n");

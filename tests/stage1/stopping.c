@@ -23,10 +23,7 @@ Test(stage1_stopping, threads_that_sit_in_read_are_woken)
     enum { CLIENTS = 50 };
     struct server_process server = server_start("--drain-timeout 30");
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "and now its thread reads\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "and now its thread reads\n");
     time_to_stop(&server); /* asserts that it is well before the drain timeout */
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_end(clients[i]);
@@ -50,9 +47,7 @@ Test(stage1_stopping, threads_that_sit_in_write_are_woken_at_the_drain_timeout)
     double took = time_to_stop(&server);
     cr_assert(took >= 0.95, "clients do not read and --drain-timeout is 1 s: ended after %.2f s",
               took);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     free(line);
 }
 

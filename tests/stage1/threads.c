@@ -49,13 +49,9 @@ Test(stage1_threads, slow_message_delays_nobody_else)
     enum { CLIENTS = 10, BLOCK_MS = 500 };
     struct server_process server = server_start("--block-ms %d", BLOCK_MS);
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-    }
+    clients_connect(&server, clients, CLIENTS, NULL);
     double begin = test_now();
-    for (int i = 0; i < CLIENTS; i++) {
-        client_send_text(clients[i], "this takes a while\n");
-    }
+    clients_send_text(clients, CLIENTS, "this takes a while\n");
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "this takes a while\n");
         client_close(clients[i]);
@@ -92,10 +88,7 @@ Test(stage1_threads, two_thousand_clients_fit_in_memory)
     long without = probe_own_threads(server.pid);
     long resident = probe_resident_kib(server.pid);
     long virtual = probe_virtual_kib(server.pid);
-    for (int i = 0; i < count; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "one of very many\n");
-    }
+    clients_connect(&server, clients, count, "one of very many\n");
     expect_threads(&server, without + count, "all clients are connected");
     resident = probe_resident_kib(server.pid) - resident;
     virtual = probe_virtual_kib(server.pid) - virtual;
@@ -105,9 +98,7 @@ Test(stage1_threads, two_thousand_clients_fit_in_memory)
     cr_assert_lt(virtual, (long)count * VIRTUAL_KIB_EACH,
                  "%d clients took %ld KiB of address space: the stacks are too large", count,
                  virtual);
-    for (int i = 0; i < count; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, count);
     expect_threads(&server, without, "all clients have left");
     server_stop(&server);
 }

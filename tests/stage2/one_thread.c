@@ -34,10 +34,7 @@ Test(stage2_one_thread, however_many_clients)
 
     struct server_process server = server_start("");
     long without = probe_own_threads(server.pid); /* 1 here; a runtime may bring some of its own */
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "one of many\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "one of many\n");
     cr_assert_eq(probe_own_threads(server.pid), without,
                  "five hundred clients: expected %ld thread, as without them, there are %ld",
                  without, probe_own_threads(server.pid));
@@ -53,13 +50,9 @@ Test(stage2_one_thread, cannot_yet_a_slow_message_delays_everybody)
     enum { CLIENTS = 4, BLOCK_MS = 300 };
     struct server_process server = server_start("--block-ms %d", BLOCK_MS);
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-    }
+    clients_connect(&server, clients, CLIENTS, NULL);
     double begin = test_now();
-    for (int i = 0; i < CLIENTS; i++) {
-        client_send_text(clients[i], "this takes a while\n");
-    }
+    clients_send_text(clients, CLIENTS, "this takes a while\n");
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "this takes a while\n");
         client_close(clients[i]);

@@ -66,13 +66,9 @@ ParameterizedTest(int *selector, stage2_selectors, many_clients_that_come_and_go
     enum { CLIENTS = 100, ROUNDS = 10 };
     struct server_process server = start_with(*selector, "");
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-    }
+    clients_connect(&server, clients, CLIENTS, NULL);
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < CLIENTS; i++) {
-            client_echo(clients[i], "still here\n");
-        }
+        clients_echo(clients, CLIENTS, "still here\n");
         for (int i = round % 3; i < CLIENTS; i += 3) {
             if (i % 2) {
                 client_reset(clients[i]);
@@ -95,9 +91,7 @@ ParameterizedTest(int *selector, stage2_selectors, burst_and_refusal)
     enum { CLIENTS = 50 };
     struct server_process server = start_with(*selector, "--max-connections 50");
     int clients[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-    }
+    clients_connect(&server, clients, CLIENTS, NULL);
     int refused = client_connect(&server);
     client_expect_text(refused, "ERR server busy\n");
     client_expect_end(refused);

@@ -168,9 +168,7 @@ void crowd_ping_at(const char *where, const struct server_process *server, int c
         }
     }
     close(watcher);
-    for (int i = 0; i < count; i++) {
-        client_close(fds[i]);
-    }
+    clients_close(fds, count);
     free(fds);
     free(round);
 }

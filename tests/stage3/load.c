@@ -152,20 +152,14 @@ ServerTest(stage3_load, case_29_a_firehose_does_not_starve_a_hundred_slow_client
 {
     int slow[SLOW];
     int firehose = client_connect(server);
-    for (int i = 0; i < SLOW; i++) {
-        slow[i] = client_connect(server);
-    }
+    clients_connect(server, slow, SLOW, NULL);
     size_t length;
     char *lines = lines_numbered("firehose", LINES, &length);
     client_send(firehose, lines, length / 2);
     client_await_reply(firehose);
     double begin = test_now();
-    for (int i = 0; i < SLOW; i++) {
-        client_send_text(slow[i], "a word in between\n");
-    }
-    for (int i = 0; i < SLOW; i++) {
-        client_expect_text(slow[i], "a word in between\n");
-    }
+    clients_send_text(slow, SLOW, "a word in between\n");
+    clients_expect_text(slow, SLOW, "a word in between\n");
     double took = test_now() - begin;
     double whole = LINES / 2 * WORK_US / 1e6;
     cr_assert_lt(took, whole / 2,
@@ -274,15 +268,9 @@ ServerTest(stage3_load, urgent_messages_go_first_and_starve_nobody,
         client_expect_text(others[i], "+OK this is a POP3 server\r\n");
         client_expect_text(urgent[i], "+OK this is a POP3 server\r\n");
     }
-    for (int i = 0; i < EACH; i++) {
-        client_send_text(others[i], "USER ann\r\n");
-    }
-    for (int i = 0; i < EACH; i++) {
-        client_send_text(urgent[i], "quit\r\n");
-    }
-    for (int i = 0; i < EACH; i++) {
-        client_expect_text(urgent[i], "+OK goodbye\r\n");
-    }
+    clients_send_text(others, EACH, "USER ann\r\n");
+    clients_send_text(urgent, EACH, "quit\r\n");
+    clients_expect_text(urgent, EACH, "+OK goodbye\r\n");
     int meanwhile = answered(others, EACH);
     cr_assert(meanwhile >= 2 && meanwhile <= EACH / 2,
               "when %d urgent messages had been answered, so had %d of %d others that were there "

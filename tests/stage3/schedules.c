@@ -589,9 +589,7 @@ Test(stage3_schedules, case_30_accepts_have_a_limit_in_each_round)
     test_point_release(WORKER_BEGINS);
     client_expect_text(client, "first\n");
     test_point_await_held(REACTOR_SELECTS, 1);
-    for (int i = 0; i < FLOOD; i++) {
-        flood[i] = client_connect(&box.process);
-    }
+    clients_connect(&box.process, flood, FLOOD, NULL);
     client_send_text(client, "established\n");
     client_await_delivered(client);
     test_point_hold(REACTOR_BARRIER);

@@ -59,9 +59,7 @@ Test(stage3_workers, the_reactor_goes_on_while_all_workers_block)
         client_close(other);
     }
     server_stop(&server);
-    for (int i = 0; i < WORKERS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, WORKERS);
 }
 
 enum { WORK_MS = 250 };
@@ -74,9 +72,7 @@ ServerTest(stage3_workers, two_busy_clients_use_two_workers, "--workers 2 --work
         clients[i] = client_connect(server);
         client_send_text(clients[i], "much work\n");
     }
-    for (int i = 0; i < 2; i++) {
-        client_expect_text(clients[i], "much work\n");
-    }
+    clients_expect_text(clients, 2, "much work\n");
     struct thread_use threads[THREADS_MAX];
     int count = threads_look(server->pid, threads);
     int workers = 0;
@@ -105,13 +101,6 @@ static void send_lines(const struct server_process *server, int *clients, int co
         clients[i] = client_connect(server);
         client_send_text(clients[i], "line\n");
         server_await_counter(server, "bytes_in", before + (i + 1) * 5);
-    }
-}
-
-static void close_clients(const int *clients, int count)
-{
-    for (int i = 0; i < count; i++) {
-        client_close(clients[i]);
     }
 }
 
@@ -164,7 +153,7 @@ ParameterizedTest(int *limit, stage3_workers, grow_to_the_maximum)
     cr_assert_eq(server_counter(&server, "tasks_aborted"), 1);
     server_stop(&server);
     client_close(refused);
-    close_clients(clients, sent);
+    clients_close(clients, sent);
 }
 
 Test(stage3_workers, shrink_after_keep_alive)
@@ -180,13 +169,11 @@ Test(stage3_workers, shrink_after_keep_alive)
             client_send_text(clients[i], "hello\n");
         }
         threads_await(server.pid, "worker", MOST);
-        for (int i = 0; i < MOST; i++) {
-            client_expect_text(clients[i], "hello\n");
-        }
+        clients_expect_text(clients, MOST, "hello\n");
         double begin = test_now();
         threads_await(server.pid, "worker", CORE);
         cr_assert(test_now() - begin >= 0.2, "after %.2f s: too early", test_now() - begin);
-        close_clients(clients, MOST);
+        clients_close(clients, MOST);
     }
     server_stop(&server);
 }
@@ -203,7 +190,7 @@ Test(stage3_workers, unbounded_never_more_than_were_asked_for)
         threads_await(server.pid, "worker", CORE);
         cr_assert_eq(server_counter(&server, "max_threads"), CORE, "%s", endless[i]);
         server_stop(&server);
-        close_clients(clients, CLIENTS);
+        clients_close(clients, CLIENTS);
     }
 }
 
@@ -221,7 +208,7 @@ Test(stage3_workers, a_stop_cuts_workers_and_queue_short)
     server_stop(&server);
     double took = test_now() - begin;
     cr_assert(took >= 0.15, "--drain-timeout is 0.2 s: ended after %.2f s", took);
-    close_clients(clients, CLIENTS);
+    clients_close(clients, CLIENTS);
 }
 
 Test(stage3_workers, a_stop_lets_workers_finish)
@@ -236,5 +223,5 @@ Test(stage3_workers, a_stop_lets_workers_finish)
         client_expect_end(clients[i]);
     }
     server_expect_exit(&server);
-    close_clients(clients, CLIENTS);
+    clients_close(clients, CLIENTS);
 }

@@ -26,16 +26,12 @@ Test(stage4_outside, a_message_that_blocks_delays_nobody_else)
     int quick[QUICK];
     client_send_text(slow, "this takes a while\n");
     client_await_delivered(slow);
-    for (int i = 0; i < QUICK; i++) {
-        quick[i] = client_connect(&server);
-    }
+    clients_connect(&server, quick, QUICK, NULL);
     /* The first message of all pays; whoever's it is, the others are answered meanwhile. */
     server_await_counter(&server, "messages", 1);
     double begin = test_now();
     for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < QUICK; i++) {
-            client_echo(quick[i], "this does not\n");
-        }
+        clients_echo(quick, QUICK, "this does not\n");
     }
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0 / 2, "quick messages took %.1f s beside a slow one", took);
@@ -70,9 +66,7 @@ static void expect_refusal(const char *app, const char *message, const char *ref
     int clients[3];
     struct server_process server = server_start(
         "--app %s --root . --workers 1 --queue bounded:1 --block-ms 5000 --drain-timeout 0.1", app);
-    for (int i = 0; i < 3; i++) {
-        clients[i] = client_connect(&server);
-    }
+    clients_connect(&server, clients, 3, NULL);
     server_await_counter(&server, "tasks_completed", 3); /* their first runs */
     client_send_text(clients[0], message);
     server_await_counter(&server, "messages", 1);
@@ -105,13 +99,9 @@ Test(stage4_outside, workers_block_side_by_side)
     int clients[2 * WORKERS];
     struct server_process server = server_start("--workers %d --block-ms %d", WORKERS, BLOCK_MS);
     for (int count = WORKERS; count <= 2 * WORKERS; count += WORKERS) {
-        for (int i = 0; i < count; i++) {
-            clients[i] = client_connect(&server);
-        }
+        clients_connect(&server, clients, count, NULL);
         double begin = test_now();
-        for (int i = 0; i < count; i++) {
-            client_send_text(clients[i], "side by side\n");
-        }
+        clients_send_text(clients, count, "side by side\n");
         for (int i = 0; i < count; i++) {
             client_expect_text(clients[i], "side by side\n");
             client_close(clients[i]);
@@ -132,10 +122,7 @@ Test(stage4_outside, threads_are_main_dispatcher_and_workers)
     struct server_process server = server_start("--workers %d", WORKERS);
     cr_assert(probe_await_own_threads(server.pid, 2), "without a client there are %ld threads",
               probe_own_threads(server.pid));
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "hello\n");
     cr_assert_eq(probe_own_threads(server.pid), 2 + WORKERS, "with %d clients there are %ld",
                  CLIENTS, probe_own_threads(server.pid));
     server_close_all(&server);

@@ -261,9 +261,7 @@ Test(stage4_runs, case_36_messages_of_a_connection_one_at_a_time_and_in_order)
     }
     atomic_store(&toggler.stop, true);
     pthread_join(thread, NULL);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     framework_stop(&framework);
     for (int i = 0; i < CLIENTS; i++) {
         recorder_expect_whole_life(&recorders[i]);

@@ -55,9 +55,7 @@ static void fill_queue(void)
 
 static void close_all(void)
 {
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     framework_stop(&framework);
     for (int i = 0; i < CLIENTS; i++) {
         recorder_expect_whole_life(&recorders[i]);
@@ -67,9 +65,7 @@ static void close_all(void)
 /** All still have their connection and are served. */
 static void end(void)
 {
-    for (int i = 0; i < CLIENTS; i++) {
-        client_echo(clients[i], "and now\n");
-    }
+    clients_echo(clients, CLIENTS, "and now\n");
     close_all();
 }
 
@@ -155,9 +151,7 @@ Test(stage4_saturation, case_35_discard_oldest_among_life_cycle_calls_only)
     for (int i = 0; i < NEWCOMERS; i++) { /* before any of them may take another's place */
         recorder_await(&fresh[i], calls[LIFE_STARTED], 1);
     }
-    for (int i = 0; i < NEWCOMERS; i++) {
-        client_echo(newcomers[i], "hello\n");
-    }
+    clients_echo(newcomers, NEWCOMERS, "hello\n");
     end();
     for (int i = 0; i < NEWCOMERS; i++) {
         recorder_expect_whole_life(&fresh[i]);

@@ -20,13 +20,8 @@ Test(stage5_dispatchers, connections_are_spread_evenly)
     int clients[DISPATCHERS * EACH];
     char text[8192];
     struct server_process server = server_start("--dispatchers %d --stats", DISPATCHERS);
-    for (int i = 0; i < DISPATCHERS * EACH; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
-    for (int i = 0; i < DISPATCHERS * EACH; i++) {
-        client_close(clients[i]);
-    }
+    clients_connect(&server, clients, DISPATCHERS * EACH, "hello\n");
+    clients_close(clients, DISPATCHERS * EACH);
     server_await_counter(&server, "closed", DISPATCHERS * EACH);
     server_signal(&server, SIGTERM);
     server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
@@ -45,10 +40,7 @@ static long threads_with(const char *options)
     enum { CLIENTS = 40 };
     int clients[CLIENTS];
     struct server_process server = server_start("%s", options);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "hello\n");
     long threads = probe_own_threads(server.pid);
     server_close_all(&server);
     return threads;

@@ -251,9 +251,7 @@ Test(stage5_outside, one_who_talks_does_not_keep_his_dispatcher)
     enum { LISTENERS = 500, ROUNDS = 3, SAID = 64 };
     static int listeners[LISTENERS];
     struct server_process server = server_start("--app chat --dispatchers 1 --idle-timeout 0");
-    for (int i = 0; i < LISTENERS; i++) {
-        listeners[i] = client_connect(&server);
-    }
+    clients_connect(&server, listeners, LISTENERS, NULL);
     struct user asks, talks;
     join_as(&talks, &server, 1);
     join_as(&asks, &server, 2);
@@ -265,9 +263,7 @@ Test(stage5_outside, one_who_talks_does_not_keep_his_dispatcher)
         many += ask_while_talking(asks.fd, talks.fd, lines, length);
     }
     free(lines);
-    for (int i = 0; i < LISTENERS; i++) {
-        client_close(listeners[i]);
-    }
+    clients_close(listeners, LISTENERS);
     client_close(asks.fd);
     client_close(talks.fd);
     server_stop(&server);

@@ -79,10 +79,7 @@ Test(stage5_pool, connections_are_spread_evenly)
     static char text[65536];
     int clients[ALL];
     struct server_process server = server_start("--dispatchers %d --stats", DISPATCHERS);
-    for (int i = 0; i < ALL; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, ALL, "hello\n");
     server_signal(&server, SIGUSR1);
     read_lines_of(&server, DISPATCHERS, text, sizeof text);
     expect_even(text, DISPATCHERS, "accepted", EACH);
@@ -90,9 +87,7 @@ Test(stage5_pool, connections_are_spread_evenly)
     expect_even(text, DISPATCHERS, "closed", 0);
     /* What one does counts for its dispatcher alone. */
     client_echo(clients[1], "one more\n");
-    for (int i = 0; i < ALL; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, ALL);
     server_await_counter(&server, "closed", ALL);
     server_signal(&server, SIGTERM);
     cr_assert_eq(server_await_end(&server, deadline()), 0);
@@ -128,10 +123,7 @@ Test(stage5_pool, threads_are_an_acceptor_and_dispatchers)
     enum { DISPATCHERS = 3, CLIENTS = 60 };
     int clients[CLIENTS];
     struct server_process server = server_start("--dispatchers %d", DISPATCHERS);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "hello\n");
     cr_assert_eq(probe_own_threads(server.pid), 1 + DISPATCHERS,
                  "with %d dispatchers and no workers there are %ld threads", DISPATCHERS,
                  probe_own_threads(server.pid));
@@ -153,10 +145,7 @@ Test(stage5_pool, workers_come_on_top)
     int clients[CLIENTS];
     struct server_process server =
         server_start("--dispatchers %d --workers %d", DISPATCHERS, WORKERS);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, CLIENTS, "hello\n");
     cr_assert_eq(probe_own_threads(server.pid), 1 + DISPATCHERS + WORKERS, "there are %ld threads",
                  probe_own_threads(server.pid));
     server_close_all(&server);
@@ -174,13 +163,6 @@ static void block_one(struct server_process *server, int clients[], int count)
     server_await_counter(server, "messages", 1); /* the first message of all pays */
     for (int i = 1; i < count; i++) {
         clients[i] = client_connect(server);
-    }
-}
-
-static void close_all(const int clients[], int count)
-{
-    for (int i = 0; i < count; i++) {
-        client_close(clients[i]);
     }
 }
 
@@ -209,7 +191,7 @@ ServerTest(stage5_pool, without_workers_a_slow_message_delays_its_dispatcher_onl
     client_expect_silence(clients[0], 1);
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
-    close_all(clients, CLIENTS);
+    clients_close(clients, CLIENTS);
 }
 
 ServerTest(stage5_pool, with_workers_a_slow_message_delays_nobody_else,
@@ -229,7 +211,7 @@ ServerTest(stage5_pool, with_workers_a_slow_message_delays_nobody_else,
     client_expect_silence(clients[0], 1);
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
-    close_all(clients, CLIENTS);
+    clients_close(clients, CLIENTS);
 }
 
 /*
@@ -291,18 +273,14 @@ Test(stage5_pool, idle_connections_with_timers_cost_no_cpu)
     int count = limit.rlim_cur < MOST + 100 ? (int)limit.rlim_cur - 100 : MOST;
     struct server_process server =
         server_start("--idle-timeout 60 --request-timeout 50 --lifetime 70 --progress-timeout 40");
-    for (int i = 0; i < count; i++) {
-        clients[i] = client_connect(&server);
-    }
-    for (int i = 0; i < count; i++) {
-        client_echo(clients[i], "hello\n");
-    }
+    clients_connect(&server, clients, count, NULL);
+    clients_echo(clients, count, "hello\n");
     double most = probe_sanitized() ? 0.1 : 0.02; /* ThreadSanitizer's own thread wakes up, too */
     double busy = probe_busy_during(server.pid, 700);
     cr_assert(busy >= 0 && busy < most, "%d idle connections keep %.1f %% of a core busy", count,
               busy * 100);
     client_echo(clients[count / 2], "hello\n");
-    close_all(clients, count);
+    clients_close(clients, count);
     server_stop(&server);
 }
 

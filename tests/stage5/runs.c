@@ -371,9 +371,7 @@ static void keep_order(const char *options)
     }
     atomic_store(&toggler.stop, true);
     pthread_join(toggler.thread, NULL);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     framework_stop(&framework);
     for (int i = 0; i < CLIENTS; i++) {
         recorder_expect_whole_life(&recorders[i]);
@@ -411,9 +409,7 @@ Test(stage5_runs, a_connection_stays_with_its_dispatcher)
             cr_assert_eq(atomic_load(&recorders[i].thread), threads[i]);
         }
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     framework_stop(&framework);
     for (int i = 0; i < CLIENTS; i++) {
         recorder_expect_whole_life(&recorders[i]);

@@ -212,9 +212,7 @@ Test(stage5_throttle, erratum_19_memory_is_bounded)
     long grown = probe_resident_kib(server.pid) - before;
     cr_assert_lt(grown, CLIENTS * 512, "%d throttled clients grew the server by %ld KiB", CLIENTS,
                  grown);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_close(clients[i]);
-    }
+    clients_close(clients, CLIENTS);
     free(lines);
     server_stop(&server);
 }

@@ -302,16 +302,12 @@ static void connect_idle(int count)
         recorder_init(&idle[i]);
         idle_clients[i] = framework_connect(&framework, &idle[i].handler);
     }
-    for (int i = 0; i < count; i++) {
-        client_echo(idle_clients[i], "hello\n");
-    }
+    clients_echo(idle_clients, count, "hello\n");
 }
 
 static void close_idle(int count)
 {
-    for (int i = 0; i < count; i++) {
-        client_close(idle_clients[i]);
-    }
+    clients_close(idle_clients, count);
     framework_stop(&framework);
     for (int i = 0; i < count; i++) {
         recorder_expect_whole_life(&idle[i]);
@@ -325,9 +321,7 @@ Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
     framework_start(&framework, "--workers 0 --dispatchers 2 --idle-timeout 300 "
                                 "--request-timeout 200 --lifetime 400 --progress-timeout 100");
     connect_idle(IDLE);
-    for (int i = 0; i < HALVES; i++) {
-        client_send_text(idle_clients[i], "half a line");
-    }
+    clients_send_text(idle_clients, HALVES, "half a line");
     framework_await_count(&framework, COUNTER_BYTES_IN,
                           IDLE * strlen("hello\n") + HALVES * strlen("half a line"));
     framework_await_asleep(&framework);
@@ -365,9 +359,7 @@ Test(stage5_timers, no_memory_for_a_timer_costs_that_connection_only)
     cr_assert_eq(failing_reallocations_left(), 0, "nothing failed");
     framework_await_closed(&framework, 1);
     recorder_expect_whole_life(&recorder);
-    for (int i = 0; i < ROOM; i++) {
-        client_echo(idle_clients[i], "still here\n");
-    }
+    clients_echo(idle_clients, ROOM, "still here\n");
     client = begin();
     client_echo(client, "and so am I\n");
     client_close(client);

@@ -92,7 +92,7 @@ void step_expect_alive(struct server_process *server)
 void step_stop(struct server_process *server)
 {
     step_expect_alive(server);
-    clients_close(server);
+    server_drop_clients(server);
     server_signal(server, SIGTERM);
     step_stop_told(server);
 }

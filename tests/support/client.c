@@ -246,7 +246,7 @@ void client_close(int fd)
     close(fd);
 }
 
-void clients_close(const struct server_process *server)
+void server_drop_clients(const struct server_process *server)
 {
     DIR *descriptors = opendir("/proc/self/fd");
     cr_assert_not_null(descriptors);
@@ -266,7 +266,7 @@ void clients_close(const struct server_process *server)
 void server_close_all_at(const char *where, struct server_process *server)
 {
     if (server->pid > 0) {
-        clients_close(server);
+        server_drop_clients(server);
         server_stop_at(where, server);
     }
 }
@@ -433,6 +433,47 @@ bool client_try_echo(int fd, const char *line, double end)
     return length <= sizeof reply && client_try_send(fd, line, length, end) == length &&
            client_try_receive(fd, reply, length, end, &got) == CLIENT_GOT &&
            memcmp(reply, line, length) == 0;
+}
+
+/* ---- several clients ---- */
+
+void clients_connect_at(const char *where, const struct server_process *server, int fds[],
+                        int count, const char *line)
+{
+    for (int i = 0; i < count; i++) {
+        fds[i] = client_connect_at(where, server, (struct client_buffers){0});
+        if (line) {
+            client_echo_at(where, fds[i], line);
+        }
+    }
+}
+
+void clients_echo_at(const char *where, const int fds[], int count, const char *line)
+{
+    for (int i = 0; i < count; i++) {
+        client_echo_at(where, fds[i], line);
+    }
+}
+
+void clients_send_text_at(const char *where, const int fds[], int count, const char *text)
+{
+    for (int i = 0; i < count; i++) {
+        client_send_text_at(where, fds[i], text);
+    }
+}
+
+void clients_expect_text_at(const char *where, const int fds[], int count, const char *text)
+{
+    for (int i = 0; i < count; i++) {
+        client_expect_text_at(where, fds[i], text);
+    }
+}
+
+void clients_close(const int fds[], int count)
+{
+    for (int i = 0; i < count; i++) {
+        client_close(fds[i]);
+    }
 }
 
 /* ---- what to send ---- */

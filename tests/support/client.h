@@ -91,12 +91,32 @@ void client_reset(int fd);
 void client_close(int fd);
 
 /** Closes all connections that the test has to the server. */
-void clients_close(const struct server_process *server);
+void server_drop_clients(const struct server_process *server);
 
 /** The end of most tests: closes all connections that it has to the server, and stops that. Does
  * nothing if the server has been stopped. */
 #define server_close_all(server) server_close_all_at(HERE, server)
 void server_close_all_at(const char *where, struct server_process *server);
+
+/* ---- several clients ---- */
+
+/** Connects so many; if there is a line, each sends it and expects it back. */
+#define clients_connect(server, fds, count, line)                                                  \
+    clients_connect_at(HERE, server, fds, (int)(count), line)
+void clients_connect_at(const char *where, const struct server_process *server, int fds[],
+                        int count, const char *line);
+
+/** Each sends a line and expects it back, before the next one does. */
+#define clients_echo(fds, count, line) clients_echo_at(HERE, fds, (int)(count), line)
+void clients_echo_at(const char *where, const int fds[], int count, const char *line);
+
+#define clients_send_text(fds, count, text) clients_send_text_at(HERE, fds, (int)(count), text)
+void clients_send_text_at(const char *where, const int fds[], int count, const char *text);
+
+#define clients_expect_text(fds, count, text) clients_expect_text_at(HERE, fds, (int)(count), text)
+void clients_expect_text_at(const char *where, const int fds[], int count, const char *text);
+
+void clients_close(const int fds[], int count);
 
 /* ---- tests with a server ---- */
 
