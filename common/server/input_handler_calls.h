@@ -65,14 +65,13 @@ enum handler_trait {
 static inline unsigned input_handler_traits(const struct input_handler *handler)
     NO_THREAD_SAFETY_ANALYSIS
 {
-    const struct input_handler_verbs *verbs = handler->verbs;
-    return (verbs->one_piece ? TRAIT_ONE_PIECE : 0u) |
-           (verbs->continue_output != NULL ? TRAIT_CONTINUES : 0u) |
-           (verbs->holds_input != NULL ? TRAIT_HOLDS_INPUT : 0u) |
-           (verbs->drained != NULL ? TRAIT_HEARS_DRAINED : 0u) |
-           (verbs->duplex ? TRAIT_DUPLEX : 0u) |
-           (verbs->timed_out != NULL ? TRAIT_HEARS_LATE : 0u) |
-           (verbs->idle != NULL ? TRAIT_HEARS_IDLE : 0u);
+    return (handler->verbs->one_piece ? TRAIT_ONE_PIECE : 0u) |
+           (handler->verbs->continue_output != NULL ? TRAIT_CONTINUES : 0u) |
+           (handler->verbs->holds_input != NULL ? TRAIT_HOLDS_INPUT : 0u) |
+           (handler->verbs->drained != NULL ? TRAIT_HEARS_DRAINED : 0u) |
+           (handler->verbs->duplex ? TRAIT_DUPLEX : 0u) |
+           (handler->verbs->timed_out != NULL ? TRAIT_HEARS_LATE : 0u) |
+           (handler->verbs->idle != NULL ? TRAIT_HEARS_IDLE : 0u);
 }
 
 /**
