@@ -296,12 +296,17 @@ enum { IDLE = 400 };
 static struct recorder idle[IDLE];
 static int idle_clients[IDLE];
 
-static void connect_idle(int count)
+static void register_idle(int count)
 {
     for (int i = 0; i < count; i++) {
         recorder_init(&idle[i]);
         idle_clients[i] = framework_connect(&framework, &idle[i].handler);
     }
+}
+
+static void connect_idle(int count)
+{
+    register_idle(count);
     clients_echo(idle_clients, count, "hello\n");
 }
 
@@ -330,12 +335,14 @@ Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
     close_idle(IDLE);
 }
 
-/* The same number of connections with times that pass: each is told once, and soon. */
+/* The same number of connections with times that pass: each is told once, and soon. They say
+ * nothing, because on a busy machine the first ones' time has passed before the last one has come.
+ */
 Test(stage5_timers, many_times_that_pass_at_once)
 {
     double begun = test_now();
     framework_start(&framework, "--workers 0 --dispatchers 2 --idle-timeout 0.5");
-    connect_idle(IDLE);
+    register_idle(IDLE);
     framework_await_closed(&framework, IDLE);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), IDLE);
     cr_assert_gt(test_now() - begun, 0.49);
