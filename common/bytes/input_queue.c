@@ -158,7 +158,8 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
         trace_event(TRACE_RECEIVE, fd, received);
     block->end += received > 0 ? (size_t)received : 0;
     queue->filled = received > 0 && (size_t)received == iov.iov_len;
-    input_queue_retire(queue); /* nothing came into an empty one */
+    if (received <= 0)
+        input_queue_retire(queue); /* nothing came into an empty one */
     errno = error;
     return received;
 }

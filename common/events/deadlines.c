@@ -125,19 +125,24 @@ enum deadline deadlines_passed(const struct deadlines *deadlines,
     return DEADLINE_NONE;
 }
 
-/* Each run asks for this, so it is one loop. */
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Each run asks for this, and mostly no other time runs than the idle one. */
 int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_limits *limits,
                        int64_t now)
 {
-    const uint32_t since[] = {deadlines->born, deadlines->request, deadlines->progress,
-                              deadlines->active};
-    const int64_t limit[] = {limits->lifetime, limits->request, limits->progress, limits->idle};
     int64_t next = INT64_MAX;
-    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++) {
-        int64_t end = now + (int32_t)(since[i] - (uint32_t)now) + limit[i];
-        if (since[i] != 0 && limit[i] != 0 && end < next)
-            next = end;
-    }
+    if (limits->idle != 0)
+        next = end_of(deadlines->active, limits->idle, now);
+    if (limits->lifetime != 0)
+        next = earlier(next, end_of(deadlines->born, limits->lifetime, now));
+    if (deadlines->request != 0)
+        next = earlier(next, end_of(deadlines->request, limits->request, now));
+    if (deadlines->progress != 0)
+        next = earlier(next, end_of(deadlines->progress, limits->progress, now));
     return next;
 }
 

@@ -117,16 +117,16 @@ static void close_because(struct connection *connection, enum end_reason reason)
 static void treat(struct connection *connection, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
 {
-    const struct connection_sharing *sharing = connection_home(connection)->sharing;
+    const struct connection_home *home = connection_home(connection);
     struct channel_facade *facade = &connection->facade;
     bool more = connection_has_input(connection);
     if (first && !more && (connection->traits & TRAIT_ONE_PIECE) != 0)
         output_chain_lift_cork(&connection->output);
     else
         output_chain_cork(&connection->output);
-    if (sharing != NULL)
-        sharing->before_message(more);
-    connection_count(connection, COUNTER_MESSAGES, 1);
+    if (home->sharing != NULL)
+        home->sharing->before_message(more);
+    counters_add(home->counters, COUNTER_MESSAGES, 1);
     connection->marks &= ~(unsigned)(MARK_SILENT | MARK_GRACE);
     deadlines_message(&connection->deadlines);
     if (how == HANDLE_MESSAGES && !input_handler_handle_input(connection->handler, message, facade))
@@ -207,9 +207,11 @@ static void take_turn(struct connection *connection, enum connection_messages ho
     bool more = true;
     for (bool first = true; more && turns-- > 0 && connection_takes_message(connection);
          first = false) {
-        if ((connection->traits & TRAIT_CONTINUES) != 0)
+        bool continues = (connection->traits & TRAIT_CONTINUES) != 0;
+        if (continues)
             output_chain_cork(&connection->output);
-        more = input_handler_continue_output(connection->handler, &connection->facade) ||
+        more = (continues &&
+                input_handler_continue_output(connection->handler, &connection->facade)) ||
                treat_next(connection, how, found, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
@@ -293,9 +295,8 @@ static bool prepare(struct connection *connection, enum connection_messages how)
  * left. A client that has taken too long waits for no result. With `duplex` the handler keeps its
  * half of the connection open when the peer has ended the other one.
  */
-static void end_input(struct connection *connection) NO_LOCK_HELD
+static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HELD
 {
-    unsigned asked = atomic_load(&connection->asked);
     if ((connection->marks & (MARK_BEGUN | MARK_LATE)) == MARK_BEGUN)
         return;
     if ((asked & ASK_CLOSE) == 0 &&
@@ -328,8 +329,10 @@ void connection_handle_found(struct connection *connection, enum connection_mess
         return;
     if (connection->life == LIFE_STARTED)
         take_turn(connection, how, found);
-    if (!connection_is(connection, MARK_BROKEN))
-        end_input(connection);
+    unsigned asked = atomic_load(&connection->asked);
+    if ((asked != 0 || connection_is(connection, MARK_INPUT_OVER)) &&
+        !connection_is(connection, MARK_BROKEN))
+        end_input(connection, asked);
 }
 
 void connection_handle(struct connection *connection, enum connection_messages how)

@@ -110,8 +110,10 @@ static void look_whether_it_waits(struct connection *connection, enum output_res
 /* Sends what was held back and what waited. */
 static enum output_result send_output(struct connection *connection, uint64_t *sent)
 {
+    const struct connection_home *home = connection_home(connection);
     struct output_chain *output = &connection->output;
-    connection_lock_output(connection);
+    if (home->sharing != NULL)
+        home->sharing->lock_output(connection);
     if (connection->blocks)
         trace_event(TRACE_BLOCKED_WRITE, output->fd, 0);
     enum output_result result = output_chain_uncork(output);
@@ -119,12 +121,15 @@ static enum output_result send_output(struct connection *connection, uint64_t *s
         trace_event(TRACE_BLOCKED_WRITE_DONE, output->fd, 0);
     *sent = output_chain_newly_sent(output);
     bool no_memory = output->no_memory;
-    connection_unlock_output(connection);
+    if (home->sharing != NULL)
+        home->sharing->unlock_output(connection);
     if (*sent > 0)
-        connection_count(connection, COUNTER_BYTES_OUT, *sent);
-    if (result == OUTPUT_BROKEN && no_memory)
+        counters_add(home->counters, COUNTER_BYTES_OUT, *sent);
+    if (result != OUTPUT_BROKEN)
+        return result;
+    if (no_memory)
         connection_end_because(connection, END_RESOURCES);
-    else if (result == OUTPUT_BROKEN)
+    else
         connection_lose(connection);
     return result;
 }
@@ -148,15 +153,17 @@ void connection_send(struct connection *connection)
     int64_t now = clock_ms();
     bool sends =
         connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
-    bool is_partial = connection->phase <= CONNECTION_OPEN && connection_is(connection, MARK_PART);
+    unsigned marks = connection->marks;
+    bool is_partial = connection->phase <= CONNECTION_OPEN && (marks & MARK_PART) != 0;
     uint64_t sent = 0;
     enum output_result output = sends ? send_output(connection, &sent) : OUTPUT_FLOWING;
-    deadlines_ran(&connection->deadlines, now, connection_is(connection, MARK_RECEIVED), is_partial,
-                  sent);
+    deadlines_ran(&connection->deadlines, now, (marks & MARK_RECEIVED) != 0, is_partial, sent);
     connection->marks &= ~(unsigned)MARK_RECEIVED;
     if (sends)
         look_whether_it_waits(connection, output, now);
-    connection_look_at_age(connection, now);
+    if (connection->phase == CONNECTION_LINGERING ||
+        connection_server(connection)->settings.deadlines.lifetime != 0)
+        connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
         connection_is(connection, MARK_BROKEN))

@@ -168,6 +168,9 @@ static int64_t output_due(const struct connection *connection)
 
 int64_t connection_deadline(const struct connection *connection, int64_t now)
 {
+    if (connection->phase == CONNECTION_OPEN && connection->marks == 0 &&
+        connection->timers.first == NULL)
+        return deadlines_next(&connection->deadlines, limits_of(connection), now);
     if (connection->phase == CONNECTION_LINGERING)
         return linger_deadline(connection, now);
     bool has_grace = connection_is(connection, MARK_GRACE);
