@@ -34,7 +34,7 @@ void acceptor_run(struct acceptor *acceptor)
         acceptor_wait(acceptor);
         signals_take(&server->signals);
         if (server->signals.report)
-            counters_print(&server->counters, server->name);
+            server_report(server);
         admission_accept(&acceptor->threads->admission, &server->listener, 0, acceptor_serve,
                          acceptor);
     }

@@ -122,3 +122,9 @@ struct handler *handler_of_timer(struct timer *timer)
 {
     return container_of(timer, struct handler, timer);
 }
+
+void handler_count_held(const struct handler *handler, uint64_t *output, uint64_t *input)
+{
+    *output += output_chain_length(&handler->connection.output);
+    *input += input_queue_length(&handler->connection.input);
+}

@@ -3,6 +3,7 @@
  */
 #include "common/apps/application_choice.h"
 #include "common/events/selector_provider.h"
+#include "common/server/watch.h"
 #include "reactor.h"
 
 #include <errno.h>
@@ -27,12 +28,17 @@ static int serve(struct server *server, const struct choice *choice,
                  struct input_handler_factory *factory) NO_LOCK_HELD
 {
     struct reactor reactor;
+    struct watch watch;
+    struct watched_loop loop;
     if (reactor_open(&reactor, server, factory, choice->provider) != 0) {
         log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
         return EXIT_FAILURE;
     }
+    watch_open(&watch, server, &loop);
+    watch_add_loop(&watch, &reactor.loop, NULL, &server->counters, "reactor");
     server_announce(server, choice->application.chosen->name);
     reactor_run(&reactor);
+    watch_close(&watch);
     reactor_close(&reactor);
     return EXIT_SUCCESS;
 }

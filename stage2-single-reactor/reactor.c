@@ -28,6 +28,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
     timer_heap_init(&reactor->timers);
     list_init(&reactor->again);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
+        timer_heap_set(&reactor->timers, &reactor->look_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
         selector_register(&reactor->selector, &reactor->signals_key, server->signals.fd,
@@ -69,6 +70,32 @@ static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
                    reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
 }
 
+/* Once a second: whether anybody has been held up, and how late this loop was. */
+static void reactor_look(struct reactor *reactor)
+{
+    int64_t next = server_look(reactor->server, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->look_timer, next);
+}
+
+static bool reactor_owns(const struct reactor *reactor, const struct timer *timer)
+{
+    return timer == &reactor->accept_timer || timer == &reactor->look_timer ||
+           timer == &reactor->end_timer;
+}
+
+/* What is open, late and held at this moment, and what was counted. */
+static void reactor_report(struct reactor *reactor)
+{
+    uint64_t output = 0, input = 0;
+    for (size_t i = 0; i < reactor->timers.count; i++) {
+        struct timer *timer = reactor->timers.timers[i];
+        if (!reactor_owns(reactor, timer))
+            handler_count_held(handler_of_timer(timer), &output, &input);
+    }
+    loop_answers(&reactor->loop, output, input);
+    server_report(reactor->server);
+}
+
 /* A signal is an event like any other; so is a place that has become free. */
 static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 {
@@ -77,7 +104,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
     signals_take(&server->signals);
     acceptor_update(&reactor->acceptor);
     if (server->signals.report)
-        counters_print(&server->counters, server->name);
+        reactor_report(reactor);
     if (server->signals.stop && !reactor->stopping)
         reactor_stop(reactor);
 }
@@ -89,7 +116,9 @@ static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
     while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
         if (timer == &reactor->end_timer)
             return;
-        if (timer == &reactor->accept_timer)
+        if (timer == &reactor->look_timer)
+            reactor_look(reactor);
+        else if (timer == &reactor->accept_timer)
             acceptor_update(&reactor->acceptor);
         else
             handler_expire(handler_of_timer(timer));
@@ -108,27 +137,34 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
+    timer_heap_cancel(&reactor->timers, &reactor->look_timer);
     timer_heap_cancel(&reactor->timers, &reactor->end_timer);
     while ((timer = timer_heap_first(&reactor->timers)) != NULL)
         handler_close(handler_of_timer(timer));
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int reactor_timeout(const struct reactor *reactor)
+static int reactor_timeout(struct reactor *reactor)
 {
-    return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
+    struct timer_heap *timers = &reactor->timers;
+    return list_is_empty(&reactor->again)
+               ? timer_heap_timeout(timers, loop_sleeps(&reactor->loop, timers->count))
+               : 0;
 }
 
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
+    reactor_look(reactor);
     while (reactor_goes_on(reactor)) {
         size_t count = selector_select(selector, reactor_timeout(reactor));
-        reactor->now = clock_ms();
+        reactor->now = loop_woke(&reactor->loop);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+            if (key != NULL) { /* cancelled by a handler that ran before it in this round */
+                atomic_store_explicit(&reactor->loop.fd, key->fd, memory_order_relaxed);
                 reactor_dispatch(key);
+            }
         }
         reactor_check_timers(reactor);
         handler_take_turns(&reactor->again);

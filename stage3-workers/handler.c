@@ -185,6 +185,19 @@ struct handler *handler_of_timer(struct timer *timer)
     return container_of(timer, struct handler, timer);
 }
 
+/* While a worker has it, what it holds is the worker's. */
+void handler_count_held(const struct handler *handler, uint64_t *output, uint64_t *input)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    mutex_lock(&reactor->guard.lock);
+    bool rests = !handler->processing;
+    mutex_unlock(&reactor->guard.lock);
+    if (!rests)
+        return;
+    *output += output_chain_length(&handler->connection.output);
+    *input += input_queue_length(&handler->connection.input);
+}
+
 static struct handler *handler_of(struct task *task)
 {
     return container_of(task, struct handler, task);

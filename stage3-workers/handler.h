@@ -49,4 +49,7 @@ void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);
 
+/** Adds the bytes that it holds: those that wait to be sent, and those that wait to be handled. */
+void handler_count_held(const struct handler *handler, uint64_t *output, uint64_t *input);
+
 #endif

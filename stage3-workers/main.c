@@ -3,6 +3,7 @@
  */
 #include "common/apps/application_choice.h"
 #include "common/events/selector_provider.h"
+#include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 #include "reactor.h"
 
@@ -31,6 +32,9 @@ static int serve(struct server *server, const struct choice *choice,
 {
     struct reactor reactor;
     struct executor executor;
+    struct watch watch;
+    struct watched_loop loop;
+    struct watched_executor workers;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
     executor_open(&executor, &settings);
@@ -40,8 +44,12 @@ static int serve(struct server *server, const struct choice *choice,
         executor_close(&executor);
         return EXIT_FAILURE;
     }
+    watch_open(&watch, server, &loop);
+    watch_add_loop(&watch, &reactor.loop, NULL, &server->counters, "reactor");
+    watch_executor(&watch, &workers, &executor, "workers", true);
     server_announce(server, choice->application.chosen->name);
     reactor_run(&reactor);
+    watch_close(&watch);
     reactor_close(&reactor);
     executor_close(&executor);
     return EXIT_SUCCESS;

@@ -13,6 +13,7 @@
 
 #include "acceptor.h"
 #include "common/base/list.h"
+#include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
@@ -28,6 +29,7 @@ struct reactor {
     struct server *server;
     struct input_handler_factory *factory;
     struct selector selector;
+    struct loop loop; /* how late it is, for others to read */
     struct executor *executor;
     struct selector_guard guard;
     struct admission admission;
@@ -37,6 +39,7 @@ struct reactor {
     struct list_link again;    /* handlers that have more to do, and wait for no event */
     struct task_list round;    /* tasks for the executor, at the end of this round */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
+    struct timer look_timer;   /* when to look round again (server_look) */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
     int64_t now;               /* when the last select returned, ms */
     bool stopping GUARDED_BY(&guard.lock); /* each handler is to finish what it has begun */

@@ -156,6 +156,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
+    atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
     set_interest(adapter, SELECT_NOTHING);
     read_for_queue(dispatcher, adapter);
     dispatcher_execute(dispatcher, adapter);
@@ -169,6 +170,24 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
                       connection_deadline(&adapter->connection, dispatcher->now));
     if (set_interest(adapter, interest | SELECT_ONCE) != 0)
         handler_adapter_end(adapter, END_RESOURCES);
+}
+
+/* Adds up what its connections hold. While one runs, its input is the runner's. */
+static void count_held(struct dispatcher *dispatcher)
+{
+    uint64_t output = 0, input = 0;
+    for (size_t i = 0; i < dispatcher->timers.count; i++) {
+        struct timer *timer = dispatcher->timers.timers[i];
+        if (timer == &dispatcher->end_timer)
+            continue;
+        struct handler_adapter *adapter = handler_adapter_of_timer(timer);
+        mutex_lock(&adapter->state_lock);
+        output += connection_output_held(&adapter->connection);
+        if (!adapter->running)
+            input += input_queue_length(&adapter->connection.input);
+        mutex_unlock(&adapter->state_lock);
+    }
+    loop_answers(&dispatcher->loop, output, input);
 }
 
 /* Handles every adapter that has changed since the last round. */
@@ -252,11 +271,13 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
         TEST_POINT("dispatcher: before select");
-        size_t count =
-            selector_select(selector, timer_heap_timeout(&dispatcher->timers, clock_ms()));
+        int64_t now = loop_sleeps(&dispatcher->loop, dispatcher->timers.count);
+        size_t count = selector_select(selector, timer_heap_timeout(&dispatcher->timers, now));
         TEST_POINT("dispatcher: after select");
-        dispatcher->now = clock_ms();
+        dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
+        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+            count_held(dispatcher);
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);

@@ -5,6 +5,7 @@
 #include "common/apps/application_choice.h"
 #include "common/base/clock.h"
 #include "common/events/selector_provider.h"
+#include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
 
@@ -42,6 +43,10 @@ struct parts {
     struct admission admission;
     struct dispatcher dispatcher;
     struct acceptor acceptor;
+    struct watch watch;
+    struct watched_loop loop;
+    struct watched_executor watched_workers;
+    struct watched_executor watched_helpers;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -58,6 +63,11 @@ static int serve(struct server *server, const struct choice *choice,
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
     acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
+    watch_open(&parts->watch, server, &parts->loop);
+    watch_add_loop(&parts->watch, &parts->dispatcher.loop, &parts->dispatcher.selector,
+                   &server->counters, "dispatcher");
+    watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
+    watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
@@ -65,6 +75,7 @@ static int serve(struct server *server, const struct choice *choice,
     executor_end(&parts->executor, false);
     executor_end(&parts->helpers, true);
     dispatcher_count(&parts->dispatcher);
+    watch_close(&parts->watch);
     return EXIT_SUCCESS;
 }
 

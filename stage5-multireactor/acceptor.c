@@ -22,13 +22,14 @@ static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
 /* Sleeps until there is a client, a signal comes, or it is time to accept again. */
 static void acceptor_wait(struct acceptor *acceptor)
 {
-    const struct server *server = acceptor->server;
+    struct server *server = acceptor->server;
+    int look = server_look_timeout(server);
     bool open = admission_is_open(acceptor->admission);
     struct pollfd fds[] = {
         {.fd = server->signals.fd, .events = POLLIN},
         {.fd = open ? server->listener.fd : -1, .events = POLLIN},
     };
-    poll(fds, 2, admission_is_backing_off(acceptor->admission) ? SERVER_BACK_OFF_MS : -1);
+    poll(fds, 2, admission_is_backing_off(acceptor->admission) ? SERVER_BACK_OFF_MS : look);
 }
 
 void acceptor_run(struct acceptor *acceptor)
@@ -39,7 +40,7 @@ void acceptor_run(struct acceptor *acceptor)
         signals_take(&server->signals);
         if (server->signals.report) {
             dispatcher_pool_count(acceptor->dispatchers);
-            counters_print(&server->counters, server->name);
+            server_report(server);
             dispatcher_pool_report(acceptor->dispatchers);
         }
         admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,

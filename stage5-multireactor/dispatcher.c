@@ -161,6 +161,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
+    atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
     if (dispatcher->executor != NULL || ready == SELECT_NOTHING)
         set_interest(adapter, SELECT_NOTHING); /* else the run is over before the next select */
     if ((ready & SELECT_READ) != 0)
@@ -176,6 +177,24 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
                       connection_deadline(&adapter->connection, dispatcher->now));
     if (set_interest(adapter, interest) != 0)
         handler_adapter_end(adapter, END_RESOURCES);
+}
+
+/* Adds up what its connections hold. While one runs, its input is the runner's. */
+static void count_held(struct dispatcher *dispatcher)
+{
+    uint64_t output = 0, input = 0;
+    for (size_t i = 0; i < dispatcher->timers.count; i++) {
+        struct timer *timer = dispatcher->timers.timers[i];
+        if (timer == &dispatcher->end_timer)
+            continue;
+        struct handler_adapter *adapter = handler_adapter_of_timer(timer);
+        mutex_lock(&adapter->state_lock);
+        output += connection_output_held(&adapter->connection);
+        if (!adapter->running)
+            input += input_queue_length(&adapter->connection.input);
+        mutex_unlock(&adapter->state_lock);
+    }
+    loop_answers(&dispatcher->loop, output, input);
 }
 
 /* Handles every adapter that has changed since the last round. */
@@ -248,8 +267,9 @@ static void check_timers(struct dispatcher *dispatcher)
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {
+    struct timer_heap *timers = &dispatcher->timers;
     return status_change_queue_is_empty(&dispatcher->changes)
-               ? timer_heap_timeout(&dispatcher->timers, clock_ms())
+               ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
                : 0;
 }
 
@@ -273,8 +293,10 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: before select");
         size_t count = selector_select(selector, select_timeout(dispatcher));
         TEST_POINT("dispatcher: after select");
-        dispatcher->now = clock_ms();
+        dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
+        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+            count_held(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)

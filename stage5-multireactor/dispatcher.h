@@ -16,6 +16,7 @@
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
 
+#include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
@@ -44,6 +45,7 @@ struct dispatcher {
     struct counters counters; /* of its connections */
     struct connection_home home;
     struct selector selector;
+    struct loop loop; /* how late it is, for others to read */
     struct selector_guard guard;
     struct status_change_queue changes;
     size_t number;    /* among those of its pool, from 1 on; names its thread */

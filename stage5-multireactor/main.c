@@ -5,10 +5,12 @@
 #include "common/apps/application_choice.h"
 #include "common/apps/chain_service.h"
 #include "common/events/selector_provider.h"
+#include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,10 @@ struct parts {
     struct admission admission;
     struct dispatcher_pool dispatchers;
     struct acceptor acceptor;
+    struct watch watch;
+    struct watched_loop *loops;
+    struct watched_executor watched_workers;
+    struct watched_executor watched_helpers;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -70,6 +76,21 @@ static struct input_handler_factory *chain(struct server *server,
     return factory;
 }
 
+/* Has main look after the loops and the workers. */
+static void begin_watch(struct server *server, struct parts *parts)
+{
+    watch_open(&parts->watch, server, parts->loops);
+    for (size_t i = 0; i < parts->dispatchers.count; i++) {
+        struct dispatcher *dispatcher = &parts->dispatchers.dispatchers[i];
+        char name[WATCH_NAME_SIZE];
+        snprintf(name, sizeof(name), "dispatcher %zu", i + 1);
+        watch_add_loop(&parts->watch, &dispatcher->loop, &dispatcher->selector,
+                       &dispatcher->counters, name);
+    }
+    watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
+    watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
+}
+
 /* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
@@ -78,6 +99,7 @@ static int serve(struct server *server, const struct choice *choice,
     if (error != 0)
         return cannot(server, "start the dispatchers", error);
     acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission, parts->chain);
+    begin_watch(server, parts);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_pool_stop(&parts->dispatchers);
@@ -86,6 +108,7 @@ static int serve(struct server *server, const struct choice *choice,
     dispatcher_pool_count(&parts->dispatchers);
     if (server->settings.stats)
         dispatcher_pool_report(&parts->dispatchers);
+    watch_close(&parts->watch);
     return EXIT_SUCCESS;
 }
 
@@ -115,13 +138,15 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         dispatcher_pool_open(&parts.dispatchers, choice->dispatchers, server,
                              settings.core > 0 ? &parts.executor : NULL, &parts.admission,
                              choice->provider, choice->guard_works) == 0;
-    if (is_open)
+    parts.loops = calloc(choice->dispatchers, sizeof(*parts.loops));
+    if (is_open && parts.loops != NULL)
         status = serve(server, choice, &parts);
     else
         cannot(server, "open the dispatchers", errno);
     application_close(choice->application.chosen, parts.application); /* it may wake a dispatcher */
     if (is_open)
         dispatcher_pool_close(&parts.dispatchers);
+    free(parts.loops);
     executor_close(&parts.helpers);
     executor_close(&parts.executor);
     admission_destroy(&parts.admission);

@@ -228,6 +228,20 @@ test-cases:
 withstands: all test-build $$(PEERS) $$(filter %/raw_epoll %/raw_threads,$$(BENCH_TOOLS))
 	@OUT=$(OUT) tests/withstands.sh $(STAGES)
 
+# ---- restarts -----------------------------------------------------------------------------------
+
+$(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -o $@ $<
+
+### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; three minutes
+.PHONY: test-running
+RESTARTED := $(foreach n,2 4 5,$(OUT)/$(call stage,$n))
+test-running: $(OUT)/tests/upgrade $(RESTARTED)
+	@tests/need.sh 'Python 3' 'command -v python3' python3
+	@tests/run.sh $(foreach s,$(RESTARTED),'$(notdir $s) restarted=python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
+
 # ---- servers that hang --------------------------------------------------------------------------
 
 # Each stage once more, with a fault planted: the reader of docs/inside.md finds out why it hangs. The

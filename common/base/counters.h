@@ -60,6 +60,14 @@ static inline uint64_t counters_get(const struct counters *counters, enum counte
     return atomic_load_explicit(&counters->values[counter], memory_order_relaxed);
 }
 
+/** Connections that are open now. */
+static inline uint64_t counters_open(const struct counters *counters)
+{
+    uint64_t closed = counters_get(counters, COUNTER_CLOSED); /* first: it was opened before */
+    return counters_get(counters, COUNTER_ACCEPTED) + counters_get(counters, COUNTER_CONNECTS) -
+           closed;
+}
+
 /**
  * Writes `<program>: stats name=value name=value ...` to standard error, in one piece. What not
  * every stage has is left out while it is zero.

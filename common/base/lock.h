@@ -126,6 +126,13 @@ static inline void mutex_lock(struct mutex *mutex) ACQUIRE(mutex) NO_THREAD_SAFE
     LOCK_CALL(pthread_mutex_lock(&mutex->native));
 }
 
+/** Takes the lock if it is free; false if it is not, even if this thread has it. */
+static inline bool mutex_try_lock(struct mutex *mutex)
+    THREAD_SAFETY(try_acquire_capability(true, mutex AND_ANY_LOCK)) NO_THREAD_SAFETY_ANALYSIS
+{
+    return pthread_mutex_trylock(&mutex->native) == 0;
+}
+
 static inline void mutex_unlock(struct mutex *mutex) RELEASE(mutex) NO_THREAD_SAFETY_ANALYSIS
 {
     LOCK_CALL(pthread_mutex_unlock(&mutex->native));

@@ -1,5 +1,6 @@
 #include "common/base/signals.h"
 
+#include "common/base/text.h"
 #include "common/base/thread.h"
 
 #include <errno.h>
@@ -23,6 +24,9 @@ static atomic_bool report_came;
 static atomic_int doorbell = -1;       /* the writing end of the pipe */
 static struct itimerval stop_limit;    /* zero: a stop has none */
 static char last_line[LAST_LINE_SIZE]; /* how it begins */
+static const char *program_name;
+static signals_describer *describe; /* what holds the program; NULL: nobody knows */
+static void *describer;
 
 static sigset_t caught_signals(void)
 {
@@ -94,9 +98,38 @@ static void on_overdue(int signal_number)
     char *end = last_line + strlen(last_line);
     if (main_is_last || !atomic_load(&stop_taken))
         end = stpcpy(end, main_is_last ? "main" : "main, ");
-    end = stpcpy(stpcpy(end, others), "\n");
+    end = stpcpy(end, others);
+    char held[LAST_LINE_SIZE / 4] = "";
+    if (describe != NULL && describe(describer, held, sizeof(held)) > 0)
+        end = stpcpy(stpcpy(end, "; in a handler: "), held);
+    end = stpcpy(end, "\n");
     write_without_waiting(last_line, (size_t)(end - last_line));
     _exit(EXIT_FAILURE);
+}
+
+/* Main has not come back to its loop in time. */
+static void say_late(void)
+{
+    char held[LAST_LINE_SIZE / 4] = "";
+    char line[LAST_LINE_SIZE / 2];
+    if (describe == NULL || describe(describer, held, sizeof(held)) == 0)
+        return; /* the process was stopped, or the machine busy */
+    struct growing_text text = {line, sizeof(line), 0};
+    text_append(&text, program_name);
+    text_append(&text, ": warn: [main] event=handler_slow ");
+    text_append(&text, held);
+    text_append(&text, "\n");
+    write_without_waiting(line, text.length);
+}
+
+static void on_alarm(int signal_number)
+{
+    int error = errno;
+    if (atomic_load(&stop_came))
+        on_overdue(signal_number);
+    else
+        say_late();
+    errno = error;
 }
 
 static void on_report(int signal_number)
@@ -121,29 +154,55 @@ int signals_open(struct signals *signals)
     atomic_store(&stop_taken, false);
     atomic_store(&report_came, false);
     stop_limit = (struct itimerval){0};
+    program_name = "";
+    describe = NULL;
     atomic_store(&doorbell, ends[1]);
     set_action(SIGPIPE, SIG_IGN);
     set_action(SIGTERM, on_stop);
     set_action(SIGINT, on_stop);
     set_action(SIGUSR1, on_report);
-    set_action(SIGALRM, on_overdue);
+    set_action(SIGALRM, on_alarm);
     sigset_t caught = caught_signals();
     pthread_sigmask(SIG_UNBLOCK, &caught, NULL); /* a parent may have blocked them */
     return 0;
 }
 
+static struct itimerval once_in(int64_t ms)
+{
+    return (struct itimerval){
+        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)}};
+}
+
 void signals_bound_stop(const char *program, int64_t ms)
 {
+    program_name = program;
     snprintf(
         last_line, sizeof(last_line) / 2 - 16,
         "%s: error: [main] the stop has taken too long; threads that have not ended: ", program);
-    stop_limit.it_value.tv_sec = (time_t)(ms / 1000);
-    stop_limit.it_value.tv_usec = (suseconds_t)(ms % 1000 * 1000);
+    stop_limit = once_in(ms);
+}
+
+void signals_describe(signals_describer *how, void *context)
+{
+    describer = context;
+    describe = how;
+}
+
+/* A stop that comes between the two calls has set its limit, which is set again. */
+void signals_expect(int64_t ms)
+{
+    struct itimerval limit = once_in(ms);
+    if (atomic_load(&stop_came))
+        return;
+    setitimer(ITIMER_REAL, &limit, NULL);
+    if (atomic_load(&stop_came))
+        setitimer(ITIMER_REAL, &stop_limit, NULL);
 }
 
 /* SIGUSR1 would end a process that is about to end anyway, so it is ignored from here on. */
 void signals_close(struct signals *signals)
 {
+    describe = NULL;
     stop_limit = (struct itimerval){0};
     setitimer(ITIMER_REAL, &stop_limit, NULL);
     set_action(SIGALRM, SIG_DFL);

@@ -4,6 +4,7 @@
 #include "common/base/list.h"
 #include "common/base/lock.h"
 #include "common/base/signals.h"
+#include "common/base/text.h"
 #include "common/base/trace.h"
 
 #include <limits.h>
@@ -57,42 +58,14 @@ static void enter_list(const char *name)
     mutex_unlock(&list_lock);
 }
 
-/* Text that grows in memory of a given size. No printf(3): that may take locks of its own. */
-struct growing_text {
-    char *text;
-    size_t size;
-    size_t length;
-};
-
-static void append(struct growing_text *growing, const char *more)
-{
-    size_t length = strlen(more);
-    size_t room = growing->size - 1 - growing->length;
-    if (length > room)
-        length = room;
-    memcpy(growing->text + growing->length, more, length);
-    growing->length += length;
-    growing->text[growing->length] = '\0';
-}
-
-static void append_number(struct growing_text *growing, size_t number)
-{
-    char digits[24] = "";
-    size_t first = sizeof(digits) - 1;
-    do
-        digits[--first] = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    append(growing, &digits[first]);
-}
-
 static void append_name(struct growing_text *growing, const char *name, size_t namesakes)
 {
-    append(growing, growing->length > 0 ? ", " : "");
-    append(growing, name);
+    text_append(growing, growing->length > 0 ? ", " : "");
+    text_append(growing, name);
     if (namesakes > 1) {
-        append(growing, " (");
-        append_number(growing, namesakes);
-        append(growing, " of them)");
+        text_append(growing, " (");
+        text_append_number(growing, namesakes, 10);
+        text_append(growing, " of them)");
     }
 }
 
@@ -125,7 +98,7 @@ size_t thread_list(char *text, size_t size)
         append_name(&growing, name, namesakes);
     }
     if (link != &list)
-        append(&growing, growing.length > 0 ? cut : cut + 2);
+        text_append(&growing, growing.length > 0 ? cut : cut + 2);
     mutex_unlock(&list_lock);
     return growing.length;
 }

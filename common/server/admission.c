@@ -114,7 +114,8 @@ void admission_accept(struct admission *admission, struct listener *listener, in
 void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
                            admission_server *serve, void *context)
 {
-    accept_some(admission, listener, flags, serve, context, ACCEPTS_AT_STOP);
+    if (!listener->is_given)
+        accept_some(admission, listener, flags, serve, context, ACCEPTS_AT_STOP);
     listener_close(listener);
 }
 

@@ -331,6 +331,9 @@ enum output_result connection_release_output(struct connection *connection);
 /** As channel_flush(). */
 enum output_result connection_shared_flush(struct channel_facade *facade);
 
+/** Bytes that wait to be sent. Any thread, if the connection is shared. */
+uint64_t connection_output_held(const struct connection *connection);
+
 /** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory. */
 bool connection_set_write_rate(struct connection *connection, uint64_t rate);
 

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 enum {
     POOLED_SEGMENTS = 256, /* at most a megabyte that is kept for reuse */
+    FIRST_GIVEN = 3,       /* descriptor that a service manager opens for us */
     STOP_GRACE_MS = 1000,  /* from the drain timeout to the end of a stop that hangs */
 };
 
@@ -48,10 +50,37 @@ static struct endpoint with_port(const struct endpoint *bind, size_t port)
     return endpoint;
 }
 
+/*
+ * How many descriptors our parent has opened for us, as service managers do: LISTEN_FDS of them
+ * from 3 on, for the process LISTEN_PID. NULL: none, or they are for another process.
+ */
+static const char *given_descriptors(void)
+{
+    const char *pid = getenv("LISTEN_PID");
+    const char *count = getenv("LISTEN_FDS");
+    bool given = pid != NULL && count != NULL && strtol(pid, NULL, 10) == (long)getpid();
+    return given ? count : NULL;
+}
+
+static int adopt_listener(const struct server *server, struct listener *listener, const char *count)
+{
+    if (strcmp(count, "1") != 0) {
+        fprintf(stderr, "%s: LISTEN_FDS: expected 1 descriptor, got '%s'\n", server->name, count);
+        return -1;
+    }
+    if (listener_adopt(listener, FIRST_GIVEN, (int)server->settings.send_buffer) == 0)
+        return 0;
+    return cannot(server, "listen on descriptor 3, which LISTEN_FDS names");
+}
+
 static int open_listener(const struct server *server, struct listener *listener, size_t port)
 {
     struct endpoint endpoint = with_port(&server->settings.bind, port);
-    if (listener_open(listener, &endpoint, (int)server->settings.send_buffer) == 0) {
+    const char *given = given_descriptors();
+    if (given != NULL && adopt_listener(server, listener, given) != 0)
+        return -1;
+    if (given != NULL ||
+        listener_open(listener, &endpoint, (int)server->settings.send_buffer) == 0) {
         listener->turn_away = server->settings.turn_away; /* the application may change the text */
         if (server->settings.proxies.count > 0)
             listener->proxies = &server->settings.proxies;
@@ -90,6 +119,7 @@ static void init_parts(struct server *server)
     server->memory_limit = server->proxy_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
     server->helpers = NULL;
+    server->observer = NULL;
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};
     init_home(server);
@@ -175,6 +205,17 @@ void server_no_memory(struct server *server, struct counters *counters,
 void server_use_helpers(struct server *server, struct executor *helpers)
 {
     server->helpers = helpers;
+}
+
+void server_report(struct server *server)
+{
+    if (server->observer != NULL)
+        server->observer->report(server->observer);
+    else
+        fprintf(stderr, "%s: gauges open=%" PRIu64 " memory_held=%zu\n", server->name,
+                counters_open(&server->counters),
+                buffer_factory_out(&server->buffers) * (size_t)SEGMENT_SIZE);
+    counters_print(&server->counters, server->name);
 }
 
 void server_close(struct server *server)

@@ -9,6 +9,7 @@
 #ifndef COMMON_SERVER_H
 #define COMMON_SERVER_H
 
+#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -53,6 +54,14 @@ enum {
     SERVER_PARTS = 5,
 };
 
+/** Looks after a server that runs (watch.h). */
+struct server_observer {
+    /** Looks round, if it is time to; when to call this again. ms of clock_ms(). */
+    int64_t (*look)(struct server_observer *observer, int64_t now);
+    /** Prints what it knows to standard error. */
+    void (*report)(struct server_observer *observer);
+};
+
 struct server {
     const char *name;
     struct server_settings settings;
@@ -68,6 +77,7 @@ struct server {
     struct connection_home home;
     struct service service;
     _Atomic(const struct connection_part *) parts[SERVER_PARTS]; /* in use: connection_parts.h */
+    struct server_observer *observer;                            /* NULL: none */
     struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
 };
 
@@ -81,6 +91,9 @@ enum {
 
     /** From its accept on, a client has so long to say its first message, even at a stop; ms. */
     SERVER_GRACE_MS = 1000,
+
+    /** From one look of the observer to the next; ms. */
+    SERVER_LOOK_MS = 1000,
 
     /** After the system ran out of something, accept again this much later; ms. */
     SERVER_BACK_OFF_MS = 100,
@@ -115,6 +128,27 @@ void server_no_memory(struct server *server, struct counters *counters,
  * without it the thread that begins a task runs it.
  */
 void server_use_helpers(struct server *server, struct executor *helpers);
+
+/** What an operator has asked for with SIGUSR1: gauges, if there is an observer, and counters. */
+void server_report(struct server *server);
+
+/**
+ * Has the observer look round, if it is time to, and says when to call this again; INT64_MAX:
+ * never, there is none. In ms of clock_ms(). The thread that takes signals.
+ */
+static inline int64_t server_look(struct server *server, int64_t now)
+{
+    return server->observer != NULL ? server->observer->look(server->observer, now) : INT64_MAX;
+}
+
+/** The same for a thread that is about to sleep: for how long it may, in ms; -1: for ever. */
+static inline int server_look_timeout(struct server *server)
+{
+    if (server->observer == NULL)
+        return -1;
+    int64_t now = clock_ms();
+    return (int)(server_look(server, now) - now);
+}
 
 /**
  * Prints the counters and writes the trace if that was asked for, and frees all. No other thread

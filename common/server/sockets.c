@@ -112,6 +112,17 @@ static int open_reserve(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* Its address, which may be another than was asked for, and its reserve. */
+static int finish_opening(struct listener *listener)
+{
+    listener->endpoint.length = sizeof(listener->endpoint.address);
+    if (getsockname(listener->fd, (struct sockaddr *)&listener->endpoint.address,
+                    &listener->endpoint.length) != 0)
+        return -1;
+    listener->reserve = open_reserve();
+    return listener->reserve < 0 ? -1 : 0;
+}
+
 static int start_listening(struct listener *listener, const struct endpoint *endpoint,
                            int send_buffer)
 {
@@ -121,12 +132,7 @@ static int start_listening(struct listener *listener, const struct endpoint *end
         return -1;
     if (listen(listener->fd, SOMAXCONN) != 0)
         return -1;
-    listener->endpoint.length = sizeof(listener->endpoint.address);
-    if (getsockname(listener->fd, (struct sockaddr *)&listener->endpoint.address,
-                    &listener->endpoint.length) != 0)
-        return -1;
-    listener->reserve = open_reserve();
-    return listener->reserve < 0 ? -1 : 0;
+    return finish_opening(listener);
 }
 
 int listener_open(struct listener *listener, const struct endpoint *endpoint, int send_buffer)
@@ -143,6 +149,36 @@ int listener_open(struct listener *listener, const struct endpoint *endpoint, in
         return -1;
     }
     return 0;
+}
+
+/* A socket that listens, and whose address it can give. */
+static int take_over(struct listener *listener, int send_buffer)
+{
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (getsockopt(listener->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
+        return -1;
+    if (listens == 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (fcntl(listener->fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        fcntl(listener->fd, F_SETFL, fcntl(listener->fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        set_options(listener->fd, send_buffer) != 0)
+        return -1;
+    return finish_opening(listener);
+}
+
+int listener_adopt(struct listener *listener, int fd, int send_buffer)
+{
+    *listener =
+        (struct listener){.fd = fd, .reserve = -1, .turn_away = busy_text, .is_given = true};
+    if (take_over(listener, send_buffer) == 0)
+        return 0;
+    int error = errno;
+    listener_close(listener);
+    errno = error;
+    return -1;
 }
 
 void listener_close(struct listener *listener)

@@ -64,6 +64,7 @@ struct listener {
     int reserve;              /* closed when no other descriptor is left, to have one; or -1 */
     struct endpoint endpoint; /* where it really listens: port 0 has become a number */
     struct log_limit limit;
+    bool is_given; /* it was opened by another process, which may have it still */
 
     /** Sent to a client that there is no descriptor for; has to outlive the listener. */
     const char *turn_away;
@@ -91,7 +92,14 @@ enum accept_result {
  */
 int listener_open(struct listener *listener, const struct endpoint *endpoint, int send_buffer);
 
-/** Stops listening: the system rejects clients from now on. May be called twice. */
+/**
+ * The same for a descriptor that listens already, because another process has opened it for us. It
+ * is the listener's from now on, whatever comes of it.
+ */
+int listener_adopt(struct listener *listener, int fd, int send_buffer);
+
+/** Stops listening: the system rejects clients from now on. May be called twice. One that was given
+ * to us goes on listening if anybody else has it. */
 void listener_close(struct listener *listener);
 
 /**

@@ -29,6 +29,7 @@ struct worker {
     _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
     bool is_called;              /* or will be, when the lock is released; under that lock */
     struct segment_cache cache;
+    struct executor_place place;
 };
 
 static struct worker *worker_of(const struct list_link *list)
@@ -124,6 +125,7 @@ static struct task *next_task(struct executor *executor, struct worker *self)
         mutex_lock(&executor->lock);
     }
     if (task == NULL) {
+        list_remove(&self->place.link);
         segment_cache_close(&self->cache); /* before another thread can know of the end */
         executor->stats.threads--;
         condition_broadcast(&executor->room); /* for another thread, or because there is none */
@@ -158,15 +160,22 @@ static void *worker(void *argument)
     struct executor *executor = argument;
     struct worker self;
     struct task *task;
+    unsigned turn = 0;
     thread_holds_no_lock_yet();
     thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
                     atomic_fetch_add(&executor->named, 1) + 1);
+    self.place = (struct executor_place){.fd = -1};
+    thread_name(self.place.name);
     semaphore_init(&self.call);
     segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
     mutex_lock(&executor->lock);
+    list_append(&executor->places, &self.place.link);
     while ((task = next_task(executor, &self)) != NULL) {
         look_at_wait(executor, task);
+        atomic_store_explicit(&self.place.turn, ++turn, memory_order_relaxed);
+        atomic_store_explicit(&self.place.fd, task->fd, memory_order_relaxed);
         run_task(task);
+        atomic_store_explicit(&self.place.fd, -1, memory_order_relaxed);
         mutex_lock(&executor->lock);
         executor->stats.completed++;
     }
@@ -219,6 +228,7 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     mutex_lock(&executor->lock);
     list_init(&executor->idle);
     list_init(&executor->called);
+    list_init(&executor->places);
     task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
     while (settings->warm && start_thread(executor, settings->core))
         continue;
@@ -410,6 +420,32 @@ void executor_close(struct executor *executor)
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
     mutex_destroy(&executor->lock);
+}
+
+static void see_all(struct executor *executor,
+                    void (*see)(void *context, struct executor_place *place), void *context)
+    REQUIRES(&executor->lock)
+{
+    for (struct list_link *link = executor->places.next; link != &executor->places;
+         link = link->next)
+        see(context, container_of(link, struct executor_place, link));
+}
+
+void executor_look(struct executor *executor,
+                   void (*see)(void *context, struct executor_place *place), void *context)
+{
+    mutex_lock(&executor->lock);
+    see_all(executor, see, context);
+    mutex_unlock(&executor->lock);
+}
+
+void executor_try_look(struct executor *executor,
+                       void (*see)(void *context, struct executor_place *place), void *context)
+{
+    if (!mutex_try_lock(&executor->lock))
+        return;
+    see_all(executor, see, context);
+    mutex_unlock(&executor->lock);
 }
 
 struct executor_stats executor_stats(struct executor *executor)

@@ -26,6 +26,8 @@
 #include "common/base/counters.h"
 #include "common/base/list.h"
 #include "common/base/lock.h"
+#include "common/base/thread.h"
+#include "common/base/watched.h"
 #include "common/bytes/buffer_factory.h"
 #include "common/workers/task_queue.h"
 
@@ -74,6 +76,15 @@ struct executor_stats {
     uint64_t late; /* began later than max_wait after they were submitted */
 };
 
+/** Where a worker is, for others to read: it takes no lock to say so. In the executor's list. */
+struct executor_place {
+    struct list_link link;
+    char name[THREAD_NAME_SIZE];
+    atomic_int fd;             /* of the connection that its task is for; -1: none */
+    atomic_uint turn;          /* changes with each task */
+    struct watched_place seen; /* whoever looks */
+};
+
 struct executor {
     struct executor_settings settings;
     struct mutex lock;
@@ -84,8 +95,9 @@ struct executor {
     struct list_link idle GUARDED_BY(&lock);   /* workers that sleep, the last one first */
     struct list_link called GUARDED_BY(&lock); /* workers to be woken when the lock is released */
     struct executor_stats stats GUARDED_BY(&lock);
-    atomic_size_t named;                 /* threads so far: worker 1, worker 2, ... */
-    size_t submitters GUARDED_BY(&lock); /* those that wait for room */
+    struct list_link places GUARDED_BY(&lock); /* of its threads */
+    atomic_size_t named;                       /* threads so far: worker 1, worker 2, ... */
+    size_t submitters GUARDED_BY(&lock);       /* those that wait for room */
     bool closing GUARDED_BY(&lock);
     unsigned failed_starts GUARDED_BY(&lock); /* of threads, in a row */
     int64_t start_again GUARDED_BY(&lock); /* after more than one of these: not before that, ms */
@@ -140,6 +152,14 @@ void executor_close(struct executor *executor) EXCLUDES(any_lock);
 
 /** Brings the server's counters of tasks and workers up to date. */
 void executor_count(struct executor *executor, struct counters *counters);
+
+/** Calls `see` for each worker, with the lock held: it must not call the executor. */
+void executor_look(struct executor *executor,
+                   void (*see)(void *context, struct executor_place *place), void *context);
+
+/** The same for a signal handler: does nothing if the lock is not free. */
+void executor_try_look(struct executor *executor,
+                       void (*see)(void *context, struct executor_place *place), void *context);
 
 /** A copy of the counters. */
 struct executor_stats executor_stats(struct executor *executor);

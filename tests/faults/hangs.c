@@ -7,6 +7,7 @@
 
 #include "support/deadline.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,18 +24,20 @@ static void await_fault(const struct server_process *server, const char *line)
     } while (strstr(report.errors, line) == NULL);
 }
 
-/* SIGTERM; asserts that the server ends with 1 and names what has not ended. */
-static void expect_bounded_end(struct server_process *server, const char *names)
+/* SIGTERM; asserts that the server ends with 1 and names what has not ended, and what holds it. */
+static void expect_bounded_end(struct server_process *server, const char *names, const char *held)
 {
     char line[256];
     double begin = test_now();
     fault_end(server, true, 1, &report);
     double took = test_now() - begin;
     snprintf(line, sizeof line,
-             "%s: error: [main] the stop has taken too long; threads that have not ended: %s\n",
-             server_name(), names);
-    cr_assert(strstr(report.errors, line) != NULL, "expected \"%s\"; standard error: %s", line,
-              report.errors);
+             "%s: error: [main] the stop has taken too long; threads that have not ended: %s%s",
+             server_name(), names, held != NULL ? "; in a handler: " : "\n");
+    const char *found = strstr(report.errors, line);
+    cr_assert(found != NULL, "expected \"%s\"; standard error: %s", line, report.errors);
+    cr_assert(held == NULL || strstr(found, held) != NULL, "expected \"%s\"; standard error: %s",
+              held, report.errors);
     cr_assert_geq(took, 1.5, "the drain timeout is 0.5 s, and a second more is left; it took %.2f",
                   took);
 }
@@ -45,6 +48,19 @@ static const char *names_of_handlers(void)
     static const char *const names[] = {"handler", "main", "worker 1", "dispatcher, worker 1",
                                         "dispatcher 1"};
     return names[server_name()[strlen("stage")] - '1'];
+}
+
+/* From stage 2 on the server knows which thread is in a handler, and for whom. */
+static const char *what_holds_it(int client, char held[128])
+{
+    static const char *const parts[] = {"reactor", "worker 1", "worker 1", "dispatcher 1"};
+    int stage = server_name()[strlen("stage")] - '0';
+    struct sockaddr_in own;
+    socklen_t size = sizeof own;
+    getsockname(client, (struct sockaddr *)&own, &size);
+    snprintf(held, 128, "part=\"%s\" peer=127.0.0.1:%u fd=", stage > 1 ? parts[stage - 2] : "",
+             (unsigned)ntohs(own.sin_port));
+    return stage > 1 ? held : NULL;
 }
 
 static const char *one_thread_of_each_kind(void)
@@ -62,10 +78,11 @@ Test(fault_resources, case_39_a_handler_that_never_returns_does_not_keep_the_ser
     struct server_process server =
         server_start("--app http --root . --drain-timeout 0.5 %s", one_thread_of_each_kind());
     faults_switch(&server);
+    char held[128];
     int client = client_connect(&server);
     client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await_fault(&server, "openat 1: HANG");
-    expect_bounded_end(&server, names_of_handlers());
+    expect_bounded_end(&server, names_of_handlers(), what_holds_it(client, held));
     client_close(client);
 }
 

@@ -1,0 +1,308 @@
+#include "common/server/watch.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    EXPECT_MS = 2 * SERVER_LOOK_MS, /* main has looked by then, or a handler holds it */
+    ANSWER_MS = 50, /* how long a loop may take to answer; one that is held up does not */
+};
+
+/* What is too long in one handler; ns. */
+static const int64_t SLOW_NS = 1000000000;
+
+static int64_t look(struct server_observer *observer, int64_t now);
+static void report(struct server_observer *observer);
+static size_t describe(void *context, char *text, size_t size);
+
+void watch_open(struct watch *watch, struct server *server, struct watched_loop *loops)
+{
+    *watch = (struct watch){.observer = {look, report}, .server = server, .loops = loops};
+    mutex_init(&watch->lock);
+    server->observer = &watch->observer;
+    signals_describe(describe, watch);
+}
+
+void watch_close(struct watch *watch)
+{
+    watch->over = true;
+    if (watch->server->settings.stats)
+        report(&watch->observer);
+    signals_describe(NULL, NULL);
+    watch->server->observer = NULL;
+    mutex_destroy(&watch->lock);
+}
+
+void watch_add_loop(struct watch *watch, struct loop *loop, struct selector *selector,
+                    const struct counters *counters, const char *name)
+{
+    struct watched_loop *watched = &watch->loops[watch->loop_count++];
+    *watched = (struct watched_loop){.loop = loop, .selector = selector, .counters = counters};
+    snprintf(watched->name, sizeof(watched->name), "%s", name);
+}
+
+void watch_add_part(struct watch *watch, struct watched_part *part)
+{
+    assert(watch->part_count < WATCH_PARTS);
+    watch->parts[watch->part_count++] = part;
+}
+
+/* ---- Who has been in a handler for long ----------------------------------------------------- */
+
+static void tell(const struct watch *watch, const struct watched_place *place, const char *event,
+                 const char *part, int64_t now)
+{
+    log_write(&watch->server->log, LOG_LEVEL_WARN,
+              "event=%s part=\"%s\" peer=%s fd=%d for_ms=%" PRId64, event, part, place->peer,
+              place->fd, (now - place->since) / 1000000);
+}
+
+void watch_look_at(struct watch *watch, struct watched_place *place, const char *part,
+                   uint64_t turn, int fd, int64_t since, int64_t now)
+{
+    struct endpoint peer;
+    bool same = fd != LOOP_NOBODY && turn == place->turn && fd == place->fd;
+    if (place->told && !same)
+        tell(watch, place, "handler_back", part, now);
+    if (!same)
+        *place = (struct watched_place){.since = since, .turn = turn, .fd = fd};
+    if (!same || place->told || now - place->since < SLOW_NS)
+        return;
+    endpoint_of_peer(&peer, fd);
+    _Static_assert(sizeof(place->peer) >= ENDPOINT_TEXT_SIZE, "an address has room");
+    endpoint_format(&peer, place->peer);
+    place->told = true;
+    tell(watch, place, "handler_slow", part, now);
+}
+
+/* What a signal handler has told of a place. */
+static void note(struct watched_place *place, uint64_t turn, int fd, int64_t since,
+                 const char *told)
+{
+    struct growing_text peer = {place->peer, sizeof(place->peer), 0};
+    *place = (struct watched_place){.turn = turn, .fd = fd, .told = true, .since = since};
+    text_append(&peer, strstr(told, "peer=") + strlen("peer="));
+    place->peer[strcspn(place->peer, " ")] = '\0';
+}
+
+/* The moment at which a loop woke names its round. */
+static void look_at_loop(struct watch *watch, struct watched_loop *watched, int64_t now)
+{
+    const struct loop *loop = watched->loop;
+    int64_t since = atomic_load(&loop->awake_since);
+    int fd = atomic_load(&loop->fd);
+    watch_look_at(watch, &watched->place, watched->name, (uint64_t)since,
+                  since != 0 ? fd : LOOP_NOBODY, since, now);
+}
+
+/* ---- In a signal handler -------------------------------------------------------------------- */
+
+/* As endpoint_format(), but without printf(3), and with all groups of an IPv6 address. */
+static void spell_peer(struct growing_text *text, int fd)
+{
+    struct endpoint peer;
+    endpoint_of_peer(&peer, fd);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer.address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer.address;
+    bool is_v6 = peer.address.ss_family == AF_INET6;
+    const unsigned char *bytes =
+        is_v6 ? v6->sin6_addr.s6_addr : (const unsigned char *)&v4->sin_addr;
+    text_append(text, is_v6 ? "[" : "");
+    for (int i = 0; i < (is_v6 ? 16 : 4); i += is_v6 ? 2 : 1) {
+        unsigned group = is_v6 ? bytes[i] * 256u + bytes[i + 1] : bytes[i];
+        text_append(text, i == 0 ? "" : is_v6 ? ":" : ".");
+        text_append_number(text, group, is_v6 ? 16 : 10);
+    }
+    text_append(text, is_v6 ? "]:" : ":");
+    text_append_number(text, ntohs(is_v6 ? v6->sin6_port : v4->sin_port), 10);
+}
+
+void watch_spell(struct growing_text *text, const char *part, int fd, int64_t ns)
+{
+    text_append(text, text->length > 0 ? ", part=\"" : "part=\"");
+    text_append(text, part);
+    text_append(text, "\" peer=");
+    spell_peer(text, fd);
+    text_append(text, " fd=");
+    text_append_number(text, (uint64_t)fd, 10);
+    if (ns > 0) {
+        text_append(text, " for_ms=");
+        text_append_number(text, (uint64_t)ns / 1000000, 10);
+    }
+}
+
+/*
+ * What holds the program, for a line that a signal handler writes. Main is in the middle of
+ * anything, so no lock is waited for: an executor whose lock is not free is left out.
+ */
+static size_t describe(void *context, char *where, size_t size)
+{
+    struct watch *watch = context;
+    struct growing_text text = {where, size, 0};
+    int64_t now = clock_ns();
+    for (size_t i = 0; i < watch->loop_count; i++) {
+        struct watched_loop *watched = &watch->loops[i];
+        int64_t since = atomic_load(&watched->loop->awake_since);
+        int fd = atomic_load(&watched->loop->fd);
+        if (since == 0 || fd == LOOP_NOBODY || now - since < SLOW_NS)
+            continue;
+        size_t before = text.length;
+        watch_spell(&text, watched->name, fd, now - since);
+        if (watched->selector == NULL) /* so the next look finds that main is back */
+            note(&watched->place, (uint64_t)since, fd, since, where + before);
+    }
+    for (size_t i = 0; i < watch->part_count; i++)
+        watch->parts[i]->describe(watch->parts[i], &text);
+    return text.length;
+}
+
+/* ---- Looks ---------------------------------------------------------------------------------- */
+
+static void take_snapshot(struct watched_loop *watched, unsigned number)
+{
+    uint32_t *rounds = watched->snapshots[number % WATCH_SNAPSHOTS];
+    for (unsigned i = 0; i < LOOP_LAG_BUCKETS; i++)
+        rounds[i] = atomic_load_explicit(&watched->loop->lag[i], memory_order_relaxed);
+}
+
+static void look_round(struct watch *watch) REQUIRES(&watch->lock)
+{
+    int64_t now = clock_ns();
+    for (size_t i = 0; i < watch->loop_count; i++) {
+        look_at_loop(watch, &watch->loops[i], now);
+        if (watch->loops[i].selector == NULL)
+            signals_expect(EXPECT_MS);
+        if (watch->looks % WATCH_EVERY == 0)
+            take_snapshot(&watch->loops[i], watch->looks / WATCH_EVERY);
+    }
+    for (size_t i = 0; i < watch->part_count; i++)
+        watch->parts[i]->look(watch->parts[i], watch, now);
+    watch->looks++;
+}
+
+static int64_t look(struct server_observer *observer, int64_t now)
+{
+    struct watch *watch = (struct watch *)observer;
+    if (now < watch->next_look)
+        return watch->next_look;
+    mutex_lock(&watch->lock);
+    look_round(watch);
+    mutex_unlock(&watch->lock);
+    watch->next_look = now + SERVER_LOOK_MS;
+    return watch->next_look;
+}
+
+/* ---- Gauges --------------------------------------------------------------------------------- */
+
+/* The lag that this part of the rounds, in thousandths, did not exceed. */
+static uint64_t quantile(const uint32_t *rounds, uint64_t all, unsigned thousandths)
+{
+    uint64_t below = 0;
+    unsigned i = 0;
+    while (i < LOOP_LAG_BUCKETS - 1 && (below += rounds[i]) * 1000 < all * thousandths)
+        i++;
+    return all > 0 ? loop_bucket_end(i) : 0;
+}
+
+/* The rounds of the last minute: all so far, without those before the oldest snapshot. */
+static void tell_lag(const struct watch *watch, const struct watched_loop *watched,
+                     watch_gauge *gauge, void *context)
+{
+    uint32_t rounds[LOOP_LAG_BUCKETS];
+    uint64_t all = 0;
+    const uint32_t *oldest =
+        watched->snapshots[(watch->looks + WATCH_EVERY - 1) / WATCH_EVERY % WATCH_SNAPSHOTS];
+    for (unsigned i = 0; i < LOOP_LAG_BUCKETS; i++) {
+        rounds[i] = atomic_load_explicit(&watched->loop->lag[i], memory_order_relaxed) - oldest[i];
+        all += rounds[i];
+    }
+    gauge(context, watched->name, "rounds", all);
+    gauge(context, watched->name, "lag_p50_us", quantile(rounds, all, 500));
+    gauge(context, watched->name, "lag_p99_us", quantile(rounds, all, 990));
+    gauge(context, watched->name, "lag_max_us", quantile(rounds, all, 1000));
+}
+
+static void tell_loop(const struct watch *watch, const struct watched_loop *watched,
+                      watch_gauge *gauge, void *context)
+{
+    const struct loop *loop = watched->loop;
+    gauge(context, watched->name, "open", counters_open(watched->counters));
+    gauge(context, watched->name, "timers", atomic_load(&loop->timers));
+    gauge(context, watched->name, "output_held", atomic_load(&loop->output_held));
+    gauge(context, watched->name, "input_held", atomic_load(&loop->input_held));
+    tell_lag(watch, watched, gauge, context);
+}
+
+static bool has_answered(const struct watched_loop *watched)
+{
+    const struct loop *loop = watched->loop;
+    return watched->selector == NULL || atomic_load(&loop->answered) == atomic_load(&loop->asked);
+}
+
+/* Has each loop count what its connections hold. Those of one that is held up are older. */
+static void ask_loops(struct watch *watch) REQUIRES(&watch->lock)
+{
+    int64_t until = clock_ms() + ANSWER_MS;
+    for (size_t i = 0; i < watch->loop_count; i++) {
+        atomic_fetch_add(&watch->loops[i].loop->asked, 1);
+        if (watch->loops[i].selector != NULL)
+            selector_wakeup(watch->loops[i].selector);
+    }
+    for (size_t i = 0; i < watch->loop_count; i++)
+        while (!has_answered(&watch->loops[i]) && clock_ms() < until)
+            poll(NULL, 0, 1);
+}
+
+void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
+{
+    mutex_lock(&watch->lock);
+    if (!watch->over)
+        ask_loops(watch);
+    for (size_t i = 0; i < watch->loop_count; i++)
+        tell_loop(watch, &watch->loops[i], gauge, context);
+    for (size_t i = 0; i < watch->part_count; i++)
+        watch->parts[i]->tell(watch->parts[i], gauge, context);
+    gauge(context, "", "memory_held",
+          buffer_factory_out(&watch->server->buffers) * (uint64_t)SEGMENT_SIZE);
+    mutex_unlock(&watch->lock);
+}
+
+/* The line that is being put together: one for each part of the server. */
+struct gauge_line {
+    const char *program;
+    char part[WATCH_NAME_SIZE];
+    char text[512];
+    size_t used;
+};
+
+static void end_line(struct gauge_line *line)
+{
+    if (line->used > 0)
+        fprintf(stderr, "%s\n", line->text);
+    line->used = 0;
+}
+
+static void add_to_line(void *context, const char *part, const char *name, uint64_t value)
+{
+    struct gauge_line *line = context;
+    if (line->used > 0 && strcmp(part, line->part) != 0)
+        end_line(line);
+    if (line->used == 0) {
+        snprintf(line->part, sizeof(line->part), "%s", part);
+        line->used = (size_t)snprintf(line->text, sizeof(line->text), "%s: %s%sgauges",
+                                      line->program, part, part[0] != '\0' ? ": " : "");
+    }
+    line->used += (size_t)snprintf(line->text + line->used, sizeof(line->text) - line->used,
+                                   " %s=%" PRIu64, name, value);
+}
+
+/* In front of the counters, which scripts look for in the last line. */
+static void report(struct server_observer *observer)
+{
+    struct watch *watch = (struct watch *)observer;
+    struct gauge_line line = {.program = watch->server->name};
+    watch_gauges(watch, add_to_line, &line);
+    end_line(&line);
+}

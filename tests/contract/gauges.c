@@ -1,0 +1,230 @@
+/*
+ * The gauges, which are printed in front of the counters; and what the log says of a handler that
+ * holds a loop or a worker.
+ */
+#include "support/client.h"
+
+#include "support/deadline.h"
+#include "support/probe.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(gauges, .timeout = 60);
+
+static char text[1 << 16];
+
+/* The number behind `name=`, added up over the lines of gauges of the last report; -1: none. */
+static long long last_gauge(const char *name)
+{
+    char wanted[64];
+    long long sum = -1;
+    const char *begin = text, *end = NULL; /* each report ends with the memory that is held */
+    for (char *next = text; (next = strstr(next, " memory_held=")) != NULL; next++) {
+        begin = end != NULL ? end : text;
+        end = next;
+    }
+    snprintf(wanted, sizeof wanted, " %s=", name);
+    for (const char *found = begin;
+         end != NULL && (found = strstr(found, wanted)) != NULL && found <= end;
+         found += strlen(wanted))
+        sum = (sum < 0 ? 0 : sum) + atoll(found + strlen(wanted));
+    return sum;
+}
+
+/* Asks for a report, and for the gauge in it. */
+static long long gauge(const struct server_process *server, const char *name)
+{
+    server_counter(server, "accepted");
+    server_errors(server, text, sizeof text);
+    return last_gauge(name);
+}
+
+/* Asks again and again, until the gauge is at least that much. */
+static void await_gauge(const struct server_process *server, const char *name, long long least)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (gauge(server, name) < least) {
+        cr_assert_gt(test_left_ms(end), 0, "%s: expected %s of at least %lld, the last report: %s",
+                     server_name(), name, least, text);
+        poll(NULL, 0, 20);
+    }
+}
+
+static bool has_a_loop(void)
+{
+    return strstr(server_name(), "stage1") == NULL;
+}
+
+Test(gauges, connections_that_are_open)
+{
+    struct server_process server = server_start("%s", "");
+    int clients[3];
+    for (int i = 0; i < 3; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "here\n");
+    }
+    long long open = gauge(&server, "open");
+    cr_assert_eq(open, 3, "three clients are there; open=%lld in: %s", open, text);
+    client_close(clients[0]);
+    server_await_counter(&server, "closed", 1);
+    open = gauge(&server, "open");
+    cr_assert_eq(open, 2, "two of three clients are there; open=%lld in: %s", open, text);
+    server_close_all(&server);
+}
+
+/* Where the loop runs the handlers, one that blocks makes events wait for as long. */
+Test(gauges, the_lag_of_a_loop_that_a_handler_holds)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    const char *inline_handlers = server_has_option("--dispatchers") ? "--workers 0" : "";
+    struct server_process server =
+        server_start("--block-ms 300 --cost-for slow %s", inline_handlers);
+    int client = client_connect(&server);
+    for (int i = 0; i < 100; i++) {
+        client_echo(client, "quick\n");
+    }
+    client_echo(client, "slow\n");
+    bool held = server_has_option("--dispatchers") || !server_has_option("--workers");
+    long long max = gauge(&server, "lag_max_us"), half = last_gauge("lag_p50_us");
+    cr_assert_geq(last_gauge("rounds"), 50, "a hundred messages, one after the other: %s", text);
+    if (held) {
+        cr_assert(max >= 300000 && max < 10000000, "300 ms in a handler; lag_max_us=%lld", max);
+    }
+    cr_assert(half >= 0 && half < 300000, "only one round of a hundred is late: %s", text);
+    server_close_all(&server);
+}
+
+Test(gauges, output_that_is_held_for_a_client_that_does_not_read)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    struct server_process server =
+        server_start("--send-buffer 8192 --output-high-mark 65536 --max-line 4096");
+    size_t length;
+    char *line = line_of(4000, "\n", &length);
+    int client = client_connect_with(&server, (struct client_buffers){.receive = 8192});
+    client_push(client, line, length, 8 << 20, 100);
+    await_gauge(&server, "output_held", 32768);
+    client_reset(client);
+    server_await_counter(&server, "closed", 1);
+    long long held = gauge(&server, "output_held");
+    cr_assert_eq(held, 0, "nobody is left; output_held=%lld in: %s", held, text);
+    free(line);
+    server_close_all(&server);
+}
+
+Test(gauges, tasks_that_wait_for_a_worker_and_for_how_long)
+{
+    enum { CLIENTS = 10 };
+    if (!server_has_option("--workers")) {
+        return;
+    }
+    struct server_process server = server_start("--workers 1 --block-ms 300 --cost-for slow");
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "here\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        client_send_text(clients[i], "slow\n");
+    }
+    await_gauge(&server, "queue", 7);
+    await_gauge(&server, "queue_wait_ms", 400);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_expect_text(clients[i], "slow\n");
+    }
+    long long waiting = gauge(&server, "queue"), wait = last_gauge("queue_wait_ms");
+    cr_assert(waiting == 0 && wait == 0, "nothing waits any more: %s", text);
+    server_close_all(&server);
+}
+
+/* Waits until the log has a line with both, and returns the line. */
+static const char *await_line(const struct server_process *server, const char *event,
+                              const char *part)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (;;) {
+        server_errors(server, text, sizeof text);
+        for (char *line = text; (line = strstr(line, event)) != NULL; line++) {
+            char *rest = strchr(line, '\n');
+            char *found = strstr(line, part);
+            if (rest != NULL && found != NULL && found < rest) {
+                *rest = '\0';
+                return line;
+            }
+        }
+        cr_assert_gt(test_left_ms(end), 0, "waited in vain for %s of %s in: %s", event, part, text);
+        poll(NULL, 0, 20);
+    }
+}
+
+static int local_port(int fd)
+{
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    return ntohs(address.sin_port);
+}
+
+/* Who runs the handler of the only client. */
+static const char *runner(void)
+{
+    return server_has_option("--dispatchers") ? "part=\"dispatcher 1\""
+           : server_has_option("--workers")   ? "part=\"worker 1\""
+                                              : "part=\"reactor\"";
+}
+
+Test(gauges, a_handler_that_takes_long_is_logged_with_its_client_and_again_when_it_is_back)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    char peer[64];
+    bool pool = server_has_option("--workers") && !server_has_option("--dispatchers");
+    struct server_process server =
+        server_start("--block-ms 3500 --cost-for slow %s", pool ? "--workers 1" : "");
+    int client = client_connect(&server);
+    client_echo(client, "quick\n");
+    double began = test_now();
+    client_send_text(client, "slow\n");
+    const char *line = await_line(&server, "event=handler_slow", runner());
+    double waited = test_now() - began;
+    snprintf(peer, sizeof peer, "peer=127.0.0.1:%d ", local_port(client));
+    cr_assert(strstr(line, peer) != NULL, "expected %s in: %s", peer, line);
+    long ms = atol(strstr(line, "for_ms=") + strlen("for_ms="));
+    cr_assert(ms >= 1000 && ms < 3500 + 2000, "for_ms=%ld, but it is there for 3.5 s", ms);
+    cr_assert_lt(waited, 3.4 * test_deadline_ms() / 1000, "told after %.1f s", waited);
+    client_expect_text(client, "slow\n");
+    line = await_line(&server, "event=handler_back", runner());
+    ms = atol(strstr(line, "for_ms=") + strlen("for_ms="));
+    cr_assert(strstr(line, peer) != NULL && ms >= 2000, "back after 3.5 s: %s", line);
+    client_echo(client, "quick\n");
+    server_close_all(&server);
+}
+
+/* A hundred calls in a second and a half are no call that takes long. */
+Test(gauges, a_busy_handler_is_not_one_that_takes_long)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    struct server_process server = server_start("--block-ms 20");
+    int client = client_connect(&server);
+    double end = test_now() + 2.5;
+    while (test_now() < end) {
+        client_echo(client, "quick\n");
+    }
+    server_errors(&server, text, sizeof text);
+    cr_assert(strstr(text, "handler_slow") == NULL, "calls of 20 ms, one after the other: %s",
+              text);
+    server_close_all(&server);
+}
