@@ -62,7 +62,7 @@ void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_a
     selector_guard_acquire(&dispatcher->guard);
     selector_register(&dispatcher->selector, &adapter->key, adapter->connection.output.fd,
                       SELECT_NOTHING, adapter);
-    handler_adapter_done(adapter);
+    handler_adapter_done(adapter, RUN_RESTS); /* the dispatcher asks, and has `started` called */
     selector_guard_release(&dispatcher->guard);
 }
 

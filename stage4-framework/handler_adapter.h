@@ -40,6 +40,7 @@ struct handler_adapter {
     bool running GUARDED_BY(&state_lock);     /* a worker runs it, or soon will */
     bool queued GUARDED_BY(&state_lock);      /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);        /* it will never run again */
+    bool again GUARDED_BY(&state_lock);       /* its last run wants another one */
     uint8_t watching GUARDED_BY(&state_lock); /* interest that was last set, or soon will be */
 
     /* The run. */
@@ -83,7 +84,7 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
  * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
  * adapter may be freed when it returns.
  */
-void handler_adapter_done(struct handler_adapter *adapter);
+void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome);
 
 /**
  * What to do about an adapter that was taken out of the queue. With ADAPTER_WANTS_REST, *interest

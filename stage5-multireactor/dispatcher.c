@@ -67,7 +67,7 @@ void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_a
     selector_guard_acquire(&dispatcher->guard);
     selector_register(&dispatcher->selector, &adapter->key, adapter->connection.output.fd,
                       SELECT_NOTHING, adapter);
-    handler_adapter_done(adapter);
+    handler_adapter_done(adapter, RUN_RESTS); /* the dispatcher asks, and has `started` called */
     selector_guard_release(&dispatcher->guard);
 }
 
@@ -114,6 +114,34 @@ static void drop_adapter(struct dispatcher *dispatcher,
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
+/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
+static int set_interest(struct handler_adapter *adapter, unsigned interest)
+{
+    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
+}
+
+/* Waits for events again, after a run. */
+static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                             unsigned interest)
+{
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (set_interest(adapter, interest) != 0)
+        handler_adapter_end(adapter, END_RESOURCES);
+}
+
+/* A run in this thread. No other thread has to hear of its end, so the adapter may rest at once. */
+static void run_here(struct dispatcher *dispatcher, struct handler_adapter *adapter) NO_LOCK_HELD
+{
+    unsigned interest;
+    enum run_outcome outcome = handler_future_task_do(adapter);
+    enum adapter_status status = handler_adapter_done_here(adapter, outcome, &interest);
+    if (status == ADAPTER_IS_DEAD)
+        drop_adapter(dispatcher, adapter);
+    else if (status == ADAPTER_WANTS_REST)
+        resume_selection(dispatcher, adapter, interest);
+}
+
 /*
  * Without an executor this thread, the dispatcher's, runs the adapter: no future, nothing to wait
  * for. With one, no saturation policy refuses a run that must take place; if there is no worker at
@@ -123,8 +151,7 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
 {
     struct task *task = &adapter->run.future.task;
     if (dispatcher->executor == NULL) {
-        adapter->run.adapter = adapter;
-        handler_future_task_do(&adapter->run);
+        run_here(dispatcher, adapter);
         return;
     }
     handler_future_task_prepare(&adapter->run, adapter);
@@ -146,12 +173,6 @@ static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
                                    REFUSE_MESSAGE);
 }
 
-/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
-static int set_interest(struct handler_adapter *adapter, unsigned interest)
-{
-    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
-}
-
 /*
  * For an event or a request: stops selection on the adapter's channel, reads what has arrived, and
  * runs or submits the adapter.
@@ -167,16 +188,6 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
     if ((ready & SELECT_READ) != 0)
         connection_receive(&adapter->connection);
     dispatcher_execute(dispatcher, adapter);
-}
-
-/* Waits for events again, after a run. */
-static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                             unsigned interest)
-{
-    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
-                      connection_deadline(&adapter->connection, dispatcher->now));
-    if (set_interest(adapter, interest) != 0)
-        handler_adapter_end(adapter, END_RESOURCES);
 }
 
 /* Adds up what its connections hold. While one runs, its input is the runner's. */

@@ -91,18 +91,25 @@ static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_l
     return !adapter->running && !adapter->dead && enqueue_change(adapter);
 }
 
+static void end_run(struct handler_adapter *adapter, enum run_outcome outcome)
+    REQUIRES(&adapter->state_lock)
+{
+    adapter->dead = outcome == RUN_OVER;
+    adapter->again = outcome == RUN_AGAIN;
+    adapter->running = false;
+}
+
 /*
  * One step under the lock. The adapter is marked dead before the dispatcher can see it (erratum 7),
  * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
  * change can resume it in between.
  */
-void handler_adapter_done(struct handler_adapter *adapter)
+void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome)
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
     TEST_POINT("adapter: before done");
     mutex_lock(&adapter->state_lock);
-    adapter->dead = connection_is_over(&adapter->connection);
-    adapter->running = false;
+    end_run(adapter, outcome);
     bool first = enqueue_change(adapter);
     mutex_unlock(&adapter->state_lock);
     if (first)
@@ -174,22 +181,49 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
     return possible;
 }
 
-enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest)
+/* What is next for it. If it rests, it is noted what is watched from now on. */
+static enum adapter_status status_of(struct handler_adapter *adapter, unsigned *interest)
+    REQUIRES(&adapter->state_lock)
 {
     enum adapter_status status;
-    mutex_lock(&adapter->state_lock);
-    adapter->queued = false;
     if (adapter->running) {
         status = ADAPTER_IS_RUNNING;
     } else if (adapter->dead) {
         status = ADAPTER_IS_DEAD;
+    } else if (adapter->again) {
+        status = ADAPTER_WANTS_RUN;
     } else {
         *interest = connection_wants(&adapter->connection);
         status = *interest == CONNECTION_RUN ? ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST;
         adapter->watching = (uint8_t)(*interest & (SELECT_READ | SELECT_WRITE));
     }
     trace_event(TRACE_CHANGE_APPLIED, adapter->connection.output.fd, status);
+    return status;
+}
+
+enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest)
+{
+    mutex_lock(&adapter->state_lock);
+    adapter->queued = false;
+    enum adapter_status status = status_of(adapter, interest);
     mutex_unlock(&adapter->state_lock);
+    return status;
+}
+
+/* If another thread has queued it before the run, the dispatcher comes to it once more anyway. */
+enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter,
+                                              enum run_outcome outcome, unsigned *interest)
+{
+    enum adapter_status status = ADAPTER_IS_RUNNING;
+    TEST_POINT("adapter: before done");
+    mutex_lock(&adapter->state_lock);
+    end_run(adapter, outcome);
+    if (!adapter->queued)
+        status = status_of(adapter, interest);
+    if (status == ADAPTER_WANTS_RUN)
+        enqueue_change(adapter); /* the others go first */
+    mutex_unlock(&adapter->state_lock);
+    TEST_POINT("adapter: after done");
     return status;
 }
 

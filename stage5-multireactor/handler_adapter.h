@@ -40,6 +40,7 @@ struct handler_adapter {
     bool running GUARDED_BY(&state_lock);     /* a worker runs it, or soon will */
     bool queued GUARDED_BY(&state_lock);      /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);        /* it will never run again */
+    bool again GUARDED_BY(&state_lock);       /* its last run wants another one */
     uint8_t watching GUARDED_BY(&state_lock); /* interest that was last set, or soon will be */
 
     /* The run. */
@@ -83,13 +84,21 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
  * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
  * adapter may be freed when it returns.
  */
-void handler_adapter_done(struct handler_adapter *adapter);
+void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome);
 
 /**
  * What to do about an adapter that was taken out of the queue. With ADAPTER_WANTS_REST, *interest
  * is what to wait for. The dispatcher's thread.
  */
 enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsigned *interest);
+
+/**
+ * The end of a run in the dispatcher's own thread: handler_adapter_done() and
+ * handler_adapter_status() in one step. With ADAPTER_IS_RUNNING and ADAPTER_WANTS_RUN the adapter
+ * is in the queue.
+ */
+enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter,
+                                              enum run_outcome outcome, unsigned *interest);
 
 /**
  * Sets and resets requests to the connection (enum connection_request). While the adapter runs,

@@ -17,8 +17,18 @@ static void drained(struct connection *connection, enum output_result result)
     handler_adapter_output(container_of(connection, struct handler_adapter, connection), result);
 }
 
+static enum run_outcome outcome_of(struct connection *connection)
+{
+    switch (connection_wants(connection)) {
+    case CONNECTION_OVER: return RUN_OVER;
+    case CONNECTION_RUN: return RUN_AGAIN;
+    default: return RUN_RESTS;
+    }
+}
+
 /* Messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
-static void run(struct handler_adapter *adapter, enum connection_messages how) NO_LOCK_HELD
+static enum run_outcome run(struct handler_adapter *adapter,
+                            enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
     struct burst burst;
@@ -27,6 +37,7 @@ static void run(struct handler_adapter *adapter, enum connection_messages how) N
     connection_handle(connection, how);
     connection_send(connection);
     burst_end(&burst);
+    return outcome_of(connection);
 }
 
 /* In the worker: the Callable's call(). */
@@ -34,29 +45,26 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
-    return 0;
+    return run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
-void handler_future_task_do(struct handler_future_task *task)
+enum run_outcome handler_future_task_do(struct handler_adapter *adapter)
 {
-    run(task->adapter, HANDLE_MESSAGES);
-    handler_adapter_done(task->adapter);
+    return run(adapter, HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
 {
-    run(task->adapter, how);
-    handler_adapter_done(task->adapter);
+    handler_adapter_done(task->adapter, run(task->adapter, how));
 }
 
 /* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
-    int error; /* not needed: the connection has its own */
-    if (future_task_has_run(future, &error))
-        handler_adapter_done(adapter);
+    int outcome;
+    if (future_task_has_run(future, &outcome))
+        handler_adapter_done(adapter, (enum run_outcome)outcome);
     else if (connection_must_run(&adapter->connection))
         dispatcher_execute(adapter->dispatcher, adapter);
     else

@@ -6,8 +6,9 @@
  *
  * Interface:
  * - It is part of its adapter, and is prepared again for each run.
- * - In `done` the adapter learns of an error before the dispatcher can see the adapter at all, so a
- *   dead one is never resumed (erratum 7: Hitchens' done() enqueues first and asks afterwards).
+ * - The outcome of the run is the future's result, from which `done` decides. The adapter learns of
+ *   an end before the dispatcher can see the adapter at all, so a dead one is never resumed
+ * (erratum 7: Hitchens' done() enqueues first and asks afterwards).
  */
 #ifndef HANDLER_FUTURE_TASK_H
 #define HANDLER_FUTURE_TASK_H
@@ -16,6 +17,13 @@
 #include "common/workers/future_task.h"
 
 struct handler_adapter;
+
+/** How a run has ended: the result of its future. */
+enum run_outcome {
+    RUN_RESTS, /* it has done what there was to do; what to wait for, the dispatcher asks */
+    RUN_AGAIN, /* messages are left: it wants another run, after the others have had theirs */
+    RUN_OVER,  /* the connection has ended: there will be no other run */
+};
 
 struct handler_future_task {
     struct future_task future;
@@ -26,8 +34,8 @@ struct handler_future_task {
 void handler_future_task_prepare(struct handler_future_task *task,
                                  struct handler_adapter *adapter) NO_LOCK_HELD;
 
-/** Where there is no executor: the run, and its end. The dispatcher's thread. */
-void handler_future_task_do(struct handler_future_task *task) NO_LOCK_HELD;
+/** Where there is no executor: the run, as a plain call. The dispatcher's thread. */
+enum run_outcome handler_future_task_do(struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /**
  * For a run that the executor does not take: drops one message, by refuse_input or, if `how` is

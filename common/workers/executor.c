@@ -243,15 +243,21 @@ static bool offer(struct executor *executor, struct task *task) REQUIRES(&execut
     return true;
 }
 
+static bool start_core_thread_for(struct executor *executor, struct task *task)
+    REQUIRES(&executor->lock)
+{
+    size_t core = executor->settings.core;
+    return start_thread_for(executor, task, core > 0 ? core : 1);
+}
+
 /* Finds a thread or a place in the queue for the task. Without any thread a place is useless. */
 static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    const struct executor_settings *settings = &executor->settings;
-    if (start_thread_for(executor, task, settings->core > 0 ? settings->core : 1))
+    if (start_core_thread_for(executor, task))
         return true;
     if (executor->stats.threads == 0)
         return false;
-    return offer(executor, task) || start_thread_for(executor, task, settings->max);
+    return offer(executor, task) || start_thread_for(executor, task, executor->settings.max);
 }
 
 static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
@@ -301,7 +307,7 @@ bool executor_insist(struct executor *executor, struct task *task)
 {
     begin_wait(executor, task);
     mutex_lock(&executor->lock);
-    bool accepted = start_thread_for(executor, task, 1);
+    bool accepted = start_core_thread_for(executor, task);
     if (!accepted && executor->stats.threads > 0) {
         task_queue_insist(&executor->queue, task);
         hand_over(executor);

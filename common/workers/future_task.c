@@ -52,7 +52,7 @@ static void run(struct task *task) NO_LOCK_HELD
 {
     struct future_task *future = future_of(task);
     if (change(future, FUTURE_PENDING, FUTURE_RUNNING)) {
-        future->error = future->call(future);
+        future->result = future->call(future);
         atomic_store(&future->state, FUTURE_DONE);
         wake(future->monitor);
     }
@@ -88,18 +88,18 @@ bool future_task_is_over(struct future_task *future)
     return state == FUTURE_DONE || state == FUTURE_CANCELLED;
 }
 
-bool future_task_has_run(struct future_task *future, int *error)
+bool future_task_has_run(struct future_task *future, int *result)
 {
     bool has_run = atomic_load(&future->state) == FUTURE_DONE;
     if (has_run)
-        *error = future->error;
+        *result = future->result;
     return has_run;
 }
 
 int future_task_get(struct future_task *future, int64_t deadline_ms)
 {
     struct future_monitor *monitor = future->monitor;
-    int error;
+    int result;
     assert(monitor != NULL);
     bool in_time = true;
     mutex_lock(&monitor->lock);
@@ -108,7 +108,7 @@ int future_task_get(struct future_task *future, int64_t deadline_ms)
         in_time = condition_wait_until(&monitor->over, &monitor->lock, deadline_ms);
     atomic_fetch_sub(&monitor->waiting, 1);
     mutex_unlock(&monitor->lock);
-    if (future_task_has_run(future, &error))
-        return error;
+    if (future_task_has_run(future, &result))
+        return result;
     return future_task_is_over(future) ? ECANCELED : ETIMEDOUT;
 }

@@ -44,13 +44,13 @@ enum future_state {
 
 struct future_task {
     struct task task;
-    /** The work. Returns 0 or an error number; it leaves any other result in its owner. */
+    /** The work. What it returns is the future's result: what that means is its owner's. */
     int (*call)(struct future_task *self);
     /** Called once, as the last thing that happens to it; NULL: nothing to call. */
     void (*done)(struct future_task *self);
     struct future_monitor *monitor; /* NULL: no thread ever waits for it */
     _Atomic(enum future_state) state;
-    int error; /* what call returned; there to be read once the state is FUTURE_DONE */
+    int result; /* what call returned; there to be read once the state is FUTURE_DONE */
 };
 
 void future_monitor_init(struct future_monitor *monitor);
@@ -66,12 +66,12 @@ bool future_task_cancel(struct future_task *future);
 /** Whether it is over, done or cancelled. Any thread. */
 bool future_task_is_over(struct future_task *future);
 
-/** Whether it has run; if so, *error is what its call returned. Any thread. */
-bool future_task_has_run(struct future_task *future, int *error);
+/** Whether it has run; if so, *result is what its call returned. Any thread. */
+bool future_task_has_run(struct future_task *future, int *result);
 
 /**
  * Waits until it is over, until deadline_ms at most. Returns what its call returned, ECANCELED, or
- * ETIMEDOUT. It needs a monitor.
+ * ETIMEDOUT; a call whose result a thread waits for returns none of these two. It needs a monitor.
  *
  * The thread that calls this does nothing else meanwhile, so it has to be one that serves no
  * client, such as main() while the server stops. A thread that runs handlers would stop every

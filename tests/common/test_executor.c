@@ -859,6 +859,20 @@ Test(executor, insisting_starts_the_first_thread)
     expect_fate(&job, 1, 0);
 }
 
+/* As with any other task: one that waits for long must not hold up the next. */
+Test(executor, insisting_starts_core_threads)
+{
+    struct job jobs[3];
+    open_with(2, 8, &task_queue_unbounded, 0, &saturation_abort);
+    jobs_init(jobs, 3, true);
+    for (int i = 0; i < 3; i++)
+        cr_assert(executor_insist(&executor, &jobs[i].task));
+    gate_await(2);
+    expect_load(2, 1);
+    gate_let(3);
+    finish();
+}
+
 Test(executor, insisting_wakes_an_idle_thread)
 {
     struct job job;

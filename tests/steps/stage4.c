@@ -5,7 +5,10 @@
 
 #include "support/deadline.h"
 
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- 4.1: the acceptor's thread ---- */
 
@@ -73,6 +76,35 @@ Test(step4_2, keeps_answering_many_clients)
 Test(step4_2, keeps_answering_on_one_processor)
 {
     step_expect_rounds("", 3, 500, "hello\n", true);
+}
+
+/* ---- 4.3: futures ---- */
+
+/* A client from 127.0.0.2. */
+static int connect_bob(const struct server_process *server)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET};
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&here, sizeof(here)), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&there, sizeof(there)), 0);
+    return fd;
+}
+
+/* The server greets each client before anything else, so the greetings tell whose turn it was. */
+Test(step4_3, ann_is_greeted_while_bobs_name_is_looked_up)
+{
+    struct server_process server = step_start_with("--app lookup --workers 2");
+    int bob = connect_bob(&server);
+    server_await_counter(&server, "accepted", 1);
+    int ann = client_connect(&server);
+    client_expect_text(ann, "hello Ann\n");
+    verdict(!step_has_answer(bob), "Ann was greeted only when Bob's name was known");
+    client_expect_text(bob, "hello Bob\n");
+    close(bob);
+    step_stop(&server);
 }
 
 /* ---- 4.4: stage 4 ---- */

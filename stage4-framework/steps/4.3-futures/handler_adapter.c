@@ -58,12 +58,13 @@ static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_l
  * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
  * change can resume it in between.
  */
-void handler_adapter_done(struct handler_adapter *adapter)
+void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome)
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
     TEST_POINT("adapter: before done");
     mutex_lock(&adapter->state_lock);
-    adapter->dead = connection_is_over(&adapter->connection);
+    adapter->dead = outcome == RUN_OVER;
+    adapter->again = outcome == RUN_AGAIN;
     adapter->running = false;
     bool first = enqueue_change(adapter);
     mutex_unlock(&adapter->state_lock);
@@ -111,6 +112,8 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
         status = ADAPTER_IS_RUNNING;
     } else if (adapter->dead) {
         status = ADAPTER_IS_DEAD;
+    } else if (adapter->again) {
+        status = ADAPTER_WANTS_RUN;
     } else {
         *interest = connection_wants(&adapter->connection);
         status = *interest == CONNECTION_RUN ? ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST;

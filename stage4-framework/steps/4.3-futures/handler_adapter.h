@@ -30,6 +30,7 @@ struct handler_adapter {
     bool running GUARDED_BY(&state_lock); /* a worker runs it, or soon will */
     bool queued GUARDED_BY(&state_lock);  /* it is in the status-change queue */
     bool dead GUARDED_BY(&state_lock);    /* it will never run again */
+    bool again GUARDED_BY(&state_lock);   /* its last run wants another one */
 
     /* The run. */
     uint8_t ready; /* what the key was ready for when the run was prepared */
@@ -64,7 +65,7 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
  * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
  * adapter may be freed when it returns.
  */
-void handler_adapter_done(struct handler_adapter *adapter);
+void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome);
 
 /**
  * What to do about an adapter that was taken out of the queue. With ADAPTER_WANTS_REST, *interest

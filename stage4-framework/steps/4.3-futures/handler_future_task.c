@@ -10,8 +10,18 @@ static struct handler_adapter *adapter_of(struct future_task *future)
     return container_of(future, struct handler_future_task, future)->adapter;
 }
 
+static enum run_outcome outcome_of(struct connection *connection)
+{
+    switch (connection_wants(connection)) {
+    case CONNECTION_OVER: return RUN_OVER;
+    case CONNECTION_RUN: return RUN_AGAIN;
+    default: return RUN_RESTS;
+    }
+}
+
 /* Fill, messages, drain. (The slide drains first. Here what waits leaves with the new replies.) */
-static void run(struct handler_adapter *adapter, enum connection_messages how) NO_LOCK_HELD
+static enum run_outcome run(struct handler_adapter *adapter,
+                            enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
     TEST_POINT("adapter: call");
@@ -19,6 +29,7 @@ static void run(struct handler_adapter *adapter, enum connection_messages how) N
         connection_receive(connection);
     connection_handle(connection, how);
     connection_send(connection);
+    return outcome_of(connection);
 }
 
 /* In the worker: the Callable's call(). */
@@ -26,23 +37,21 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
-    return 0;
+    return run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
 {
-    run(task->adapter, how);
-    handler_adapter_done(task->adapter);
+    handler_adapter_done(task->adapter, run(task->adapter, how));
 }
 
 /* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
-    int error; /* not needed: the connection has its own */
-    if (future_task_has_run(future, &error))
-        handler_adapter_done(adapter);
+    int outcome;
+    if (future_task_has_run(future, &outcome))
+        handler_adapter_done(adapter, (enum run_outcome)outcome);
     else if (connection_must_run(&adapter->connection))
         dispatcher_execute(adapter->dispatcher, adapter);
     else
