@@ -14,10 +14,11 @@
  *   initialised, a second lock by the same thread), so they are asserted.
  * - condition_wait() may return for no reason; wait in a loop that tests what is waited for.
  * - Deadlines are milliseconds of clock_ms(), the monotonic clock.
- * - NO_LOCK_HELD is what a function needs that calls into an application (input_handler_calls.h). Its
- *   callers need it too, all the way up to where their thread begins, so the compiler follows it
- *   through every function between a lock and the application. It cannot follow a call through a
- *   pointer: give that call a small function of its own, and mark the function.
+ * - NO_LOCK_HELD is what a function needs that calls into an application
+ *   (input_handler_calls.h). Its callers need it too, all the way up to where their thread begins,
+ *   so the compiler follows it through every function between a lock and the application. It cannot
+ *   follow a call through a pointer: give that call a small function of its own, and mark the
+ *   function.
  */
 #ifndef COMMON_LOCK_H
 #define COMMON_LOCK_H

@@ -152,9 +152,9 @@ static inline void channel_resume(struct channel_facade *facade)
 }
 
 /**
- * Handles no more, sends what is queued, then closes: end_of_input and stopping come in the handler's
- * own context, soon. What the peer still sends is read and dropped, because a peer that first sends
- * all may not read before. Any thread. After the end: nothing.
+ * Handles no more, sends what is queued, then closes: end_of_input and stopping come in the
+ * handler's own context, soon. What the peer still sends is read and dropped, because a peer that
+ * first sends all may not read before. Any thread. After the end: nothing.
  */
 static inline void channel_close(struct channel_facade *facade)
 {

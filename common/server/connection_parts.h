@@ -24,14 +24,14 @@ struct connection_part {
     /* While a connection is coming, which the handler does not know of yet: */
     void (*receive)(struct connection *connection);
     size_t (*give)(struct connection *connection, const unsigned char *bytes, size_t length);
-    void (*come)(struct connection *connection, unsigned asked) NO_LOCK_HELD; /* in each run */
+    void (*come)(struct connection *connection, unsigned asked);        /* in each run */
     int64_t (*until)(const struct connection *connection, int64_t now); /* NULL: see deadlines */
     void (*forget)(struct connection *connection); /* it is not going to come */
     unsigned wants;
 
     /* While the handler is called: */
-    void (*call)(struct connection *connection) NO_LOCK_HELD; /* makes the calls that are due */
-    void (*end)(struct connection *connection) NO_LOCK_HELD;  /* after `stopped` */
+    void (*call)(struct connection *connection); /* makes the calls that are due */
+    void (*end)(struct connection *connection);  /* after `stopped` */
 };
 
 /** The part, if this program has it and has used it; NULL: nothing of it is to be done. */

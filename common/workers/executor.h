@@ -131,7 +131,8 @@ void executor_submit_all(struct executor *executor, struct task_list *tasks) EXC
 /**
  * As executor_submit(), for what must not be lost: no limit and no policy keeps it out of the
  * queue, nor does it matter that the executor is closing; what waits for its end waits for this
- * task, too. It starts a thread while there are fewer than `core`. False only if there is not a single thread and none can be started.
+ * task, too. It starts a thread while there are fewer than `core`. False only if there is not a
+ * single thread and none can be started.
  */
 bool executor_insist(struct executor *executor, struct task *task);
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LISTENER = 3 }; /* where the convention has it */
+enum { LISTENER = 3 };  /* where the convention has it */
 static sigset_t before; /* the signals that were blocked when we were started */
 
 /* What the child does until it is another program. */

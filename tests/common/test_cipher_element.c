@@ -18,9 +18,9 @@ TestSuite(cipher_element, .timeout = 60);
 /* ---- the element's source, with calls that can fail ---- */
 
 #include "common/apps/cipher/cipher_element.h"
+#include "common/apps/cipher/cipher_nonce.h"
 #include "common/bytes/shared_file.h"
 #include "common/bytes/shared_message.h"
-#include "common/apps/cipher/cipher_nonce.h"
 
 static bool out_of_memory;
 static bool out_of_randomness;

@@ -1044,8 +1044,8 @@ static const struct input_handler_verbs order_verbs = {.next_message = order_nex
                                                        .stopped = order_stopped};
 
 /*
- * The grammar that stands at the top of input_handler_calls.h, as a regular expression, for this handler:
- * it is not duplex, and nothing is posted to it within a long answer.
+ * The grammar that stands at the top of input_handler_calls.h, as a regular expression, for this
+ * handler: it is not duplex, and nothing is posted to it within a long answer.
  */
 static void expect_grammar(const char *must_have)
 {

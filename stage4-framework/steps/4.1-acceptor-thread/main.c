@@ -14,7 +14,8 @@
 #include <string.h>
 
 /* What --app may choose: echo. */
-static const struct application *const applications[] = {&echo_application, &application_added, NULL};
+static const struct application *const applications[] = {&echo_application, &application_added,
+                                                         NULL};
 
 /* What only this stage lets a user choose. */
 struct choice {
