@@ -20,7 +20,7 @@ inline dispatcher_register_channel(a) {
 #endif
 #if TASK
     ; if
-    :: adapter[a].gone -> connection_close_posts(a)
+    :: adapter[a].gone -> close_posts(a)
     :: else
     fi
 #endif

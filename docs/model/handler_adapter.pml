@@ -67,7 +67,7 @@ inline handler_adapter_prepare_to_run(a) {
 
 #if TASK
 /* Part of a run: the result is in. */
-inline connection_run_posts(a) {
+inline run_posts(a) {
     if
     :: adapter[a].posted ->
         assert(!adapter[a].over); /* nothing is heard after `stopped` */
@@ -79,7 +79,7 @@ inline connection_run_posts(a) {
 }
 
 /* After `stopped`: what waits is dropped here, and what comes later by whoever posts it. */
-inline connection_close_posts(a) {
+inline close_posts(a) {
     atomic {
         if
         :: adapter[a].over || adapter[a].gone ->
@@ -125,8 +125,11 @@ inline handler_adapter_post(a) {
 #endif
 
 #if CONNECTS
-/* Part of a run. It may have come for something else, and then nothing has changed. */
-inline connection_finish_connecting(a) {
+/*
+ * Part of a run: whether an outgoing connection has come about (connection_outgoing.c). The run may
+ * be for something else, and then nothing has changed.
+ */
+inline come(a) {
     if
     :: adapter[a].connecting && connect_answered ->
         adapter[a].connecting = false;
@@ -150,11 +153,11 @@ inline handler_future_task_call(a) {
         assert(adapter[a].runners == 1); /* never two runs of one adapter at once */
         assert(!adapter[a].over);        /* a dead adapter never runs */
 #if CONNECTS
-        connection_finish_connecting(a);
+        come(a);
 #endif
         adapter[a].started = adapter[a].started || !(adapter[a].connecting || adapter[a].over);
 #if TASK
-        connection_run_posts(a);
+        run_posts(a);
 #endif
         if
         :: !adapter[a].asked_end && !adapter[a].broken && !adapter[a].over
@@ -183,7 +186,7 @@ inline handler_future_task_call(a) {
 #endif
     }
 #if TASK
-    connection_close_posts(a)
+    close_posts(a)
 #endif
 }
 
