@@ -45,7 +45,7 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    return run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return (int)run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
 enum run_outcome handler_future_task_do(struct handler_adapter *adapter)

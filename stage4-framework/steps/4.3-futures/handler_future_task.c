@@ -37,7 +37,7 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    return run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return (int)run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
