@@ -60,6 +60,11 @@ $(error BUILD=$(BUILD): not a folder that can be used for products only)
 endif
 OUT := $(BUILD)$(SANITIZER:%=/%)
 
+# The newest version in the change log is ours: "## 1.1 (2026-11-23)".
+VERSION_LINE := $(shell sed -n 's/^\#\# \([0-9.]*\) (\([0-9-]*\))$$/\1 \2/p' docs/changelog.md | head -n 1)
+VERSION      := $(firstword $(VERSION_LINE))
+VERSION_DATE := $(lastword $(VERSION_LINE))
+
 # ---- compiler ----------------------------------------------------------------------------------
 
 # CFLAGS is the user's to replace; what the sources depend on stays.
@@ -67,7 +72,7 @@ CFLAGS   ?= $(if $(SANITIZER),-O1,-O2) -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
             -Wmissing-prototypes -Werror
 SANITIZE := $(SANITIZER:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
-DEFINES  := -D_GNU_SOURCE $(if $(filter 1,$(NDEBUG)),-DNDEBUG)
+DEFINES  := -D_GNU_SOURCE -DCOURSE_VERSION=$(VERSION) $(if $(filter 1,$(NDEBUG)),-DNDEBUG)
 # Where a long has 32 bits, files of more than 2 GiB, and times after 2038, have to be asked for.
 LONG_SIZE := $(shell echo __SIZEOF_LONG__ | $(CC) $(CFLAGS) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 DEFINES  += $(if $(filter 4,$(LONG_SIZE)),-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -Wno-psabi)

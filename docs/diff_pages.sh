@@ -3,7 +3,9 @@
 # of, and one for what changes from step to step: an overview with counts, and every file that changes, hunk
 # by hunk. It is what `make diff` shows, so between stages names that are other ones there are mapped first.
 #
-#   usage: docs/diff_pages.sh FOLDER STAGE...      (docs/site.sh calls this, from the top)
+#   usage: docs/diff_pages.sh FOLDER NUMBER...      (docs/docs.mk calls this, from the top)
+#
+# NUMBER is that of a step, as 2.4, or of a stage.
 #
 #   FOLDER/docs/remarks/stage3.md    what comes out of docs/remarks/stage3.md and the two stages; the
 #                                    Markdown filter makes the page changes3 of it
@@ -83,18 +85,14 @@ ${names:+They are those in which more than a name changes: $names here. }The pro
 END
 }
 
-before=
-for stage; do
-    number=${stage#stage}
-    number=${number%%-*}
-    [ -z "$before" ] || [ ! -e "docs/remarks/stage$number.md" ] ||
-        page "$before" "$number" "docs/remarks/stage$number.md"
-    before=$number
-done
-for step in $(tests/steps.sh numbers); do
-    before=$(tests/steps.sh before "$step")
-    [ -n "$before" ] || continue
-    introduction "$before" "$step" >"$work/step$step.md"
-    page "$before" "$step" "$work/step$step.md"
+for number; do
+    case $number in
+    *.*)
+        before=$(tests/steps.sh before "$number")
+        introduction "$before" "$number" >"$work/step$number.md"
+        page "$before" "$number" "$work/step$number.md"
+        ;;
+    *) page $((number - 1)) "$number" "docs/remarks/stage$number.md" ;;
+    esac
 done
 exit $failed

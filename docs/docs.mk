@@ -78,28 +78,85 @@ listing: $$(call need_listing,$$(LISTED))
 	@$(foreach n,$(LISTED),docs/listing/listing.py $(OUT)/listing/$(call stage,$n) $(call stage,$n) \
 	    $(OUT)/listing/$(call stage,$n).files $(OUT)/listing/stage$n.html &&) true
 
-# ---- the site ----------------------------------------------------------------------------------
+### trace-recordings: record the stages for the site anew, on a machine that does nothing else; test-site looks at them
+RECORDED := $(NUMBERS:%=docs/trace/recorded/stage%.json)
+.PHONY: trace-recordings
+trace-recordings: $(SCENARIO) all
+	@mkdir -p docs/trace/recorded $(OUT)/recorded
+	@$(foreach n,$(NUMBERS),BEST_OF=9 $(call play,$n,recorded) &&) cp $(NUMBERS:%=$(OUT)/recorded/stage%.json) docs/trace/recorded
 
-### docs: build the site of the course; installs Doxygen if it is missing
+# ---- the site ----------------------------------------------------------------------------------
+#
+# A part of it is made anew if something changed that it is made of: what docs/site.sh does, in this order.
+
+SITE := $(BUILD)/site
+PARTS := $(BUILD)/site-parts
+site_sh = VERSION='$(VERSION)' VERSION_DATE='$(VERSION_DATE)' REPOSITORY='$(REPOSITORY)' docs/site.sh
+# Where a file of this state of the repository can be seen on the web; nothing if nobody says so.
+REPOSITORY ?=
+
+PAGE_TEXTS := $(wildcard docs/*.md README.md stage[1-5]-*/README.md stage[1-5]-*/steps/README.md \
+    stage[1-5]-*/steps/*/README.md docs/remarks/*.md common/README.md)
+SHOWN_SOURCES := $(wildcard common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch])
+SITE_TOOLS := docs/site.sh docs/Doxyfile docs/names.awk
+NEED_DOXYGEN := @tests/need.sh Doxygen 'command -v doxygen' doxygen
+CHANGES := $(patsubst %,$(PARTS)/made/docs/remarks/stage%.md,$(filter-out 1,$(NUMBERS))) \
+    $(patsubst %,$(PARTS)/made/docs/remarks/step%.md,$(filter-out 1.1,$(STEPS)))
+
+$(PARTS)/needed:
+	$(NEED_DOXYGEN)
+	@mkdir -p $(@D) && touch $@
+
+$(CHANGES): docs/diff_pages.sh docs/diff_pages.awk docs/names.awk docs/stage_diff.sh tests/steps.sh $(wildcard docs/remarks/*.md \
+    docs/renames/* stage[1-5]-*/steps/*/*) $(SHOWN_SOURCES) | $(PARTS)/needed
+	$(call say,DIFF,$(notdir $(@:.md=)))
+	$(Q)docs/diff_pages.sh $(PARTS)/made $(patsubst stage%,%,$(patsubst step%,%,$(basename $(notdir $@))))
+
+$(PARTS)/pages: docs/order.sh docs/order.awk docs/pages.awk $(PAGE_TEXTS) $(SITE_TOOLS) | $(CHANGES)
+	$(Q)$(site_sh) pages $(PARTS)
+
+$(PARTS)/common.tag: $(wildcard common/*.md common/*/*.[ch] common/apps/*/*.[ch]) docs/filter_source.awk \
+    docs/filter_markdown.awk $(SITE_TOOLS) docs/theme/header.html docs/theme/footer.html | $(PARTS)/needed
+	$(call say,DOXYGEN,common)
+	$(Q)$(site_sh) code $(PARTS) common
+
+$(STAGES:%=$(PARTS)/%.tag): $(PARTS)/%.tag: $(PARTS)/common.tag $$(wildcard $$*/*.md $$*/*.[ch])
+	$(call say,DOXYGEN,$*)
+	$(Q)$(site_sh) code $(PARTS) $*
+
+$(PARTS)/..tag: $(PARTS)/common.tag $(PAGE_TEXTS) $(CHANGES) $(SHOWN_SOURCES) docs/snippets.awk $(wildcard docs/diagrams/*)
+	$(call say,DOXYGEN,chapters)
+	$(Q)$(site_sh) chapters $(PARTS)
+
+POLISHED := $(patsubst %,$(PARTS)/links.%,. common $(STAGES))
+$(POLISHED): $(PARTS)/links.%: $(PARTS)/%.tag $(PARTS)/..tag $(PARTS)/pages docs/polish.awk docs/theme/bar.html docs/changelog.md
+	$(call say,PAGES,$(if $(filter .,$*),chapters,$*))
+	$(Q)$(site_sh) polish $(PARTS) $*
+
+$(PARTS)/seen.html: $(RECORDED) docs/trace/page.html docs/trace/page.sh
+	@mkdir -p $(@D)
+	$(Q)SITE=./ docs/trace/page.sh 'The stages, seen running' $(RECORDED) >$@
+
+$(SITE)/made: $(POLISHED) $(PARTS)/seen.html $(wildcard docs/theme/* docs/play/*) docs/synonyms docs/search_texts.awk \
+    docs/search_tags.awk docs/put_in_place.sh
+	$(call say,SITE,$(SITE))
+	$(Q)$(site_sh) assemble $(PARTS) $(SITE) $(PARTS)/seen.html $(STAGES)
+	@touch $@
+
+### docs [REPOSITORY=URL]: build the site of the course; installs Doxygen if it is missing
 .PHONY: docs
-docs: all $$(SCENARIO)
-	@tests/need.sh Doxygen 'command -v doxygen' doxygen
-	@mkdir -p $(OUT)/seen
-	@$(foreach n,$(NUMBERS),BEST_OF=3 $(call play,$n,seen) &&) SITE=./ docs/trace/page.sh \
-	    'The stages, seen running' $(NUMBERS:%=$(OUT)/seen/stage%.json) >$(OUT)/seen/seen.html
-	@docs/site.sh $(BUILD)/site $(OUT)/seen/seen.html $(STAGES)
+docs: $(SITE)/made
+	@echo 'docs: $(SITE)/index.html'
 
 ## read [ARGS="..."]: build the site and serve it by the last stage, for a browser
 READER := $(call stage,$(lastword $(NUMBERS)))
 .PHONY: read
-read: docs $(READER:%=$(OUT)/%)
-	$(if $(findstring --,$(ARGS)),, \
-	    @echo 'read: http://127.0.0.1:700$(lastword $(NUMBERS))/ (Ctrl-C ends it)')
-	@exec $(FIXED) $(OUT)/$(READER) --app http --root $(BUILD)/site $(ARGS)
+read: $(SITE)/made $(READER:%=$(OUT)/%)
+	@exec $(FIXED) docs/read.sh $(OUT)/$(READER) 700$(lastword $(NUMBERS)) --app http --root $(SITE) $(ARGS)
 
 ### test-search: what readers type leads to the right page of the site
 .PHONY: test-search
-run_search = 'search=node tests/search_test.js $(BUILD)/site'
+run_search = 'search=node tests/search_test.js $(SITE)'
 test-search: docs
 	@tests/need.sh Node 'command -v node' nodejs
 	@tests/run.sh $(run_search)
@@ -118,4 +175,19 @@ $(BUILD)/axe.min.js:
 test-site: docs $(BUILD)/axe.min.js
 	@tests/need.sh Chromium 'command -v chromium || command -v google-chrome' chromium -- \
 	    Node 'command -v node' nodejs
-	@AXE=$(BUILD)/axe.min.js tests/run.sh $(run_search) 'site=tests/site_check.py $(BUILD)/site $(SITE_PAGES)'
+	@AXE=$(BUILD)/axe.min.js tests/run.sh $(run_search) 'site=tests/site_check.py $(SITE) $(SITE_PAGES)'
+
+# ---- a release ---------------------------------------------------------------------------------
+
+### dist: pack the last commit, with its site built, as build/scalable-servers-VERSION.tar.gz
+DIST := scalable-servers-$(VERSION)
+.PHONY: dist
+dist: docs
+	@git diff --quiet HEAD || { echo 'dist: there are changes that are not committed, and the site shows them' >&2; exit 2; }
+	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(DIST)
+	@git archive HEAD | tar -xC $(BUILD)/dist/$(DIST)
+	@cp -r $(SITE) $(BUILD)/dist/$(DIST)/site
+	@tar -C $(BUILD)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime='$(VERSION_DATE) 00:00Z' \
+	    -cf - $(DIST) | gzip -9n >$(BUILD)/$(DIST).tar.gz
+	@rm -rf $(BUILD)/dist
+	@echo 'dist: $(BUILD)/$(DIST).tar.gz; its site begins with site/index.html, which a browser opens without a server'

@@ -1,7 +1,7 @@
 # The last touch to a page that Doxygen has written:
 #
-# - the side bar says where the reader is,
-# - a chapter, or another page of a row, has links to the one before it and the one after it,
+# - the side bar says where the reader is, and so does the page,
+# - each page of the course has links to the one before it and the one after it,
 # - the number of each line of code leads to it: in a listing to itself, in an excerpt to the listing,
 # - in what a console shows, the commands stand out,
 # - tables and code that are too wide scroll for themselves,
@@ -11,36 +11,48 @@
 # - the title of a page is its only h1,
 # - pictures are images, in which the reader's choice of light or dark holds; what is seen is in their
 #   captions, and a picture that is too small for a phone opens at its own size,
-# - a listing says where one is: its module, chapter and changes, and which file comes next,
-# - a chapter or a step leads to the page of its changes, and that to it.
+# - a listing leads to its module, its chapter and its changes,
+# - a chapter or a step leads to the page of its changes, and that to it,
+# - a page says what it is about to those who show a link to it, and of which version and file it is made.
 #
-#   usage: awk -v page=stage2.html -v around=FILE -v site=FOLDER \
+#   usage: awk -v page=stage2.html -v top=../ -v pages=FILE -v site=FOLDER -v version="1.1" -v repository=URL \
 #              -f docs/names.awk -f docs/polish.awk PAGE >NEW_PAGE
 #
-# page is the address in the site; around has a line for each chapter, ADDRESS<TAB>TITLE, and behind an
-# empty line the same for each further row of pages.
+# page is the address in the site, and top the way to the site's top; pages is what docs/pages.awk says, and site
+# has all pages as Doxygen has written them. repository is where the files can be seen, up to their paths, or
+# nothing; then a text leads to the copy in the site.
 
 BEGIN {
-    twin = page
-    if (!sub(/^(stage|step)/, "changes", twin))
-        sub(/^changes/, page ~ /_/ ? "step" : "stage", twin)
-    while ((getline entry <around) > 0) {
+    while ((getline entry <pages) > 0) {
         split(entry, field, "\t")
-        chapters++
-        if (entry != "")
-            address[chapters] = field[1]
-        title[chapters] = field[2]
-        if (field[1] == page)
-            here = chapters
-        else if (field[1] == twin)
-            there = chapters
+        title[field[1]] = field[2]
+        if (field[1] == page) {
+            here = 1
+            place_of_page = field[3]
+            before = field[4]
+            after = field[5]
+            there = field[6]
+            file = field[7]
+        }
     }
+    close(pages)
+    if (page == "readme.html")
+        file = "README.md"
 }
 
-function link(class, i, what)
+function link(class, address, what)
 {
-    return !(i in address) ? "<span></span>" : "<a class=\"" class "\" href=\"" address[i] \
-        "\"><small>" what "</small>" title[i] "</a>"
+    return address == "" ? "<span></span>" : "<a class=\"" class "\" href=\"" top address \
+        "\">" (what == "" ? "" : "<small>" what "</small>") title[address] "</a>"
+}
+
+# What stands at the end of a page. docs/site.sh replaces @DATE(FILE)@.
+function colophon(    source)
+{
+    source = repository != "" && file != "" ? repository file : file ~ /\.md$/ ? top "files/" file ".txt" : ""
+    return "<p>Version " version (file ~ /\.md$/ ? ", this text of @DATE(" file ")@" : "") ". " \
+        (source == "" ? "" : "<a href=\"" source "\">The source of this page</a>: <code>" file "</code>. ") \
+        "Built by Doxygen. Every command shown here is run by a test.</p>"
 }
 
 function is_short(cell)
@@ -76,29 +88,8 @@ function has(file, text,    line, found) {
     return found
 }
 
-function source_link(folder, file, text)
-{
-    return has(folder "/" mangled(file) "_source.html", "<") ? \
-        "<a href=\"" mangled(file) "_source.html\">" text "</a>" : ""
-}
-
-# The file that one reads next: behind the header its source, behind that the next module.
-function next_file(folder, file,    name, i, found)
-{
-    name = file
-    sub(/\.[ch]$/, "", name)
-    if (file ~ /\.h$/ && (found = source_link(folder, name ".c", name ".c")) != "")
-        return found
-    for (i = 1; i < modules; i++)
-        if (module[i] == name) {
-            found = source_link(folder, module[i + 1] ".h", module[i + 1] ".h")
-            return found != "" ? found : source_link(folder, module[i + 1] ".c", module[i + 1] ".c")
-        }
-    return ""
-}
-
-# Where one is in a listing.
-function place(    folder, file, number, links, follows)
+# What belongs to a listing.
+function place(    folder, file, number, links, name)
 {
     folder = file = page
     sub(/\/.*/, "", folder)
@@ -117,38 +108,66 @@ function place(    folder, file, number, links, follows)
             links = links "<a href=\"../changes" number ".html#" name "\">What has changed since stage " \
                 number - 1 "</a>"
     }
-    follows = next_file(folder, file)
-    return "<nav class=\"where\" aria-label=\"Where this is\">" links \
-        (follows != "" ? "<span>Next: " follows "</span>" : "") "</nav>"
+    return "<nav class=\"where\" aria-label=\"Beside this\">" links "</nav>"
 }
 
 />Go to the documentation of this file\.</ {
     sub(/<a href="[^"]*">Go to the documentation of this file\.<\/a>/, place())
 }
 
+/<details><summary>/ { branch = NR }
+
 /<a data-page="/ {
     current = "data-page=\"" page "\""
-    if ($0 ~ current)
-        sub(current, "aria-current=\"page\"")
-    else if (match(page, /^(step|changes)[1-5]_/)) # is one of those that stand there together
-        sub("data-page=\"steps" substr(page, RLENGTH - 1, 1) ".html\"", "aria-current=\"true\"")
+    folder = page
+    if (!sub(/\/.*/, "/index.html", folder))
+        folder = page ~ /^changes/ ? there : ""
+    if ($0 ~ current || folder != "" && $0 ~ "data-page=\"" folder "\"") { # is that page, or a part of it
+        sub(/data-page="[^"]*"/, $0 ~ current ? "aria-current=\"page\"" : "aria-current=\"true\"")
+        if (branch)
+            sub(/<details>/, "<details open=\"open\">", line[branch])
+    }
     gsub(/ data-page="[^"]*"/, "")
 }
+/<\/details>/ { branch = 0 }
 
 match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[^<]*/) {
     name = $0
     sub(/.*">/, "", name)
     sub(/<.*/, "", name)
-    module[++modules] = name
     if (page ~ "/(struct)?" mangled(name) "(_8[ch](_source)?)?\\.html$")
         sub(/<a href/, "<a aria-current=\"true\" href")
 }
 
 /<!-- before and after -->/ {
-    line[NR] = here ? "<nav class=\"around\" aria-label=\"Before and after\">" \
-        link("before", here - 1, "Before") link("after", here + 1, "Next") "</nav>" : ""
+    line[NR] = here && (before != "" || after != "") ? "<nav class=\"around\" aria-label=\"Before and after\">" \
+        link("before", before, "Before") link("after", after, "Next") "</nav>" : ""
     next
 }
+
+/<!-- colophon -->/ {
+    line[NR] = colophon()
+    next
+}
+
+# The course's own name stands on its first page once.
+/^<title>/ { sub(/<title>Scalable servers, stage by stage \| /, "<title>") }
+
+# What a page is about: its first sentences.
+/<p ?>/ && about == "" && in_text && !/<p ?><em>|class="excerpt"|^<p ?><a / {
+    about = $0
+    sub(/.*<p ?>/, "", about)
+    sub(/<\/p>.*/, "", about)
+    gsub(/<[^>]*>/, "", about)
+    gsub(/"/, "\\&quot;", about)
+    if (length(about) > 200) {
+        about = substr(about, 1, 200)
+        sub(/ [^ ]*$/, " ...", about)
+    }
+    if (length(about) < 40)
+        about = ""
+}
+/<div class="contents">/ { in_text = 1 }
 
 # A line of a listing, which knows more names than Doxygen does here, with its links as they are from here.
 function line_of(listing, target,    folder, text, found)
@@ -340,9 +359,18 @@ END {
         if (line[i] ~ /<img [^>]*alt=""/ && line[i] !~ /class="picture"/)
             line[i] = with_picture(line[i], line[i + 1] ~ /<div class="caption">/ ? line[i + 2] : "")
         gsub(/<th class="markdownTableHead[A-Za-z]*"><\/th>/, "<td></td>", line[i])
+        if (line[i] ~ /^<!-- description -->/) {
+            if (about == "")
+                about = "A page of a course on scalable servers: five complete TCP servers in C, each one idea further."
+            print "<meta name=\"description\" content=\"" about "\"/>\n<meta property=\"og:description\" content=\"" \
+                about "\"/>"
+            continue
+        }
         print with_levels(line[i])
-        if (there && line[i] ~ /^<div class="contents">/ && !led++)
-            print "<nav class=\"where\" aria-label=\"Where this is\">" link("to", there, "") "</nav>"
+        if (place_of_page != "" && line[i] ~ /<div class="header">/ && !placed++)
+            print "<p class=\"place\">" place_of_page "</p>"
+        if (there != "" && line[i] ~ /^<div class="contents">/ && !led++)
+            print "<nav class=\"where\" aria-label=\"Beside this\">" link("to", there, "") "</nav>"
         if (line[i] ~ /^<div class="contents">/ && headings >= 4 && page !~ /^changes/ && !listed++)
             print "<nav class=\"toc\" aria-label=\"On this page\"><ul>\n" contents "</ul></nav>"
     }

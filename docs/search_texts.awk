@@ -49,11 +49,11 @@ fenced { next }
     address = "index.html"
     next
 }
-/^\\snippet/ { next }
+/^\\(snippet|htmlonly|endhtmlonly)/ { next }
 {
     gsub(/\]\([^)]*\)/, "]")
     gsub(/[`*|\[\]\\]/, " ")
-    gsub(/<\/?b>/, "")
+    gsub(/<[^<>]*>/, "")
     gsub(/---+/, " ") # the line below a table's head
     words = words " " $0
 }

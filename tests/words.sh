@@ -1,6 +1,6 @@
 #!/bin/sh
-# Counts the words of the course's main line: the chapters of the first two parts of docs/chapters, and
-# the pages of the steps up to stage 5 (the epilogue comes after it).
+# Counts the words of the course's main line: the chapters that the sittings lead to, and the pages of the steps
+# up to stage 5 (the epilogue comes after it).
 #
 #   usage: tests/words.sh       (tests/docs.sh calls this; docs/readers.md says why)
 #
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 MAX=40000
 
 main_line() {
-    awk '/^[A-Z]/ { part++ } part <= 2 && /\.md$/ { print "docs/" $1 }' docs/chapters
+    docs/sittings.sh | grep '^docs/'
     find stage[1-5]-*/steps -name README.md ! -path '*-epilogue/*' | sort
 }
 

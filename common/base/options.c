@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The Makefile says the version, without quotes. */
+#define TEXT_OF(number) #number
+#define TEXT(macro) TEXT_OF(macro)
+
 enum {
     USAGE_ERROR = 2,
     MAX_SECONDS = 2000000, /* 23 days; in milliseconds they fit in 31 bits (deadlines.h) */
@@ -12,7 +16,7 @@ enum {
 
 void options_init(struct options *options, const char *program, const char *summary)
 {
-    *options = (struct options){.program = program, .summary = summary, .version = "1.0"};
+    *options = (struct options){.program = program, .summary = summary, .version = TEXT(COURSE_VERSION)};
 }
 
 void options_add(struct options *options, struct option option)

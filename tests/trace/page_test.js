@@ -22,6 +22,12 @@ const sample = readTrace({otherData: {program: 'stage2-single-reactor'}, traceEv
 check('what to see is counted: ' + sample.point, sample.point === 'While #1 keeps main for 12.00 ms, nobody else is answered; the longest that another client waits is 11.20 ms (#2). One thread does everything, in 0 rounds of select.');
 check('each stage says what to see', views.every(each => each.trace.point && !/undefined|NaN/.test(each.trace.point)));
 check('and the table has a row for each', document.querySelectorAll('#table tr').length === views.filter(each => each.trace.row).length + 1);
+// What the course says about the scene is what its recording shows: docs/trace.md.
+const shows = (stage, test) => views.every(each => each.trace.stage !== stage || test(each.trace.meanwhile));
+for (const stage of [1, 3, 4])
+    check(`in stage ${stage} nobody waits for the costly line`, shows(stage, seen => seen.answered >= 8 && seen.longest < 2));
+check('in stage 2 everybody does', shows(2, seen => seen.answered === 0 && seen.longest > 5));
+check('in stage 5 some do, and the others do not', shows(5, seen => seen.answered >= 4 && seen.longest > 4));
 check('each client has a lane with its waits', trace.clients.length === 5 && trace.waits.length === 17);
 
 const {from: first_from, to: first_to} = view;
