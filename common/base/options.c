@@ -7,7 +7,7 @@
 
 /* The Makefile says the version, without quotes. */
 #define TEXT_OF(number) #number
-#define TEXT(macro) TEXT_OF(macro)
+#define TEXT(macro)     TEXT_OF(macro)
 
 enum {
     USAGE_ERROR = 2,
@@ -16,7 +16,8 @@ enum {
 
 void options_init(struct options *options, const char *program, const char *summary)
 {
-    *options = (struct options){.program = program, .summary = summary, .version = TEXT(COURSE_VERSION)};
+    *options =
+        (struct options){.program = program, .summary = summary, .version = TEXT(COURSE_VERSION)};
 }
 
 void options_add(struct options *options, struct option option)
