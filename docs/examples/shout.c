@@ -7,10 +7,14 @@ static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
     (void)self;
+    char text[512];
+    size_t length = 0;
     for (size_t i = 0; i < message.length; i++) {
-        char capital = (char)toupper((unsigned char)message.data[i]);
-        if (!channel_enqueue(facade, piece_bytes(&capital, 1)))
-            return false;
+        text[length++] = (char)toupper((unsigned char)message.data[i]);
+        if (length == sizeof(text) || i + 1 == message.length) {
+            channel_enqueue(facade, piece_bytes(text, length));
+            length = 0;
+        }
     }
     return true;
 }

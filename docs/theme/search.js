@@ -35,7 +35,9 @@
                 title: plain(entry[0]),
                 text: plain(entry[1] + ' ' + entry[3]),
                 options: (entry[3] + ' ' + entry[0]).match(/--[a-z][a-z-]*[a-z]/g) || [],
-                known: (entry[4] || '').split(',').filter(Boolean).map(function (known) { return plain(known).trim(); })
+                known: (entry[4] || '').split(',').filter(Boolean).map(function (known) {
+                    return words_of(known).map(function (word) { return word[0]; }).join(' ');
+                })
             };
         }
         return entry.parts;
