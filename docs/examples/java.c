@@ -4,6 +4,7 @@
  */
 #include "common/bytes/file_sender.h"
 #include "common/bytes/output_chain.h"
+#include "common/bytes/shared_message.h"
 #include "common/bytes/socket_io.h"
 #include "common/events/selector_provider.h"
 #include "common/server/sockets.h"
