@@ -172,20 +172,14 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
         handler_adapter_end(adapter, END_RESOURCES);
 }
 
-/* Adds up what its connections hold. While one runs, its input is the runner's. */
+/* Adds up what its connections hold. */
 static void count_held(struct dispatcher *dispatcher)
 {
     uint64_t output = 0, input = 0;
     for (size_t i = 0; i < dispatcher->timers.count; i++) {
         struct timer *timer = dispatcher->timers.timers[i];
-        if (timer == &dispatcher->end_timer)
-            continue;
-        struct handler_adapter *adapter = handler_adapter_of_timer(timer);
-        mutex_lock(&adapter->state_lock);
-        output += connection_output_held(&adapter->connection);
-        if (!adapter->running)
-            input += input_queue_length(&adapter->connection.input);
-        mutex_unlock(&adapter->state_lock);
+        if (timer != &dispatcher->end_timer)
+            handler_adapter_count_held(handler_adapter_of_timer(timer), &output, &input);
     }
     loop_answers(&dispatcher->loop, output, input);
 }

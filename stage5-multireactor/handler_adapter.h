@@ -130,6 +130,10 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now);
 /** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
+/** Adds the bytes that it holds, of its input only while it is not running. The dispatcher's
+ * thread. */
+void handler_adapter_count_held(struct handler_adapter *adapter, uint64_t *output, uint64_t *input);
+
 /** Takes a reference. Any thread that has one, or the runner. */
 void handler_adapter_retain(struct handler_adapter *adapter);
 

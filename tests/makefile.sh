@@ -46,7 +46,7 @@ cp "$top"/tests/bench/*.mk tests/bench
 cp "$top"/docs/*.mk docs
 cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
     "$top"/tests/tsan_*.c "$top/tests/valgrind.supp" tests
-cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" docs
+cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" "$top/docs/changelog.md" docs
 
 echo 'int sum(int a, int b);' >common/base/sum.h
 echo '#define TEST_POINT(name) (void)name' >common/base/test_point.h

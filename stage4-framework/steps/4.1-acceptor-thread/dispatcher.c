@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/test_point.h"
 #include "common/base/thread.h"
 #include "handler_adapter.h"
 
@@ -86,6 +87,18 @@ void dispatcher_hand_back(struct dispatcher *dispatcher, struct task *task)
     dispatcher->handed_back = task;
 }
 
+/* Adds up what its connections hold. */
+static void count_held(struct dispatcher *dispatcher)
+{
+    uint64_t output = 0, input = 0;
+    for (size_t i = 0; i < dispatcher->timers.count; i++) {
+        struct timer *timer = dispatcher->timers.timers[i];
+        if (timer != &dispatcher->end_timer)
+            handler_adapter_count_held(handler_adapter_of_timer(timer), &output, &input);
+    }
+    loop_answers(&dispatcher->loop, output, input);
+}
+
 /* Has every handler finish what it has begun, when that was asked for. */
 static void check_stop(struct dispatcher *dispatcher)
 {
@@ -136,10 +149,12 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int timeout_of(const struct dispatcher *dispatcher)
+static int timeout_of(struct dispatcher *dispatcher)
 {
-    return list_is_empty(&dispatcher->again) ? timer_heap_timeout(&dispatcher->timers, clock_ms())
-                                             : 0;
+    struct timer_heap *timers = &dispatcher->timers;
+    return list_is_empty(&dispatcher->again)
+               ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
+               : 0;
 }
 
 /* Hands over what this round has found for workers; what they do not take is refused. */
@@ -156,14 +171,20 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     struct selector *selector = &dispatcher->selector;
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
+        TEST_POINT("dispatcher: before select");
         size_t count = selector_select(selector, timeout_of(dispatcher));
-        dispatcher->now = clock_ms();
+        TEST_POINT("dispatcher: after select");
+        dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
+        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+            count_held(dispatcher);
         take_back(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+            if (key != NULL) { /* cancelled by a handler that ran before it in this round */
+                atomic_store_explicit(&dispatcher->loop.fd, key->fd, memory_order_relaxed);
                 handler_adapter_run(key->attachment);
+            }
         }
         check_timers(dispatcher);
         handler_adapter_take_turns(&dispatcher->again);

@@ -157,6 +157,19 @@ struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
     return container_of(timer, struct handler_adapter, timer);
 }
 
+/* While a worker has it, what it holds is the worker's. */
+void handler_adapter_count_held(const struct handler_adapter *adapter, uint64_t *output,
+                                uint64_t *input)
+{
+    mutex_lock(&adapter->dispatcher->guard.lock);
+    bool rests = !adapter->processing;
+    mutex_unlock(&adapter->dispatcher->guard.lock);
+    if (!rests)
+        return;
+    *output += output_chain_length(&adapter->connection.output);
+    *input += input_queue_length(&adapter->connection.input);
+}
+
 static struct handler_adapter *handler_adapter_of(struct task *task)
 {
     return container_of(task, struct handler_adapter, task);

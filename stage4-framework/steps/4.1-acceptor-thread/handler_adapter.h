@@ -54,4 +54,8 @@ void handler_adapter_refuse(struct task *task) NO_LOCK_HELD;
 /** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
+/** Adds the bytes that it holds, if no worker has it. */
+void handler_adapter_count_held(const struct handler_adapter *adapter, uint64_t *output,
+                                uint64_t *input);
+
 #endif

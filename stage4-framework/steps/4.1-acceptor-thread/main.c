@@ -7,6 +7,7 @@
 #include "common/apps/application_choice.h"
 #include "common/base/clock.h"
 #include "common/events/selector_provider.h"
+#include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 
 #include <errno.h>
@@ -31,6 +32,9 @@ struct parts {
     struct admission admission;
     struct dispatcher dispatcher;
     struct acceptor acceptor;
+    struct watch watch;
+    struct watched_loop loop;
+    struct watched_executor watched_workers;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -47,12 +51,17 @@ static int serve(struct server *server, const struct choice *choice,
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
     acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
+    watch_open(&parts->watch, server, &parts->loop);
+    watch_add_loop(&parts->watch, &parts->dispatcher.loop, &parts->dispatcher.selector,
+                   &server->counters, "dispatcher");
+    watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
     dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
     executor_end(&parts->executor, false);
     dispatcher_count(&parts->dispatcher);
+    watch_close(&parts->watch);
     return EXIT_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/test_point.h"
 #include "common/base/thread.h"
 
 #include <errno.h>
@@ -105,6 +106,7 @@ static void resume_selection(struct dispatcher *dispatcher,
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready) NO_LOCK_HELD
 {
+    atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
     if ((ready & SELECT_READ) != 0)
         connection_receive(&adapter->connection);
     if (handler_adapter_process(adapter))
@@ -123,6 +125,18 @@ static void go_on(struct dispatcher *dispatcher, struct handler_adapter *adapter
         invoke_handler(dispatcher, adapter, SELECT_NOTHING);
     else
         resume_selection(dispatcher, adapter);
+}
+
+/* Adds up what its connections hold. */
+static void count_held(struct dispatcher *dispatcher)
+{
+    uint64_t output = 0, input = 0;
+    for (size_t i = 0; i < dispatcher->timers.count; i++) {
+        struct timer *timer = dispatcher->timers.timers[i];
+        if (timer != &dispatcher->end_timer)
+            handler_adapter_count_held(handler_adapter_of_timer(timer), &output, &input);
+    }
+    loop_answers(&dispatcher->loop, output, input);
 }
 
 /* Goes on with every adapter that has changed since the last round: new ones, and those that ran.
@@ -202,10 +216,12 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int timeout_of(const struct dispatcher *dispatcher)
+static int timeout_of(struct dispatcher *dispatcher)
 {
-    return list_is_empty(&dispatcher->again) ? timer_heap_timeout(&dispatcher->timers, clock_ms())
-                                             : 0;
+    struct timer_heap *timers = &dispatcher->timers;
+    return list_is_empty(&dispatcher->again)
+               ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
+               : 0;
 }
 
 /* One that has more to do after its turn is in the list again, behind the others. */
@@ -237,9 +253,13 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     struct selector *selector = &dispatcher->selector;
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
+        TEST_POINT("dispatcher: before select");
         size_t count = selector_select(selector, timeout_of(dispatcher));
-        dispatcher->now = clock_ms();
+        TEST_POINT("dispatcher: after select");
+        dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
+        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+            count_held(dispatcher);
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);

@@ -12,6 +12,7 @@
 #define DISPATCHER_H
 
 #include "common/base/list.h"
+#include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
@@ -30,6 +31,7 @@ struct dispatcher {
     struct executor *executor;
     struct admission *admission;
     struct selector selector;
+    struct loop loop; /* how late it is, for others to read */
     struct selector_guard guard;
     struct status_change_queue changes;
     pthread_t thread; /* dispatcher_start()'s */

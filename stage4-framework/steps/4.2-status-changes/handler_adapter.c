@@ -77,6 +77,15 @@ struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
     return container_of(timer, struct handler_adapter, timer);
 }
 
+void handler_adapter_count_held(const struct handler_adapter *adapter, uint64_t *output,
+                                uint64_t *input)
+{
+    if (adapter->processing)
+        return;
+    *output += output_chain_length(&adapter->connection.output);
+    *input += input_queue_length(&adapter->connection.input);
+}
+
 /* ---- In a worker --------------------------------------------------------------------------- */
 
 /* Only the thread that makes the queue non-empty has to wake the dispatcher: that takes out all. */

@@ -55,6 +55,10 @@ void handler_adapter_done(struct handler_adapter *adapter);
 /** The adapter that a timer belongs to. */
 struct handler_adapter *handler_adapter_of_timer(struct timer *timer);
 
+/** Adds the bytes that it holds, if no worker has it. The dispatcher's thread. */
+void handler_adapter_count_held(const struct handler_adapter *adapter, uint64_t *output,
+                                uint64_t *input);
+
 /** Frees it. */
 void handler_adapter_release(struct handler_adapter *adapter);
 

@@ -144,3 +144,13 @@ struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
 {
     return container_of(timer, struct handler_adapter, timer);
 }
+
+/* While it runs, what it holds is the runner's. */
+void handler_adapter_count_held(struct handler_adapter *adapter, uint64_t *output, uint64_t *input)
+{
+    mutex_lock(&adapter->state_lock);
+    *output += connection_output_held(&adapter->connection);
+    if (!adapter->running)
+        *input += input_queue_length(&adapter->connection.input);
+    mutex_unlock(&adapter->state_lock);
+}
