@@ -9,7 +9,8 @@ serves one client, which sends a line twice, and what it does says what is print
 
   - the parts are what happens to a line, when a client arrives, when the server starts, when a client
     leaves, and when the server stops; a file stands in the first of them in which it is entered, in the order
-    in which that happens. What is entered only while the server starts is named and not printed, except the stage's own.
+    in which that happens. What is entered only while the server starts is named and not printed, except the stage's own;
+    and so is what looks on for an operator (ONLOOKERS).
   - of a file of common/ it prints types, macros, tables, and the functions that were entered; of the stage, all.
 
 The commentary on a definition is the comment above it, there and where it is declared, what the remarks
@@ -35,6 +36,7 @@ UNCUT_LINES = 40     # a definition that is no longer stands on one page
 NOTES_MM = 246       # of commentary on a page
 CHARACTERS = 100     # of commentary in a line
 LINE_MM, NAME_MM, GAP_MM = 4.05, 5.2, 1.4
+ONLOOKERS = ("common/server/watch.", "common/server/watch_executor.")
 PARTS = [            # in the order of the listing; the number says when it happens
     (2, "A line passes", "A client that is connected sends a line, and it comes back."),
     (1, "A client arrives", "What has to happen before there is a connection."),
@@ -322,7 +324,7 @@ class Listing:
             units = [unit for unit, first in when.items() if first == phase and
                      (phases[unit] != {0} or unit.startswith(own))]
             files = [unit + ending for unit in units for ending in (".h", ".c")
-                     if any(map(self.is_printed, self.files.get(unit + ending, [])))]
+                     if not (unit + ending).startswith(ONLOOKERS) and any(map(self.is_printed, self.files.get(unit + ending, [])))]
             if files:
                 self.parts.append((title, text, files))
         printed = {file for _, _, files in self.parts for file in files}
@@ -486,8 +488,8 @@ before, as on the site of the course.</p>"""
         rows = [f"<div><span><code>{file}</code></span></div>" for file in self.unprinted]
         return columns("What is linked and not printed", rows, 2, 58,
                        "These files are part of this server. With echo it enters nothing of them, or only while it "
-                       "starts (options, for instance); or they have nothing but declarations, whose comments stand beside "
-                       "the functions.")
+                       "starts (options, for instance); or it looks on for an operator; or they have nothing but declarations, "
+                       "whose comments stand beside the functions.")
 
     def html(self):
         if self.carried:
