@@ -58,6 +58,34 @@ Test(step5_2, a_slow_question_stops_one_dispatcher_only)
     expect_a_slow_question_to_keep_ann_apart("--block-ms 3000 --cost-for ?");
 }
 
+/*
+ * While the Carls' questions keep all dispatchers busy, the acceptor registers more clients than
+ * there are dispatchers. So one of these finds several in its queue when it is back.
+ */
+Test(step5_2, keeps_serving_all_who_came_while_it_was_busy)
+{
+    enum { CARLS = 4, ANNS = 8 };
+    int carls[CARLS], anns[ANNS];
+    struct server_process server = step_start_with("--block-ms 1000 --cost-for ?");
+    for (int i = 0; i < CARLS; i++) {
+        carls[i] = client_connect(&server);
+        client_echo(carls[i], "hello\n");
+    }
+    for (int i = 0; i < CARLS; i++)
+        client_send_text(carls[i], "what is the answer?\n");
+    for (int i = 0; i < ANNS; i++) {
+        anns[i] = client_connect(&server);
+        client_send_text(anns[i], "hello\n");
+    }
+    for (int i = 0; i < ANNS; i++) {
+        char answer[6];
+        size_t got;
+        client_try_receive(anns[i], answer, 6, test_now() + test_deadline_ms() / 1000.0, &got);
+        verdict(got == 6, "a client that came while all dispatchers were busy got no answer");
+    }
+    step_stop(&server);
+}
+
 /* ---- 5.3: stage 5 ---- */
 
 /* Eve comes from a network that we suspect, so her hundred and twenty bytes take seconds. */
