@@ -108,24 +108,27 @@ static void set_timeout(struct handler *handler, int64_t now)
 /*
  * Only what could not leave at once can make it wait. A connection that is to close must not wait
  * in send, because a client that first sends all it has reads nothing before: so it waits in poll,
- * for either.
+ * for either. Returns what time it is then.
  */
-static void send_all(struct handler *handler) NO_LOCK_HELD
+static int64_t send_all(struct handler *handler, struct run *run) NO_LOCK_HELD
 {
     struct connection *connection = &handler->connection;
-    if (connection_will_block(connection)) {
+    bool may_block = connection_will_block(connection);
+    if (may_block) {
         if (connection->phase == CONNECTION_DRAINING)
             fcntl(connection->output.fd, F_SETFL, O_NONBLOCK);
         else
             set_timeout(handler, clock_ms());
     }
-    connection_send(connection);
+    connection_send(connection, run);
+    return may_block ? clock_ms() : run->now;
 }
 
 /* Read, process, write. There is no selector: the thread waits for its client's bytes, and room. */
 void handler_run(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
+    struct run run = {0};
     unsigned wants = CONNECTION_RUN;
     int64_t now = clock_ms();
     handler->has_patience = set_socket_timeout(connection->output.fd, SO_RCVTIMEO, RECEIVE_MS);
@@ -137,9 +140,8 @@ void handler_run(struct handler *handler)
         else if (wants != CONNECTION_RUN) /* there is no room, or input is suspended */
             sleep_until(handler, wants, now);
         handler->knows_stop = connection_is_asked(connection, ASK_STOP);
-        connection_handle(connection, HANDLE_MESSAGES);
-        send_all(handler);
-        now = clock_ms();
+        connection_handle(connection, &run, HANDLE_MESSAGES);
+        now = send_all(handler, &run);
         if (now >= handler->deadline && !connection_is_over(connection))
             connection_expire(connection, now);
         wants = connection_wants(connection);

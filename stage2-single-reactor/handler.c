@@ -73,8 +73,9 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 
 static void handler_process(struct handler *handler)
 {
-    connection_handle(&handler->connection, HANDLE_MESSAGES);
-    connection_send(&handler->connection);
+    struct run run = {0};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
+    connection_send(&handler->connection, &run);
     handler_wait(handler);
 }
 

@@ -95,11 +95,18 @@ static void handler_set_processing(struct handler *handler, bool processing)
     mutex_unlock(&reactor->guard.lock);
 }
 
+/* Lea's "process" and "send", whoever does them. */
+static void handler_call(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
+{
+    struct run run = {0};
+    connection_handle_found(&handler->connection, &run, how, &handler->found);
+    connection_send(&handler->connection, &run);
+}
+
 /* The reactor's thread does what a worker need not, or will not, do. */
 static void handler_do(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
 {
-    connection_handle_found(&handler->connection, how, &handler->found);
-    connection_send(&handler->connection);
+    handler_call(handler, how);
     handler_wait(handler);
 }
 
@@ -250,12 +257,9 @@ static void handler_hand_back(struct handler *handler)
 static void handler_run_task(struct task *task)
 {
     struct handler *handler = handler_of(task);
-    struct connection *connection = &handler->connection;
-    bool refused = task->late && !connection_must_run(connection);
+    bool refused = task->late && !connection_must_run(&handler->connection);
     TEST_POINT("worker: before processing");
-    connection_handle_found(connection, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES,
-                            &handler->found);
-    connection_send(connection);
+    handler_call(handler, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
     handler_hand_back(handler);
 }
 
@@ -263,7 +267,6 @@ static void handler_run_task(struct task *task)
 static void handler_drop_task(struct task *task)
 {
     struct handler *handler = handler_of(task);
-    connection_handle_found(&handler->connection, DROP_MESSAGE, &handler->found);
-    connection_send(&handler->connection);
+    handler_call(handler, DROP_MESSAGE);
     handler_hand_back(handler);
 }

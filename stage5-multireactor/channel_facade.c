@@ -7,7 +7,6 @@
 #include "handler_adapter.h"
 
 #include "common/base/container_of.h"
-#include "common/server/burst.h"
 #include "connector.h"
 
 static struct handler_adapter *adapter_of(struct channel_facade *facade)
@@ -113,10 +112,15 @@ static void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_
     mutex_unlock(&container_of(connection, struct handler_adapter, connection)->output_lock);
 }
 
+static void released(struct connection *connection, enum output_result result)
+{
+    handler_adapter_output(container_of(connection, struct handler_adapter, connection), result);
+}
+
 const struct connection_sharing handler_adapter_sharing = {
     .verbs = &verbs,
     .lock_output = lock_output,
     .unlock_output = unlock_output,
-    .before_message = burst_before_message,
-    .goes_on = burst_goes_on,
+    .released = released,
+    .flush_old = burst_flush_old,
 };

@@ -2,19 +2,12 @@
 
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
-#include "common/server/burst.h"
 #include "dispatcher.h"
 #include "handler_adapter.h"
 
 static struct handler_adapter *adapter_of(struct future_task *future)
 {
     return container_of(future, struct handler_future_task, future)->adapter;
-}
-
-/* The output that the run had held back for another connection has been sent. */
-static void drained(struct connection *connection, enum output_result result)
-{
-    handler_adapter_output(container_of(connection, struct handler_adapter, connection), result);
 }
 
 static enum run_outcome outcome_of(struct connection *connection)
@@ -27,16 +20,16 @@ static enum run_outcome outcome_of(struct connection *connection)
 }
 
 /* Messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
-static enum run_outcome run(struct handler_adapter *adapter,
-                            enum connection_messages how) NO_LOCK_HELD
+static enum run_outcome call_handler(struct handler_adapter *adapter,
+                                     enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
-    struct burst burst;
+    struct run run;
     TEST_POINT("adapter: call");
-    burst_begin(&burst, drained);
-    connection_handle(connection, how);
-    connection_send(connection);
-    burst_end(&burst);
+    run_begin(&run);
+    connection_handle(connection, &run, how);
+    connection_send(connection, &run);
+    run_end(&run);
     return outcome_of(connection);
 }
 
@@ -45,17 +38,17 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    return (int)run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return (int)call_handler(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
 enum run_outcome handler_future_task_do(struct handler_adapter *adapter)
 {
-    return run(adapter, HANDLE_MESSAGES);
+    return call_handler(adapter, HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
 {
-    handler_adapter_done(task->adapter, run(task->adapter, how));
+    handler_adapter_done(task->adapter, call_handler(task->adapter, how));
 }
 
 /* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */

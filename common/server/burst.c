@@ -11,21 +11,11 @@ enum {
     FIRST_CAPACITY = 64,
 };
 
-_Thread_local struct burst *burst_own;
-
-void burst_begin(struct burst *burst,
-                 void (*drained)(struct connection *connection, enum output_result result))
-{
-    *burst = (struct burst){.outer = burst_own, .drained = drained};
-    burst_own = burst;
-}
-
 void burst_end(struct burst *burst)
 {
     if (burst->count > 0)
         burst_flush(burst);
     free(burst->held);
-    burst_own = burst->outer;
 }
 
 void burst_flush(struct burst *burst)
@@ -33,31 +23,17 @@ void burst_flush(struct burst *burst)
     TEST_POINT("burst: before flush");
     for (size_t i = 0; i < burst->count; i++) {
         struct connection *connection = burst->held[i];
-        burst->drained(connection, connection_release_output(connection));
+        enum output_result result = connection_release_output(connection);
+        connection_home(connection)->sharing->released(connection, result);
         channel_release(&connection->facade);
     }
     burst->count = 0;
 }
 
-static void flush_old(struct burst *burst)
+void burst_flush_old(struct burst *burst)
 {
     if (clock_ms() - burst->since >= BURST_MS)
         burst_flush(burst);
-}
-
-void burst_before_message(bool more)
-{
-    struct burst *burst = burst_own;
-    if (burst == NULL)
-        return;
-    burst->more = more;
-    if (burst->count > 0)
-        flush_old(burst);
-}
-
-bool burst_goes_on(void)
-{
-    return burst_own == NULL || burst_own->work < BURST_WORK;
 }
 
 static bool make_room(struct burst *burst)

@@ -19,8 +19,8 @@
  * message, as it does after 64 messages, and the next connection has its turn.
  *
  * Interface:
- * - One thread's, from burst_begin() to burst_end(): a stage whose connections are shared puts the
- *   two round each run. In a run without a burst, and outside of runs, nothing is held back.
+ * - One run's (run.h), and so one thread's. It begins as all zero. Outside of runs nothing is held
+ *   back.
  * - The burst has a reference to each connection for which it holds something back.
  * - It allocates a list of them, of as many pointers as there are. Without memory for that, output
  *   is not held back.
@@ -48,24 +48,14 @@ enum {
 };
 
 struct burst {
-    struct burst *outer; /* this thread's before */
-    /** Output of that connection was drained, with that result: the stage may have to know. */
-    void (*drained)(struct connection *connection, enum output_result result);
     uint32_t number; /* what it holds by; 0 before that */
+    uint32_t work;   /* what the run has cost others; BURST_WORK ends it */
     bool more;       /* another message waits behind the one that is being handled */
-    uint32_t work;   /* BURST_WORK ends the run */
     int64_t since;   /* when the oldest output was held back; ms of clock_ms() */
     struct connection **held;
     size_t count;
     size_t capacity;
 };
-
-/** The calling thread's burst; NULL: it has none. */
-extern _Thread_local struct burst *burst_own;
-
-/** Begins a run. */
-void burst_begin(struct burst *burst,
-                 void (*drained)(struct connection *connection, enum output_result result));
 
 /** The run is over: what is still held back leaves. */
 void burst_end(struct burst *burst);
@@ -73,17 +63,13 @@ void burst_end(struct burst *burst);
 /** What is held back leaves, and the burst goes on. */
 void burst_flush(struct burst *burst);
 
+/** Between two messages, while something is held back: it leaves if it is old. */
+void burst_flush_old(struct burst *burst);
+
 /** Remembers a connection for which something is held back. False without memory. */
 bool burst_add(struct burst *burst, struct connection *connection);
 
 /** The number by which this burst alone holds output back: output_chain_hold(). */
 uint32_t burst_number(struct burst *burst);
-
-/** The calling thread's run, before each message: whether more messages wait behind it. */
-void burst_before_message(bool more);
-
-/** Whether the calling thread's run has cost others so little that it may handle one more message.
- */
-bool burst_goes_on(void);
 
 #endif

@@ -50,6 +50,7 @@
 #include "common/events/selector.h"
 #include "common/events/timer_tree.h"
 #include "common/server/input_handler_calls.h"
+#include "common/server/run.h"
 #include "common/server/server.h"
 
 /**
@@ -220,10 +221,11 @@ int connection_detach(struct connection *connection) NO_LOCK_HELD;
 bool connection_receive(struct connection *connection);
 
 /** Calls the handler: its life cycle, and messages as `how` says. */
-void connection_handle(struct connection *connection, enum connection_messages how) NO_LOCK_HELD;
+void connection_handle(struct connection *connection, struct run *run,
+                       enum connection_messages how) NO_LOCK_HELD;
 
 /** Sends what the handler has answered and what waited before, and decides how it goes on. */
-void connection_send(struct connection *connection) NO_LOCK_HELD;
+void connection_send(struct connection *connection, struct run *run) NO_LOCK_HELD;
 
 /* ---- Between runs -------------------------------------------------------------------------- */
 
@@ -301,7 +303,8 @@ enum end_reason connection_facade_end_reason(struct channel_facade *facade);
 bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
 
 /** As connection_handle(), beginning with what connection_find() has found. */
-void connection_handle_found(struct connection *connection, enum connection_messages how,
+void connection_handle_found(struct connection *connection, struct run *run,
+                             enum connection_messages how,
                              struct connection_message *found) NO_LOCK_HELD;
 
 /**

@@ -114,7 +114,7 @@ static void close_because(struct connection *connection, enum end_reason reason)
  * Output is held back, so that the answers of a turn leave together. But the one to a message that
  * came alone, with an answer of one piece, need not be copied to wait for others.
  */
-static void treat(struct connection *connection, enum connection_messages how,
+static void treat(struct connection *connection, struct run *run, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
 {
     const struct connection_home *home = connection_home(connection);
@@ -124,8 +124,9 @@ static void treat(struct connection *connection, enum connection_messages how,
         output_chain_lift_cork(&connection->output);
     else
         output_chain_cork(&connection->output);
-    if (home->sharing != NULL)
-        home->sharing->before_message(more);
+    run->burst.more = more;
+    if (run->burst.count > 0)
+        home->sharing->flush_old(&run->burst);
     counters_add(home->counters, COUNTER_MESSAGES, 1);
     connection->marks &= ~(unsigned)(MARK_SILENT | MARK_GRACE);
     deadlines_message(&connection->deadlines);
@@ -147,7 +148,7 @@ static void end_too_long(struct connection *connection)
  * Has one message treated. False if no other one can follow it now. Mostly that can be told without
  * asking the handler: a client sends one message and waits for the answer.
  */
-static bool treat_next(struct connection *connection, enum connection_messages how,
+static bool treat_next(struct connection *connection, struct run *run, enum connection_messages how,
                        struct connection_message *found, bool first) NO_LOCK_HELD
 {
     struct message message = {found->data, found->length};
@@ -157,7 +158,7 @@ static bool treat_next(struct connection *connection, enum connection_messages h
     found->found = false;
     switch (result) {
     case FRAMING_MESSAGE:
-        treat(connection, how, message, first);
+        treat(connection, run, how, message, first);
         return !input_queue_retire(&connection->input) ||
                (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) != 0;
     case FRAMING_TOO_LONG: end_too_long(connection); break;
@@ -199,10 +200,9 @@ static void make_calls(struct connection *connection) NO_LOCK_HELD
  * Messages, up to a limit. A long answer goes on before the next message. What is left may be
  * bytes, or such an answer.
  */
-static void take_turn(struct connection *connection, enum connection_messages how,
+static void take_turn(struct connection *connection, struct run *run, enum connection_messages how,
                       struct connection_message *found) NO_LOCK_HELD
 {
-    const struct connection_sharing *sharing = connection_home(connection)->sharing;
     int turns = how == HANDLE_MESSAGES ? MESSAGES_PER_TURN : 1;
     bool more = true;
     for (bool first = true; more && turns-- > 0 && connection_takes_message(connection);
@@ -212,10 +212,10 @@ static void take_turn(struct connection *connection, enum connection_messages ho
             output_chain_cork(&connection->output);
         more = (continues &&
                 input_handler_continue_output(connection->handler, &connection->facade)) ||
-               treat_next(connection, how, found, first);
+               treat_next(connection, run, how, found, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
-        if (sharing != NULL && !sharing->goes_on())
+        if (run->burst.work >= BURST_WORK)
             break;
     }
     connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
@@ -321,22 +321,22 @@ static bool is_ordinary(const struct connection *connection)
            !output_chain_has_drained(&connection->output);
 }
 
-void connection_handle_found(struct connection *connection, enum connection_messages how,
-                             struct connection_message *found)
+void connection_handle_found(struct connection *connection, struct run *run,
+                             enum connection_messages how, struct connection_message *found)
 {
     trace_event(TRACE_RUN, connection->output.fd, 0);
     if (!is_ordinary(connection) && !prepare(connection, how))
         return;
     if (connection->life == LIFE_STARTED)
-        take_turn(connection, how, found);
+        take_turn(connection, run, how, found);
     unsigned asked = atomic_load(&connection->asked);
     if ((asked != 0 || connection_is(connection, MARK_INPUT_OVER)) &&
         !connection_is(connection, MARK_BROKEN))
         end_input(connection, asked);
 }
 
-void connection_handle(struct connection *connection, enum connection_messages how)
+void connection_handle(struct connection *connection, struct run *run, enum connection_messages how)
 {
     struct connection_message none = {0};
-    connection_handle_found(connection, how, &none);
+    connection_handle_found(connection, run, how, &none);
 }

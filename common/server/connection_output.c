@@ -38,9 +38,8 @@ static void finish_by_reset(struct connection *connection)
  * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
  * system has got all.
  */
-static void finish(struct connection *connection)
+static void finish(struct connection *connection, int64_t now)
 {
-    int64_t now = clock_ms();
     if (connection_is_asked(connection, ASK_RESET)) {
         finish_by_reset(connection);
         return;
@@ -77,14 +76,14 @@ bool connection_reads_on(const struct connection *connection, unsigned asked)
 }
 
 /* Something is asked, or is not as it mostly is. */
-static void decide(struct connection *connection, enum output_result output,
-                   unsigned asked) NO_LOCK_HELD
+static void decide(struct connection *connection, enum output_result output, unsigned asked,
+                   int64_t now) NO_LOCK_HELD
 {
     bool lost = output == OUTPUT_BROKEN && !connection_reads_on(connection, asked);
     if (lost || connection_is(connection, MARK_BROKEN) || (asked & ASK_END) != 0)
         end(connection);
     else if (connection->phase == CONNECTION_DRAINING && output == OUTPUT_FLOWING)
-        finish(connection);
+        finish(connection, now);
     else if ((asked & ASK_FINISH) != 0 && output == OUTPUT_FLOWING)
         finish_output(connection);
     if (connection->phase == CONNECTION_ENDED)
@@ -148,9 +147,9 @@ void connection_count_output(struct connection *connection, enum output_result o
     look_whether_it_waits(connection, output, now);
 }
 
-void connection_send(struct connection *connection)
+void connection_send(struct connection *connection, struct run *run)
 {
-    int64_t now = clock_ms();
+    int64_t now = run->now = clock_ms();
     bool sends =
         connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
     unsigned marks = connection->marks;
@@ -167,6 +166,6 @@ void connection_send(struct connection *connection)
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
         connection_is(connection, MARK_BROKEN))
-        decide(connection, output, asked);
+        decide(connection, output, asked, now);
     trace_event(TRACE_RUN_DONE, connection->output.fd, 0);
 }

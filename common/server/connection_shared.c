@@ -3,7 +3,6 @@
  * for its output, and what a run sends to others is held back while more messages wait (burst.h).
  */
 #include "common/bytes/output_parts.h"
-#include "common/server/burst.h"
 #include "common/server/connection_parts.h"
 
 /* Every connection has to be closed to posts, even if none came, so that a later one is dropped. */
@@ -35,9 +34,9 @@ static enum output_result enqueue_held(struct connection *connection, struct pie
 /* What leaves now takes along what a burst has held back before it, whosever burst that is. */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece)
 {
-    struct burst *burst = burst_own;
-    if (burst != NULL && burst->more)
-        return enqueue_held(connection, piece, burst);
+    struct run *run = run_own();
+    if (run != NULL && run->burst.more)
+        return enqueue_held(connection, piece, &run->burst);
     connection_lock_output(connection);
     enum output_result result = output_chain_enqueue(&connection->output, piece);
     if (connection->output.holder != 0 && result < OUTPUT_REFUSED)
@@ -57,8 +56,9 @@ enum output_result connection_release_output(struct connection *connection)
 enum output_result connection_shared_flush(struct channel_facade *facade)
 {
     struct connection *connection = connection_of(facade);
-    if (burst_own != NULL && burst_own->count > 0)
-        burst_flush(burst_own);
+    struct run *run = run_own();
+    if (run != NULL && run->burst.count > 0)
+        burst_flush(&run->burst);
     connection_lock_output(connection);
     enum output_result result = output_chain_flush(&connection->output);
     connection_unlock_output(connection);

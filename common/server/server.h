@@ -20,6 +20,7 @@
 #include "common/server/sockets.h"
 #include "common/workers/executor.h"
 
+struct burst;
 struct channel_facade_verbs;
 struct connection;
 struct connection_part;
@@ -34,8 +35,10 @@ struct connection_sharing {
         *verbs; /* of their facades: they see to it that a run follows */
     void (*lock_output)(const struct connection *connection);
     void (*unlock_output)(const struct connection *connection);
-    void (*before_message)(bool more); /* of the run: whether more messages wait behind it */
-    bool (*goes_on)(void);             /* whether the run may handle one more message */
+    /** Output that a run had held back was released, with that result: the stage may have to know.
+     */
+    void (*released)(struct connection *connection, enum output_result result);
+    void (*flush_old)(struct burst *burst); /* between two messages of its run: burst_flush_old() */
 };
 
 /**

@@ -118,8 +118,8 @@ static void bare_open(struct bare *bare, const struct input_handler_verbs *verbs
 static unsigned bare_run(struct bare *bare, const char *text)
 {
     cr_assert(connection_give(&bare->connection, (const unsigned char *)text, strlen(text)));
-    connection_handle(&bare->connection, HANDLE_MESSAGES);
-    connection_send(&bare->connection);
+    connection_handle(&bare->connection, &(struct run){0}, HANDLE_MESSAGES);
+    connection_send(&bare->connection, &(struct run){0});
     return connection_wants(&bare->connection);
 }
 
@@ -163,6 +163,6 @@ Test(application, that_handles_nothing_drops_lines)
     struct bare bare;
     bare_open(&bare, &verbs, 100);
     cr_assert_eq(bare_run(&bare, "one\ntwo\n"), SELECT_READ);
-    connection_handle(&bare.connection, REFUSE_MESSAGE);
+    connection_handle(&bare.connection, &(struct run){0}, REFUSE_MESSAGE);
     bare_close(&bare);
 }

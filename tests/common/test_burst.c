@@ -1,7 +1,7 @@
 /*
  * Bursts: what one run sends to other connections, and when it leaves.
  */
-#include "common/server/burst.h"
+#include "common/server/run.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -22,7 +22,7 @@ struct user {
     struct mutex lock;
     int ends[2];
     int references;
-    enum output_result drained; /* what the stage was told last */
+    enum output_result released; /* what the stage was told last */
 };
 
 static struct server server;
@@ -69,8 +69,13 @@ static void unlock_output(const struct connection *connection) NO_THREAD_SAFETY_
     mutex_unlock(&container_of(connection, struct user, connection)->lock);
 }
 
+static void released(struct connection *connection, enum output_result result)
+{
+    container_of(connection, struct user, connection)->released = result;
+}
+
 static const struct connection_sharing sharing = {&facade_verbs, lock_output, unlock_output,
-                                                  burst_before_message, burst_goes_on};
+                                                  released, burst_flush_old};
 
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message)
@@ -92,7 +97,8 @@ static bool handle_input(struct input_handler *self, struct message message,
     }
     said++;
     if (paused == 0) {
-        burst_own->since = clock_ms() + 3600000; /* it is not old because the machine is slow */
+        run_own()->burst.since =
+            clock_ms() + 3600000; /* it is not old because the machine is slow */
     }
     if (meanwhile != NULL) {
         meanwhile();
@@ -153,20 +159,15 @@ static void end(void)
     buffer_factory_destroy(&server.buffers);
 }
 
-static void drained(struct connection *connection, enum output_result result)
+static void take_turn(const char *lines)
 {
-    container_of(connection, struct user, connection)->drained = result;
-}
-
-static void run(const char *lines)
-{
-    struct burst burst;
+    struct run run;
     cr_assert(connection_give(&speaker.connection, (const unsigned char *)lines, strlen(lines)));
-    burst_begin(&burst, drained);
-    connection_handle(&speaker.connection, HANDLE_MESSAGES);
-    connection_send(&speaker.connection);
-    burst_end(&burst);
-    cr_assert_null(burst_own);
+    run_begin(&run);
+    connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
+    connection_send(&speaker.connection, &run);
+    run_end(&run);
+    cr_assert_null(run_own());
 }
 
 static uint32_t calls(int listener)
@@ -193,7 +194,7 @@ static void expect_everywhere(const char *text, uint32_t writes)
 
 Test(burst, lines_that_came_together_leave_together, .init = begin, .fini = end)
 {
-    run("one\ntwo\nthree\n");
+    take_turn("one\ntwo\nthree\n");
     cr_assert_eq(said, 3);
     expect_everywhere("one\ntwo\nthree\n", 1);
 }
@@ -207,7 +208,7 @@ static void the_first_has_it(void)
 Test(burst, a_single_line_leaves_at_once, .init = begin, .fini = end)
 {
     meanwhile = the_first_has_it;
-    run("alone\n");
+    take_turn("alone\n");
     cr_assert_eq(said, 1);
     cr_assert_eq(calls(0), 1);
 }
@@ -222,21 +223,20 @@ static void nobody_has_any(void)
 Test(burst, what_is_held_back_leaves_with_the_run, .init = begin, .fini = end)
 {
     meanwhile = nobody_has_any;
-    run("one\n/not said\n");
+    take_turn("one\n/not said\n");
     expect_everywhere("one\n", 1);
-    run("two\nhalf a li"); /* nobody knows whether that will be a line */
+    take_turn("two\nhalf a li"); /* nobody knows whether that will be a line */
     expect_everywhere("two\n", 1);
-    run("ne\n");
+    take_turn("ne\n");
     expect_everywhere("half a line\n", 1);
 }
 
 static void others_come_between(void)
 {
     if (said == 1) {
-        struct burst *own = burst_own;
-        burst_own = NULL; /* as another thread, in no run */
+        struct run *own = run_enter(NULL); /* as another thread, in no run */
         channel_enqueue(&listeners[7].connection.facade, piece_bytes("urgent\n", 7));
-        burst_own = own;
+        run_enter(own);
         expect(7, "one\nurgent\n");
     }
 }
@@ -245,22 +245,22 @@ static void others_come_between(void)
 Test(burst, another_ones_line_does_not_wait_for_it, .init = begin, .fini = end)
 {
     meanwhile = others_come_between;
-    run("one\ntwo\n");
+    take_turn("one\ntwo\n");
     expect(7, "two\n");
     cr_assert_eq(calls(7), 2);
     expect(8, "one\ntwo\n");
     cr_assert_eq(calls(8), 1);
 }
 
-static struct burst other_burst;
+static struct run other_run;
 
 static void another_run_begins(void)
 {
     if (said == 1) {
-        burst_begin(&other_burst, drained);
-        other_burst.more = true;
+        run_begin(&other_run);
+        other_run.burst.more = true;
         channel_enqueue(&listeners[7].connection.facade, piece_bytes("of another\n", 11));
-        burst_own = other_burst.outer;
+        run_enter(other_run.outer);
         expect(7, "");
     }
 }
@@ -269,16 +269,15 @@ static void another_run_begins(void)
 Test(burst, the_run_that_ends_first_waits_for_no_other, .init = begin, .fini = end)
 {
     meanwhile = another_run_begins;
-    run("one\n/\n");
+    take_turn("one\n/\n");
     expect(7, "one\nof another\n");
     cr_assert_eq(listeners[7].references, 1);
-    burst_flush(&other_burst);
+    burst_flush(&other_run.burst);
     cr_assert_eq(calls(7), 1);
-    burst_own = &other_burst;
+    other_run.outer = run_enter(&other_run);
     channel_enqueue(&listeners[7].connection.facade, piece_bytes("more\n", 5));
     expect(7, "");
-    burst_end(&other_burst);
-    burst_own = NULL;
+    run_end(&other_run);
     expect(7, "more\n");
 }
 
@@ -286,7 +285,7 @@ Test(burst, the_run_that_ends_first_waits_for_no_other, .init = begin, .fini = e
 Test(burst, an_old_one_leaves_before_the_next_message, .init = begin, .fini = end)
 {
     paused = BURST_MS;
-    run("one\ntwo\nthree\n/\n");
+    take_turn("one\ntwo\nthree\n/\n");
     for (int i = 0; i < LISTENERS; i++) {
         uint32_t made = calls(i);
         cr_assert_geq(made, 2, "listener %d: %u calls", i, made);
@@ -297,17 +296,17 @@ Test(burst, an_old_one_leaves_before_the_next_message, .init = begin, .fini = en
 /* What others are held back for later makes it no younger. */
 Test(burst, is_as_old_as_the_first_that_it_holds_back, .init = begin, .fini = end)
 {
-    struct burst burst;
-    burst_begin(&burst, drained);
-    burst_before_message(true);
+    struct run run;
+    run_begin(&run);
+    run.burst.more = true;
     channel_enqueue(&listeners[0].connection.facade, piece_bytes("one\n", 4));
-    burst.since -= BURST_MS;
+    run.burst.since -= BURST_MS;
     channel_enqueue(&listeners[1].connection.facade, piece_bytes("two\n", 4));
     expect(0, "");
-    burst_before_message(true);
+    burst_flush_old(&run.burst);
     expect(0, "one\n");
     expect(1, "two\n");
-    burst_end(&burst);
+    run_end(&run);
 }
 
 static void flush(void)
@@ -323,7 +322,7 @@ static void flush(void)
 Test(burst, leaves_with_a_flush, .init = begin, .fini = end)
 {
     meanwhile = flush;
-    run("one\ntwo\nthree\n");
+    take_turn("one\ntwo\nthree\n");
     expect(0, "two\nthree\n");
     cr_assert_eq(calls(0), 2);
 }
@@ -332,21 +331,20 @@ Test(burst, leaves_with_a_flush, .init = begin, .fini = end)
 Test(burst, the_stage_is_told_what_came_of_it, .init = begin, .fini = end)
 {
     fill_up(listeners[3].ends[0]);
-    run("one\n/\n");
-    cr_assert_eq(listeners[2].drained, OUTPUT_FLOWING);
-    cr_assert_eq(listeners[3].drained, OUTPUT_WAITING);
+    take_turn("one\n/\n");
+    cr_assert_eq(listeners[2].released, OUTPUT_FLOWING);
+    cr_assert_eq(listeners[3].released, OUTPUT_WAITING);
 }
 
 static void others_say_too_much(void)
 {
     static char much[1 << 15];
     struct connection *listener = &listeners[7].connection;
-    struct burst *own = burst_own;
     enum output_result result = OUTPUT_FLOWING;
     if (said > 1) {
         return;
     }
-    burst_own = NULL; /* as another thread, in no run */
+    struct run *own = run_enter(NULL); /* as another thread, in no run */
     output_chain_cork(&listener->output);
     while (output_chain_length(&listener->output) <= 1 << 20) {
         result = channel_enqueue(&listener->facade, piece_bytes(much, sizeof much));
@@ -355,7 +353,7 @@ static void others_say_too_much(void)
     }
     result = channel_enqueue(&listener->facade, piece_bytes(much, sizeof much));
     cr_assert_eq(result, OUTPUT_REFUSED);
-    burst_own = own;
+    run_enter(own);
 }
 
 /* To one whose own run began while output was held back for it: the sender hears what came of it.
@@ -363,8 +361,8 @@ static void others_say_too_much(void)
 Test(burst, what_a_run_refuses_is_not_said_to_be_sent, .init = begin, .fini = end)
 {
     meanwhile = others_say_too_much;
-    run("one\n/\n");
-    cr_assert_eq(listeners[7].drained, OUTPUT_CHOKED);
+    take_turn("one\n/\n");
+    cr_assert_eq(listeners[7].released, OUTPUT_CHOKED);
 }
 
 /* After so much work for others the run ends, and the next one goes on. */
@@ -374,31 +372,31 @@ Test(burst, work_for_others_ends_the_run, .init = begin, .fini = end)
     for (int i = 0; i < 64; i++) {
         strcat(lines, "x\n");
     }
-    struct burst burst;
+    struct run run;
     cr_assert(connection_give(&speaker.connection, (unsigned char *)lines, strlen(lines)));
-    burst_begin(&burst, drained);
-    burst.work = BURST_WORK - 3 * LISTENERS + 1;
-    connection_handle(&speaker.connection, HANDLE_MESSAGES);
+    run_begin(&run);
+    run.burst.work = BURST_WORK - 3 * LISTENERS + 1;
+    connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
     cr_assert_eq(said, 3, "%d lines", said);
-    burst_end(&burst);
-    connection_send(&speaker.connection);
+    run_end(&run);
+    connection_send(&speaker.connection, &run);
     cr_assert_eq(connection_wants(&speaker.connection), CONNECTION_RUN);
     expect_everywhere("x\nx\nx\n", 1);
-    run("");
+    take_turn("");
     cr_assert_eq(said, 64);
 }
 
 /* A long line is written at once, and costs so much more that fewer of them end the run. */
 Test(burst, a_call_costs_more_than_what_is_held_back, .init = begin, .fini = end)
 {
-    struct burst burst;
+    struct run run;
     static unsigned char block[OUTPUT_BATCH];
-    burst_begin(&burst, drained);
-    burst.more = true;
+    run_begin(&run);
+    run.burst.more = true;
     channel_enqueue(&listeners[0].connection.facade, piece_bytes("x", 1));
-    cr_assert_eq(burst.work, 1);
+    cr_assert_eq(run.burst.work, 1);
     channel_enqueue(&listeners[1].connection.facade, piece_bytes(block, sizeof block));
-    cr_assert_eq(burst.work, 2 + BURST_WORK_OF_CALL);
-    burst_end(&burst);
+    cr_assert_eq(run.burst.work, 2 + BURST_WORK_OF_CALL);
+    run_end(&run);
     cr_assert_eq(take_now(listeners[1].ends[1], block, sizeof block), sizeof block);
 }

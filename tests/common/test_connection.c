@@ -7,7 +7,6 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/bytes/shared_message.h"
-#include "common/server/burst.h"
 #include "common/server/channel_calls.h"
 #include "common/server/connection.h"
 #include "helpers.h"
@@ -76,8 +75,8 @@ static bool give(struct bench *bench, const char *text)
 
 static unsigned run(struct bench *bench)
 {
-    connection_handle(&bench->connection, HANDLE_MESSAGES);
-    connection_send(&bench->connection);
+    connection_handle(&bench->connection, &(struct run){0}, HANDLE_MESSAGES);
+    connection_send(&bench->connection, &(struct run){0});
     return connection_wants(&bench->connection);
 }
 
@@ -189,8 +188,8 @@ Test(connection, a_message_that_was_found_waits_for_the_thread_that_handles_it)
     cr_assert_not(connection_find(&bench.connection, &found));
     give(&bench, "one\ntwo\n");
     cr_assert(connection_find(&bench.connection, &found));
-    connection_handle_found(&bench.connection, HANDLE_MESSAGES, &found);
-    connection_send(&bench.connection);
+    connection_handle_found(&bench.connection, &(struct run){0}, HANDLE_MESSAGES, &found);
+    connection_send(&bench.connection, &(struct run){0});
     expect(ends[1], "one\ntwo\n");
     bench_close(&bench);
     pair_close(ends);
@@ -203,12 +202,12 @@ Test(connection, a_message_that_is_refused_or_dropped_is_one_message)
     pair_open(ends);
     bench_open(&bench, ends[0]);
     give(&bench, "one\ntwo\nthree\n");
-    connection_handle(&bench.connection, REFUSE_MESSAGE);
-    connection_send(&bench.connection);
+    connection_handle(&bench.connection, &(struct run){0}, REFUSE_MESSAGE);
+    connection_send(&bench.connection, &(struct run){0});
     expect(ends[1], "ERR server busy\n");
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    connection_handle(&bench.connection, DROP_MESSAGE);
-    connection_send(&bench.connection);
+    connection_handle(&bench.connection, &(struct run){0}, DROP_MESSAGE);
+    connection_send(&bench.connection, &(struct run){0});
     cr_assert_eq(run(&bench), SELECT_READ);
     expect(ends[1], "three\n");
     bench_close(&bench);
@@ -675,13 +674,13 @@ Test(connection, an_answer_leaves_at_once_if_no_other_can_leave_with_it)
     pair_open(ends);
     bench_open(&bench, ends[0]);
     cr_assert(give(&bench, "alone\n"));
-    connection_handle(&bench.connection, HANDLE_MESSAGES);
+    connection_handle(&bench.connection, &(struct run){0}, HANDLE_MESSAGES);
     expect(ends[1], "alone\n");
-    connection_send(&bench.connection);
+    connection_send(&bench.connection, &(struct run){0});
     cr_assert(give(&bench, "one\ntwo\n"));
-    connection_handle(&bench.connection, HANDLE_MESSAGES);
+    connection_handle(&bench.connection, &(struct run){0}, HANDLE_MESSAGES);
     expect(ends[1], "");
-    connection_send(&bench.connection);
+    connection_send(&bench.connection, &(struct run){0});
     expect(ends[1], "one\ntwo\n");
     bench_close(&bench);
     pair_close(ends);
@@ -702,7 +701,7 @@ Test(connection, what_is_held_back_can_be_flushed)
     expect(ends[1], "one\n");
     channel_enqueue(facade, piece_bytes("two\n", 4));
     expect(ends[1], "");
-    connection_send(&bench.connection);
+    connection_send(&bench.connection, &(struct run){0});
     expect(ends[1], "two\n");
     bench_close(&bench);
     pair_close(ends);
@@ -780,7 +779,7 @@ static void drain(bool heard)
     cr_assert_eq(drains, heard);
     choke(&bench, 5000); /* choked again before anybody has heard of it: nothing to go on with */
     read_all(ends[1]);
-    connection_send(&bench.connection);
+    connection_send(&bench.connection, &(struct run){0});
     choke(&bench, 5000);
     run(&bench);
     cr_assert_eq(drains, heard, "it was told while it is choked");
@@ -874,7 +873,7 @@ Test(connection, a_timer_is_found_like_a_message)
     cr_assert(connection_expire(&bench.connection, clock_ms()));
     cr_assert(connection_find(&bench.connection, &found));
     expect_calls("");
-    connection_handle_found(&bench.connection, HANDLE_MESSAGES, &found);
+    connection_handle_found(&bench.connection, &(struct run){0}, HANDLE_MESSAGES, &found);
     expect_calls("a");
     bench_close(&bench);
     pair_close(ends);
@@ -1076,8 +1075,8 @@ static void live_in_order(struct bench *bench, int ends[2])
         run(bench);
     }
     give(bench, "refused\n");
-    connection_handle(&bench->connection, REFUSE_MESSAGE);
-    connection_send(&bench->connection);
+    connection_handle(&bench->connection, &(struct run){0}, REFUSE_MESSAGE);
+    connection_send(&bench->connection, &(struct run){0});
 }
 
 Test(connection, its_calls_come_in_the_order_of_the_grammar)
@@ -1197,7 +1196,7 @@ static void *drain_all(void *argument)
     while (!atomic_load(&drainer->stop)) {
         struct pollfd watched = {.fd = drainer->fd, .events = POLLOUT};
         poll(&watched, 1, 1);
-        connection_send(drainer->connection);
+        connection_send(drainer->connection, &(struct run){0});
         if (connection_is_over(drainer->connection))
             break;
     }
@@ -1229,8 +1228,8 @@ static void crowd_start(struct crowd *crowd)
     pair_open_small(crowd->ends);
     bench_open(&crowd->bench, crowd->ends[0]);
     struct connection *connection = &crowd->bench.connection;
-    static struct connection_sharing sharing = {NULL, lock_output, unlock_output,
-                                                burst_before_message, burst_goes_on};
+    static struct connection_sharing sharing = {
+        .lock_output = lock_output, .unlock_output = unlock_output, .flush_old = burst_flush_old};
     sharing.verbs = connection->facade.verbs;
     mutex_init(&crowd->lock);
     connection_share(&crowd->bench.server.home, &sharing);

@@ -133,8 +133,8 @@ static void give(struct poster *poster, const char *text)
 
 static unsigned run(struct poster *poster, enum connection_messages how)
 {
-    connection_handle(&poster->connection, how);
-    connection_send(&poster->connection);
+    connection_handle(&poster->connection, &(struct run){0}, how);
+    connection_send(&poster->connection, &(struct run){0});
     return connection_wants(&poster->connection);
 }
 
@@ -159,8 +159,8 @@ Test(connection_posts, of_a_refusal_wait_for_a_run)
     cr_assert_str_eq(poster.calls, "-");
     cr_assert(connection_must_run(&poster.connection));
     cr_assert(connection_find(&poster.connection, &found));
-    connection_handle_found(&poster.connection, HANDLE_MESSAGES, &found);
-    connection_send(&poster.connection);
+    connection_handle_found(&poster.connection, &(struct run){0}, HANDLE_MESSAGES, &found);
+    connection_send(&poster.connection, &(struct run){0});
     cr_assert_eq(connection_wants(&poster.connection), SELECT_READ);
     cr_assert_str_eq(poster.calls, "-a");
     close_poster(&poster);

@@ -216,8 +216,8 @@ static unsigned run(struct bench *bench, bool ready)
 {
     if (ready)
         connection_receive(&bench->connection);
-    connection_handle(&bench->connection, HANDLE_MESSAGES);
-    connection_send(&bench->connection);
+    connection_handle(&bench->connection, &(struct run){0}, HANDLE_MESSAGES);
+    connection_send(&bench->connection, &(struct run){0});
     return connection_wants(&bench->connection);
 }
 

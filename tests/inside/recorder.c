@@ -5,7 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
-#include "common/server/burst.h"
+#include "common/server/run.h"
 #include "errands.h"
 #include "support/deadline.h"
 
@@ -213,7 +213,8 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     } else if (begins(message, "tell ")) {
         channel_enqueue(recorder_facade(recorder->other),
                         piece_bytes(message.data + 5, message.length - 5));
-        burst_own->since = clock_ms() + 3600000; /* it is not old because the machine is slow */
+        run_own()->burst.since =
+            clock_ms() + 3600000; /* it is not old because the machine is slow */
     } else {
         check_number(recorder, message);
         channel_enqueue(facade, piece_copy(message));

@@ -211,8 +211,9 @@ static void handler_process(struct handler *handler)
     }
     if (handler->proactor->stopping && !handler->receive.pending)
         connection_ask(&handler->connection, ASK_STOP, 0);
-    connection_handle(&handler->connection, HANDLE_MESSAGES);
-    connection_send(&handler->connection);
+    struct run run = {0};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
+    connection_send(&handler->connection, &run);
     handler_wait(handler);
 }
 

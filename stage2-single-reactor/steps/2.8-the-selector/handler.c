@@ -46,10 +46,9 @@ static void handler_close(struct handler *handler) NO_LOCK_HELD
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
     if (wants == CONNECTION_RUN) {
-        list_append(&reactor->again, &handler->again); /* the others go first */
+        list_append(&reactor_of(&handler->key)->again, &handler->again); /* the others go first */
         wants = SELECT_NOTHING;
     }
     if (wants == CONNECTION_OVER ||
@@ -62,8 +61,9 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 
 static void handler_process(struct handler *handler)
 {
-    connection_handle(&handler->connection, HANDLE_MESSAGES);
-    connection_send(&handler->connection);
+    struct run run = {0};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
+    connection_send(&handler->connection, &run);
     handler_wait(handler);
 }
 

@@ -150,8 +150,9 @@ struct handler *handler_of_timer(struct timer *timer)
 
 void handler_work(struct handler *handler)
 {
-    connection_handle_found(&handler->connection, HANDLE_MESSAGES, &handler->found);
-    connection_send(&handler->connection);
+    struct run run = {0};
+    connection_handle_found(&handler->connection, &run, HANDLE_MESSAGES, &handler->found);
+    connection_send(&handler->connection, &run);
 }
 
 void handler_hand_back(struct handler *handler)

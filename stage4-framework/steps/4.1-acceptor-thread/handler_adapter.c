@@ -75,12 +75,20 @@ static void handler_adapter_set_processing(struct handler_adapter *adapter, bool
     mutex_unlock(&dispatcher->guard.lock);
 }
 
+/* Lea's "process" and "send", whoever does them. */
+static void handler_adapter_call(struct handler_adapter *adapter,
+                                 enum connection_messages how) NO_LOCK_HELD
+{
+    struct run run = {0};
+    connection_handle_found(&adapter->connection, &run, how, &adapter->found);
+    connection_send(&adapter->connection, &run);
+}
+
 /* The dispatcher's thread does what a worker need not, or will not, do. */
 static void handler_adapter_do(struct handler_adapter *adapter,
                                enum connection_messages how) NO_LOCK_HELD
 {
-    connection_handle_found(&adapter->connection, how, &adapter->found);
-    connection_send(&adapter->connection);
+    handler_adapter_call(adapter, how);
     handler_adapter_wait(adapter);
 }
 
@@ -222,11 +230,8 @@ static void handler_adapter_hand_back(struct handler_adapter *adapter)
 static void handler_adapter_run_task(struct task *task)
 {
     struct handler_adapter *adapter = handler_adapter_of(task);
-    struct connection *connection = &adapter->connection;
-    bool refused = task->late && !connection_must_run(connection);
-    connection_handle_found(connection, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES,
-                            &adapter->found);
-    connection_send(connection);
+    bool refused = task->late && !connection_must_run(&adapter->connection);
+    handler_adapter_call(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
     handler_adapter_hand_back(adapter);
 }
 
@@ -234,7 +239,6 @@ static void handler_adapter_run_task(struct task *task)
 static void handler_adapter_drop_task(struct task *task)
 {
     struct handler_adapter *adapter = handler_adapter_of(task);
-    connection_handle_found(&adapter->connection, DROP_MESSAGE, &adapter->found);
-    connection_send(&adapter->connection);
+    handler_adapter_call(adapter, DROP_MESSAGE);
     handler_adapter_hand_back(adapter);
 }

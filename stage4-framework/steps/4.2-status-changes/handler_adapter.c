@@ -34,18 +34,19 @@ void handler_adapter_release(struct handler_adapter *adapter)
 
 /* ---- In the dispatcher's thread ------------------------------------------------------------ */
 
-/* The dispatcher's thread does what a worker need not, or will not, do. */
-static void handler_adapter_do(struct handler_adapter *adapter,
-                               enum connection_messages how) NO_LOCK_HELD
+/* Lea's "process" and "send", whoever does them. */
+static void handler_adapter_call(struct handler_adapter *adapter,
+                                 enum connection_messages how) NO_LOCK_HELD
 {
-    connection_handle_found(&adapter->connection, how, &adapter->found);
-    connection_send(&adapter->connection);
+    struct run run = {0};
+    connection_handle_found(&adapter->connection, &run, how, &adapter->found);
+    connection_send(&adapter->connection, &run);
 }
 
 void handler_adapter_refuse(struct handler_adapter *adapter)
 {
     adapter->processing = false;
-    handler_adapter_do(adapter, REFUSE_MESSAGE);
+    handler_adapter_call(adapter, REFUSE_MESSAGE);
 }
 
 /* A timer that is due is not given up, however busy the workers are. */
@@ -65,7 +66,7 @@ static bool handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
 bool handler_adapter_process(struct handler_adapter *adapter)
 {
     if (!connection_find(&adapter->connection, &adapter->found)) {
-        handler_adapter_do(adapter, HANDLE_MESSAGES);
+        handler_adapter_call(adapter, HANDLE_MESSAGES);
         return false;
     }
     adapter->processing = true;
@@ -105,11 +106,8 @@ static struct handler_adapter *handler_adapter_of(struct task *task)
 static void handler_adapter_run_task(struct task *task)
 {
     struct handler_adapter *adapter = handler_adapter_of(task);
-    struct connection *connection = &adapter->connection;
-    bool refused = task->late && !connection_must_run(connection);
-    connection_handle_found(connection, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES,
-                            &adapter->found);
-    connection_send(connection);
+    bool refused = task->late && !connection_must_run(&adapter->connection);
+    handler_adapter_call(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
     handler_adapter_done(adapter);
 }
 
@@ -117,7 +115,6 @@ static void handler_adapter_run_task(struct task *task)
 static void handler_adapter_drop_task(struct task *task)
 {
     struct handler_adapter *adapter = handler_adapter_of(task);
-    connection_handle_found(&adapter->connection, DROP_MESSAGE, &adapter->found);
-    connection_send(&adapter->connection);
+    handler_adapter_call(adapter, DROP_MESSAGE);
     handler_adapter_done(adapter);
 }

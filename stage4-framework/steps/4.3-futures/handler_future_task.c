@@ -20,15 +20,16 @@ static enum run_outcome outcome_of(struct connection *connection)
 }
 
 /* Fill, messages, drain. (The slide drains first. Here what waits leaves with the new replies.) */
-static enum run_outcome run(struct handler_adapter *adapter,
-                            enum connection_messages how) NO_LOCK_HELD
+static enum run_outcome call_handler(struct handler_adapter *adapter,
+                                     enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
+    struct run run = {0};
     TEST_POINT("adapter: call");
     if ((adapter->ready & SELECT_READ) != 0)
         connection_receive(connection);
-    connection_handle(connection, how);
-    connection_send(connection);
+    connection_handle(connection, &run, how);
+    connection_send(connection, &run);
     return outcome_of(connection);
 }
 
@@ -37,12 +38,12 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    return (int)run(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return (int)call_handler(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
 {
-    handler_adapter_done(task->adapter, run(task->adapter, how));
+    handler_adapter_done(task->adapter, call_handler(task->adapter, how));
 }
 
 /* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */

@@ -1,0 +1,28 @@
+#include "common/server/run.h"
+
+#include <stddef.h>
+
+static _Thread_local struct run *own; /* only run_enter() sets it */
+
+struct run *run_enter(struct run *run)
+{
+    struct run *before = own;
+    own = run;
+    return before;
+}
+
+struct run *run_own(void)
+{
+    return own;
+}
+
+void run_begin(struct run *run)
+{
+    *run = (struct run){.outer = run_enter(run)};
+}
+
+void run_end(struct run *run)
+{
+    burst_end(&run->burst);
+    run_enter(run->outer);
+}

@@ -1,0 +1,40 @@
+/*
+ * A run: one thread has its turn with one connection (connection.h).
+ *
+ * What belongs to that turn, and to no connection, is here, and is passed down: its clock, and what
+ * it sends to others and holds back (burst.h). A run in which handlers send to their own clients
+ * only begins as all zero: stages 1 to 3.
+ *
+ * In stages 4 and 5 a handler sends to other connections, too. That call comes without the run: a
+ * facade knows whose it is, and not who calls. So there a thread names its run, in one variable.
+ *
+ * Interface:
+ * - A run is one thread's, from run_begin() to run_end().
+ * - Runs of one thread may lie within each other.
+ * - Outside of them, as in a thread of the application's, there is none.
+ */
+#ifndef COMMON_RUN_H
+#define COMMON_RUN_H
+
+#include "common/base/lock.h"
+#include "common/server/burst.h"
+
+struct run {
+    int64_t now;        /* when connection_send() began; ms of clock_ms() */
+    struct burst burst; /* what it holds back for others */
+    struct run *outer;  /* the thread's run in which this one lies; NULL: none */
+};
+
+/** Begins a run, which is the calling thread's until run_end(). */
+void run_begin(struct run *run);
+
+/** It is over: what is still held back leaves. The run that it lies in is the thread's again. */
+void run_end(struct run *run);
+
+/** The calling thread's run; NULL: it has none. */
+struct run *run_own(void);
+
+/** Makes this the calling thread's run, or NULL: none; returns which one was. */
+struct run *run_enter(struct run *run);
+
+#endif
