@@ -45,7 +45,7 @@ cp "$top/Makefile" .
 cp "$top"/tests/bench/*.mk tests/bench
 cp "$top"/docs/*.mk docs
 cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
-    "$top"/tests/tsan_*.c "$top/tests/valgrind.supp" tests
+    "$top"/tests/tsan_*.c "$top/tests/no_differences.c" "$top/tests/valgrind.supp" tests
 cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" "$top/docs/changelog.md" docs
 
 echo 'int sum(int a, int b);' >common/base/sum.h

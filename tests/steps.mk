@@ -84,7 +84,7 @@ run_grade = 'grade=OUT=$(OUT) tests/grade_test.sh'
 run_graders = $(if $(SANITIZER),,$(if $(wildcard tests/mistakes/*),'graders=OUT=$(OUT) CC="$(CC)" \
     LIBRARIES="$(call libraries,stage5)" tests/graders.sh $(STEP)'))
 THREAD_LIBRARY := $(BUILD)/thread/libcommon.a
-need_graders = $(if $(wildcard tests/mistakes/*),$(OUT)/tests/steps $(LIBRARY) $(THREAD_LIBRARY))
+need_graders = $(if $(wildcard tests/mistakes/*),$(OUT)/tests/steps $(STEP_PROGRAMS) $(STEP_STAGES) $(THREAD_LIBRARY))
 ifneq ($(SANITIZER),thread)
 $(THREAD_LIBRARY): FORCE
 	@$(MAKE) --no-print-directory SANITIZER=thread $@

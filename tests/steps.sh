@@ -24,8 +24,9 @@
 #   check STEP...        that these steps are small, and that all pages show the code that there is
 #   test-each STEP       the same for one of several steps, without what is asked only of one
 #   exercise STEP SERVER runs the tests of the exercise on its page on another program
-#   grade STEP SERVER    runs those of a step, and of those that it keeps, on another program
-#   grade-races STEP SERVER
+#   grade STEP SERVER [PATTERN]
+#                        runs those of a step, and of those that it keeps, on another program; or some of them
+#   grade-races STEP SERVER [PATTERN]
 #                        the same for one that was built with ThreadSanitizer
 #
 # A step is a folder stageN-*/steps/N.M-name with its sources, its page README.md, and a file `step`:
@@ -726,16 +727,16 @@ report() {
 }
 
 # Grades a program that somebody else has written.
-grade() { # STEP SERVER
+grade() { # STEP SERVER [PATTERN]
     STEP_GRADED=$(name "$1")
     export STEP_GRADED
     # shellcheck disable=SC2046 # a list of numbers
-    grade_by "$(pattern "$1" $(field "$1" keeps))" "$2"
+    grade_by "${3:-$(pattern "$1" $(field "$1" keeps))}" "$2"
 }
 
 # ThreadSanitizer keeps its own memory at addresses that a kernel which randomises more than 28 bits may
 # have given away.
-grade_races() { # STEP SERVER
+grade_races() { # STEP SERVER [PATTERN]
     bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
     if setarch -R true 2>/dev/null; then
         FIXED='setarch -R'
@@ -747,7 +748,7 @@ grade_races() { # STEP SERVER
         exit 0
     fi
     export TSAN_OPTIONS="log_path=$work/race:${TSAN_OPTIONS:-}"
-    grade "$1" "$2"
+    grade "$@"
     status=$?
     for report in "$work"/race.*; do
         [ -e "$report" ] || break
