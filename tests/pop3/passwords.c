@@ -244,7 +244,7 @@ MailTest(pop3_passwords, a_password_that_waits_holds_up_nobody, "")
  */
 Test(pop3_passwords, a_crowd_with_the_right_passwords_comes_in)
 {
-    enum { CROWD = 60 };
+    enum { CROWD = 24 };
     int clients[CROWD];
     char command[64];
     for (int i = 0; i < CROWD; i++) {
