@@ -157,15 +157,18 @@ int client_connect_at(const char *where, const struct server_process *server,
     return fd;
 }
 
+/* Seldom, because a server that stops accepts each of these first: a slow one would have no end. */
 void client_await_refusal_at(const char *where, const struct server_process *server)
 {
     double end = deadline();
+    int pause = 1;
     int fd;
     while ((fd = client_try_connect(server, (struct client_buffers){0})) >= 0) {
         close(fd);
         cr_assert(test_left_ms(end) > 0, "%s: the server still accepts connections after %d ms",
                   where, test_deadline_ms());
-        test_pause_ms(2);
+        test_pause_ms(pause);
+        pause = pause < 50 ? 2 * pause : pause;
     }
     cr_assert(errno == ECONNREFUSED || errno == ECONNRESET, "%s: connecting failed with %s", where,
               strerror(errno));
