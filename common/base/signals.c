@@ -144,7 +144,14 @@ bool signals_stop_came(void)
     return atomic_load(&stop_came);
 }
 
-int signals_open(struct signals *signals)
+static struct itimerval once_in(int64_t ms)
+{
+    return (struct itimerval){
+        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)}};
+}
+
+/* What the handlers read is there before the first signal can come. */
+int signals_open(struct signals *signals, const char *program, int64_t stop_ms)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -153,33 +160,21 @@ int signals_open(struct signals *signals)
     atomic_store(&stop_came, false);
     atomic_store(&stop_taken, false);
     atomic_store(&report_came, false);
-    stop_limit = (struct itimerval){0};
-    program_name = "";
-    describe = NULL;
-    atomic_store(&doorbell, ends[1]);
-    set_action(SIGPIPE, SIG_IGN);
-    set_action(SIGTERM, on_stop);
-    set_action(SIGINT, on_stop);
-    set_action(SIGUSR1, on_report);
-    set_action(SIGALRM, on_alarm);
-    sigset_t caught = caught_signals();
-    pthread_sigmask(SIG_UNBLOCK, &caught, NULL); /* a parent may have blocked them */
-    return 0;
-}
-
-static struct itimerval once_in(int64_t ms)
-{
-    return (struct itimerval){
-        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)}};
-}
-
-void signals_bound_stop(const char *program, int64_t ms)
-{
+    stop_limit = once_in(stop_ms);
     program_name = program;
+    describe = NULL;
     snprintf(
         last_line, sizeof(last_line) / 2 - 16,
         "%s: error: [main] the stop has taken too long; threads that have not ended: ", program);
-    stop_limit = once_in(ms);
+    atomic_store(&doorbell, ends[1]);
+    set_action(SIGPIPE, SIG_IGN);
+    set_action(SIGALRM, on_alarm);
+    set_action(SIGTERM, on_stop);
+    set_action(SIGINT, on_stop);
+    set_action(SIGUSR1, on_report);
+    sigset_t caught = caught_signals();
+    pthread_sigmask(SIG_UNBLOCK, &caught, NULL); /* a parent may have blocked them */
+    return 0;
 }
 
 void signals_describe(signals_describer *how, void *context)

@@ -14,8 +14,8 @@
  * - Only the thread that calls signals_open(), main, takes these signals: all other threads are
  *   started with signals_block(), by thread_start().
  * - An orderly stop may hang: in an application, in a log that nobody reads, in a look-up of a
- *   name. signals_bound_stop() sets it a time. When that is over, a handler in main names the
- *   threads that have not ended and ends the process, whatever main waits for at that moment.
+ *   name. So it has a time. When that is over, a handler in main names the threads that have not
+ *   ended and ends the process, whatever main waits for at that moment.
  */
 #ifndef COMMON_SIGNALS_H
 #define COMMON_SIGNALS_H
@@ -31,17 +31,13 @@ struct signals {
 };
 
 /**
- * Catches the signals from now on, in the calling thread. 0, or -1 with errno; nothing is changed
- * then.
+ * Catches the signals from now on, in the calling thread. If signals_close() has not been called
+ * `stop_ms` milliseconds after the first SIGTERM or SIGINT, one line on standard error, which
+ * begins with the program's name, names the threads that have not ended, and the process ends with
+ * status
+ * 1. 0: a stop may take as long as it likes. Returns 0, or -1 with errno; nothing is changed then.
  */
-int signals_open(struct signals *signals);
-
-/**
- * Sets how long a stop may take: if signals_close() has not been called `ms` milliseconds after the
- * first SIGTERM or SIGINT, one line on standard error, which begins with the program's name, names
- * the threads that have not ended, and the process ends with status 1.
- */
-void signals_bound_stop(const char *program, int64_t ms);
+int signals_open(struct signals *signals, const char *program, int64_t stop_ms);
 
 /**
  * Writes what holds the program to text, with a zero at its end: which thread is in a handler, for

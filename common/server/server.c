@@ -145,12 +145,11 @@ int server_open(struct server *server, const char *name)
     raise_descriptor_limit();
     if (open_listener(server, &server->listener, server->settings.port) != 0)
         return -1;
-    if (signals_open(&server->signals) != 0) {
+    if (signals_open(&server->signals, name, server->settings.drain_timeout + STOP_GRACE_MS) != 0) {
         cannot(server, "catch signals");
         listener_close(&server->listener);
         return -1;
     }
-    signals_bound_stop(name, server->settings.drain_timeout + STOP_GRACE_MS);
     if (trace_open(server->settings.trace) != 0) {
         cannot(server, "write a trace");
         signals_close(&server->signals);
@@ -223,8 +222,8 @@ void server_close(struct server *server)
     if (server->settings.stats)
         counters_print(&server->counters, server->name);
     listener_close(&server->listener);
-    signals_close(&server->signals);
     destroy_parts(server);
     if (trace_close(server->name) != 0)
         cannot(server, "write the trace");
+    signals_close(&server->signals); /* last: until here a stop is bounded */
 }

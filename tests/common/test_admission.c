@@ -46,7 +46,7 @@ static void open_admission(uint64_t max_connections, enum overload overload)
                                           .turn_away = "full\n"}};
     served.count = 0;
     served.refuses = false;
-    cr_assert_eq(signals_open(&server.signals), 0);
+    cr_assert_eq(signals_open(&server.signals, "test", 0), 0);
     cr_assert(endpoint_parse(&endpoint, "127.0.0.1", 0));
     cr_assert_eq(listener_open(&server.listener, &endpoint, 0), 0, "%s", strerror(errno));
     admission_init(&admission, &server);

@@ -421,6 +421,10 @@ static void forget(struct channel *client)
 Test(relay, a_name_that_is_not_found_is_a_target_that_does_not_answer)
 {
     struct scene scene;
+    struct addrinfo *found;
+    if (getaddrinfo("localhost", NULL, NULL, &found) != 0)
+        cr_skip_test("localhost has no address here");
+    freeaddrinfo(found);
     scene_open_to(&scene, "a..b:9,localhost:9"); /* no name is like the first one */
     hear_lookup(&scene.client);
     cr_assert_null(scene.backend.handler, "the next one has a name, too");

@@ -4,6 +4,7 @@
  */
 #include "common/server/server.h"
 #include "helpers.h"
+#include "support/deadline.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TestSuite(server, .timeout = 60);
@@ -385,6 +387,40 @@ Test(server, says_so_if_its_trace_cannot_be_written_when_it_closes)
     rmdir(name);
     cr_assert_str_eq(text, "stage9-test: cannot write the trace: Is a directory\n");
     cr_assert_eq(probe_descriptors(getpid()), before);
+}
+
+/* All that it does before it ends belongs to a stop that is bounded. In a child: it never returns.
+ */
+Test(server, whose_trace_nobody_reads_ends_in_time)
+{
+    if (probe_thread_sanitized())
+        cr_skip_test("ThreadSanitizer keeps signals back from a thread that is in write(2)");
+    char name[64];
+    char command_line[128];
+    char bytes[4096] = "";
+    int status = -1;
+    snprintf(name, sizeof(name), "/tmp/server-test-%ld.fifo", (long)getpid());
+    snprintf(command_line, sizeof(command_line), "--port 0 --drain-timeout 0 --trace %s", name);
+    cr_assert_eq(mkfifo(name, 0600), 0);
+    int pipe_fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    while (write(pipe_fd, bytes, sizeof(bytes)) > 0)
+        ;
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        open_server(command_line);
+        raise(SIGTERM);
+        server_close(&server);
+        _exit(2);
+    }
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    pid_t ended;
+    while ((ended = waitpid(child, &status, WNOHANG)) == 0 && test_left_ms(end) > 0)
+        test_pause_ms(10);
+    if (ended == 0)
+        kill(child, SIGKILL);
+    unlink(name);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %#x", (unsigned)status);
 }
 
 Test(server, closing_gives_all_back)

@@ -25,7 +25,7 @@ TestSuite(signals, .timeout = 60);
 static struct signals opened(void)
 {
     struct signals signals;
-    cr_assert_eq(signals_open(&signals), 0);
+    cr_assert_eq(signals_open(&signals, "prog", 0), 0);
     return signals;
 }
 
@@ -119,7 +119,7 @@ static int end_after(int first, int second)
     pid_t child = fork();
     if (child == 0) {
         struct signals signals;
-        if (signals_open(&signals) != 0)
+        if (signals_open(&signals, "prog", 0) != 0)
             _exit(1);
         raise(first);
         signals_take(&signals);
@@ -162,7 +162,7 @@ static void *hang(void *unused)
 }
 
 /* How a child's stop may go on. */
-enum course { MAIN_HANGS, A_THREAD_HANGS, BOTH_HANG, NOTHING_HANGS };
+enum course { MAIN_HANGS, STOPPED_AT_ONCE, A_THREAD_HANGS, BOTH_HANG, NOTHING_HANGS };
 
 /* In the child, whose standard error is `err`. */
 static _Noreturn void stop_in_time_or_not(enum course course, int err)
@@ -170,17 +170,21 @@ static _Noreturn void stop_in_time_or_not(enum course course, int err)
     struct signals signals;
     pthread_t thread;
     dup2(err, STDERR_FILENO);
-    if (signals_open(&signals) != 0)
+    if (course == STOPPED_AT_ONCE) {
+        signals_block(NULL); /* so that it comes as soon as it can, in the middle of the opening */
+        raise(SIGTERM);
+    }
+    if (signals_open(&signals, "prog", course == NOTHING_HANGS ? 60000 : 50) != 0)
         _exit(2);
-    signals_bound_stop("prog", course == NOTHING_HANGS ? 60000 : 50);
     if (course == A_THREAD_HANGS || course == BOTH_HANG) {
         char list[64];
         thread_start(&thread, hang, NULL);
         while (thread_list(list, sizeof(list)) == 0)
             sched_yield();
     }
-    raise(SIGTERM);
-    if (course != MAIN_HANGS && course != BOTH_HANG)
+    if (course != STOPPED_AT_ONCE)
+        raise(SIGTERM);
+    if (course == A_THREAD_HANGS || course == NOTHING_HANGS)
         signals_take(&signals);
     if (course == NOTHING_HANGS) {
         signals_close(&signals);
@@ -218,6 +222,7 @@ Test(signals, a_stop_that_takes_too_long_is_ended_and_names_the_threads)
     if (probe_thread_sanitized())
         cr_skip_test("ThreadSanitizer keeps signals back in a child of several threads");
     static const char *const lines[] = {[MAIN_HANGS] = TOO_LONG "main\n",
+                                        [STOPPED_AT_ONCE] = TOO_LONG "main\n",
                                         [A_THREAD_HANGS] = TOO_LONG "worker 7\n",
                                         [BOTH_HANG] = TOO_LONG "main, worker 7\n"};
     for (enum course course = MAIN_HANGS; course <= BOTH_HANG; course++) {
