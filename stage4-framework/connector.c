@@ -17,6 +17,6 @@ int connector_connect(struct dispatcher *dispatcher, const struct endpoint *to, 
         socket_abandon(fd);
         return ENOMEM;
     }
-    dispatcher_register_adapter(dispatcher, adapter);
+    dispatcher_register_adapter(dispatcher, adapter, SELECT_WRITE);
     return 0;
 }

@@ -107,7 +107,7 @@ void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outc
     adapter->running = false;
     bool first = enqueue_change(adapter);
     mutex_unlock(&adapter->state_lock);
-    if (first)
+    if (first && outcome != RUN_NONE)
         dispatcher_wakeup(dispatcher);
     TEST_POINT("adapter: after done");
 }

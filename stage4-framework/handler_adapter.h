@@ -82,7 +82,8 @@ bool handler_adapter_prepare_to_run(struct handler_adapter *adapter, unsigned re
 
 /**
  * The run is over: gives the adapter back to the dispatcher. The runner's last call, because the
- * adapter may be freed when it returns.
+ * adapter may be freed when it returns. With RUN_NONE the caller holds the guard, whose wakeup is
+ * enough: the dispatcher looks into its queue before it sleeps.
  */
 void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome);
 

@@ -19,6 +19,11 @@ bool status_change_queue_put(struct status_change_queue *queue, struct handler_a
     return newest == NULL;
 }
 
+bool status_change_queue_is_empty(struct status_change_queue *queue)
+{
+    return atomic_load(&queue->newest) == NULL;
+}
+
 struct handler_adapter *status_change_queue_take_all(struct status_change_queue *queue)
 {
     struct handler_adapter *newest = atomic_exchange(&queue->newest, NULL);

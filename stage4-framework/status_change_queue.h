@@ -29,6 +29,9 @@ void status_change_queue_init(struct status_change_queue *queue);
 /** Puts an adapter in. True if the queue was empty: the dispatcher has to be woken. */
 bool status_change_queue_put(struct status_change_queue *queue, struct handler_adapter *adapter);
 
+/** Whether no adapter is in it at this moment. */
+bool status_change_queue_is_empty(struct status_change_queue *queue);
+
 /** Takes all adapters out, linked through next_changed, the one that waited longest first. */
 struct handler_adapter *status_change_queue_take_all(struct status_change_queue *queue);
 

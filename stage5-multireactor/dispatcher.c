@@ -57,17 +57,20 @@ void dispatcher_close(struct dispatcher *dispatcher)
 /* ---- Registration -------------------------------------------------------------------------- */
 
 /*
- * The key is registered without interest, which cannot fail: interest begins with the first status
- * change. Before that, a new connection runs its handler's `started`, and one that connects waits
- * for its socket.
+ * With interest, so the provider is called: poll's moves the array that a sleeping dispatcher uses.
+ * If there is no memory for that, the dispatcher tries again, and ends the connection. An event
+ * that comes before the adapter is in the queue runs nothing: a new adapter counts as running.
  */
-void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                                 unsigned interest)
 {
+    struct selector *selector = &dispatcher->selector;
+    struct selection_key *key = &adapter->key;
     atomic_fetch_add(&dispatcher->registered, 1);
     selector_guard_acquire(&dispatcher->guard);
-    selector_register(&dispatcher->selector, &adapter->key, adapter->connection.output.fd,
-                      SELECT_NOTHING, adapter);
-    handler_adapter_done(adapter, RUN_RESTS); /* the dispatcher asks, and has `started` called */
+    if (selector_register(selector, key, key->fd, interest, adapter) != 0)
+        selector_register(selector, key, key->fd, SELECT_NOTHING, adapter); /* cannot fail */
+    handler_adapter_done(adapter, RUN_NONE); /* the dispatcher has `started` called */
     selector_guard_release(&dispatcher->guard);
 }
 
@@ -78,7 +81,7 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
     if (adapter == NULL)
         return false;
     connection_live_to(&adapter->connection, LIFE_STARTING);
-    dispatcher_register_adapter(dispatcher, adapter);
+    dispatcher_register_adapter(dispatcher, adapter, SELECT_READ);
     return true;
 }
 
@@ -268,7 +271,8 @@ static void check_timers(struct dispatcher *dispatcher)
 
 /*
  * How long select may sleep: until the first timer. If the queue holds anything, not at all,
- * because no wakeup announces the changes that this thread itself has made.
+ * because no wakeup announces the changes that this thread itself has made, and no second one a
+ * registration: its guard was let go after it was put in.
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {

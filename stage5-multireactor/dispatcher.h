@@ -91,9 +91,11 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
 
 /**
  * Begins to serve an adapter's connection. `starting` has been called, or will be when an outgoing
- * connection is established. Any thread, while this dispatcher has not ended.
+ * connection is established. `interest` is what it waits for first: SELECT_READ, or SELECT_WRITE if
+ * it is connecting. Any thread, while this dispatcher has not ended.
  */
-void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter);
+void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                                 unsigned interest);
 
 /** Runs an adapter that is prepared to run, or has a worker run it. It may be freed afterwards. */
 void dispatcher_execute(struct dispatcher *dispatcher,

@@ -20,6 +20,7 @@ struct handler_adapter;
 
 /** How a run has ended: the result of its future. */
 enum run_outcome {
+    RUN_NONE,  /* there was none: it is new */
     RUN_RESTS, /* it has done what there was to do; what to wait for, the dispatcher asks */
     RUN_AGAIN, /* messages are left: it wants another run, after the others have had theirs */
     RUN_OVER,  /* the connection has ended: there will be no other run */

@@ -20,6 +20,7 @@ void selector_guard_barrier(struct selector_guard *guard)
 {
     if (!guard->works)
         return;
+    TEST_POINT("guard: barrier");
     trace_event(TRACE_BARRIER, TRACE_NO_CONNECTION, 0);
     rwlock_lock(&guard->lock); /* may wait here for readers */
     rwlock_unlock(&guard->lock);
@@ -38,8 +39,10 @@ void selector_guard_acquire(struct selector_guard *guard) NO_THREAD_SAFETY_ANALY
 
 void selector_guard_release(struct selector_guard *guard) NO_THREAD_SAFETY_ANALYSIS
 {
-    if (!guard->works)
+    if (!guard->works) {
+        selector_wakeup(guard->selector); /* so it is after the change, which has had to wait */
         return;
+    }
     trace_event(TRACE_GUARD_RELEASED, TRACE_NO_CONNECTION, 0);
     rwlock_unlock_shared(&guard->lock);
 }

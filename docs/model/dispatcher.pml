@@ -11,18 +11,12 @@ inline dispatcher_register_channel(a) {
     atomic { !user_list_locked -> adapter[a].started = true }
     selector_guard_release();
 #endif
-    if
-    :: registered -> handler_adapter_done(a)
-    :: else -> adapter[a].gone = true
-    fi;
-#ifndef ERRATUM_3
+#ifdef ERRATUM_3
+    handler_adapter_done(a)
+#else
+    GIVE_TO_DISPATCHER(a); /* handler_adapter_done() with RUN_NONE */
+    first = false;
     selector_guard_release()
-#endif
-#if TASK
-    ; if
-    :: adapter[a].gone -> close_posts(a)
-    :: else
-    fi
 #endif
 }
 
@@ -32,10 +26,7 @@ inline connector_connect(a) {
     atomic { adapter[a].gone = false; SAY2("%e: opens connection %d\n", me, a) }
 #ifdef CONNECT_WITHOUT_GUARD
     selector_register(a);
-    if
-    :: registered -> handler_adapter_done(a)
-    :: else -> adapter[a].gone = true
-    fi
+    handler_adapter_done(a)
 #else
     dispatcher_register_channel(a)
 #endif
@@ -119,6 +110,15 @@ inline check_status_change_queue() {
     next = 0
 }
 
+/* Time is left out: it sleeps without a limit, or not at all. */
+inline select_timeout() {
+#ifdef SLEEP_ON_QUEUE
+    sleeps = true
+#else
+    sleeps = (queue_first == NOBODY)
+#endif
+}
+
 /*
  * What was cancelled, or is not wanted any more, was struck out from the selected keys. In C they
  * come in the kernel's order, here in ours.
@@ -126,6 +126,7 @@ inline check_status_change_queue() {
 inline dispatcher_dispatch() {
     do
     :: selector_guard_barrier();
+        select_timeout();
         selector_select();
         check_status_change_queue();
         do
@@ -160,9 +161,6 @@ bool has_connected; /* connection 0 */
 proctype worker(mtype:thread me) {
     byte this;
     bool first;
-#if CONNECTS
-    bool registered;
-#endif
 end_idle:
     do
     :: tasks ? this;

@@ -31,7 +31,7 @@ typedef handler_adapter {
     /* Not in C: for the properties. */
     unsigned runners : 2; /* threads between the beginning of a run and the end of its done() */
     bool under_way;       /* a task, whose result has been neither heard nor dropped */
-    bool gone;            /* unregistered, or never registered */
+    bool gone;            /* unregistered, or not registered yet */
 };
 
 handler_adapter adapter[CONNECTIONS];
@@ -208,23 +208,28 @@ inline announce(a) {
     fi
 }
 
+#ifdef DIE_AFTER_ENQUEUE
+#define MARK_DEAD(a) skip
+#else
+#define MARK_DEAD(a) adapter[a].dead = adapter[a].over
+#endif
+
+/* The end of a run, and of a registration. */
+#define GIVE_TO_DISPATCHER(a) \
+    atomic { \
+        LOCK_STATE(a); \
+        MARK_DEAD(a); \
+        adapter[a].running = false; \
+        adapter[a].runners--; \
+        enqueue_change(a); \
+        UNLOCK_STATE(a) \
+    }
+
 inline handler_adapter_done(a) {
 #ifdef WAKE_BEFORE_PUT
     selector_wakeup();
 #endif
-    atomic {
-        LOCK_STATE(a);
-#ifndef DIE_AFTER_ENQUEUE
-        adapter[a].dead = adapter[a].over;
-#endif
-        adapter[a].running = false;
-        adapter[a].runners--;
-        enqueue_change(a);
-#ifdef REGISTER_WITHOUT_WAKEUP
-        first = first && me != acceptor_1;
-#endif
-        UNLOCK_STATE(a)
-    }
+    GIVE_TO_DISPATCHER(a)
 #ifdef DIE_AFTER_ENQUEUE
     adapter[a].dead = adapter[a].over;
 #endif

@@ -46,7 +46,7 @@ bool user_list_locked; /* by the application; `started` wants it too */
 
 /* A thread that registers one connection. */
 proctype acceptor(mtype:thread me; byte mine) {
-    bool first, registered;
+    bool first;
     dispatcher_register_channel(mine)
 }
 

@@ -40,15 +40,17 @@ inline selector_wakeup() {
     fi
 }
 
-/* It may fail: there is no memory, say. */
+/* With interest; or, if there is no memory for that, without. */
 inline selector_register(a) {
     atomic {
         WITH_SELECTOR_LOCK;
         assert(!selector_lock); /* nobody changes the key set under a select */
         if
-        :: registered = true; SAY2("%e: registers connection %d\n", me, a)
-        :: registered = false; SAY2("%e: fails to register connection %d\n", me, a)
-        fi
+        :: key[a].interest = (adapter[a].connecting -> WRITE : READ);
+            SAY2("%e: registers connection %d\n", me, a)
+        :: SAY2("%e: registers connection %d without interest\n", me, a)
+        fi;
+        key[a].watched = key[a].interest
     }
 }
 
@@ -78,6 +80,14 @@ inline selector_cancel(a) {
     }
 }
 
+/* What has been reported, and not been dealt with, is reported again: of events, only this counts. */
+#if CONNECTS
+#define STAYS_READY(a) \
+    (a == 1 && connect_answered && adapter[1].connecting && (key[1].watched & WRITE) != NOTHING)
+#else
+#define STAYS_READY(a) false
+#endif
+
 /* Any event that the kernel watches for may have come, or none, until the network is silent. */
 inline select_key(a) {
     key[a].ready = NOTHING;
@@ -86,12 +96,12 @@ inline select_key(a) {
     :: true
     fi;
     if
-    :: EVENT_MAY_COME && (key[a].watched & WRITE) != NOTHING ->
+    :: (EVENT_MAY_COME || STAYS_READY(a)) && (key[a].watched & WRITE) != NOTHING ->
         key[a].ready = key[a].ready | WRITE
 #if CONNECTS
         ; connect_answered = connect_answered || a == 1
 #endif
-    :: true
+    :: !STAYS_READY(a)
     fi;
     if
     :: key[a].ready != NOTHING && (key[a].ready & key[a].interest) == NOTHING ->
@@ -108,17 +118,15 @@ inline select_key(a) {
 inline wait_for_events() {
     atomic {
 #ifdef LOST_WAKEUP
-        sleeps = true; sleep = ASLEEP;
+        sleep = (sleeps -> ASLEEP : sleep);
 #else
-        if
-        :: sleep == AWAKE -> sleeps = true; sleep = ASLEEP
-        :: else
-        fi;
+        sleeps = sleeps && sleep == AWAKE;
+        sleep = (sleeps -> ASLEEP : sleep);
 #endif
         SAY2("dispatcher: waits for events; sleeps: %d\n", sleeps, 0)
     }
 end_asleep: /* where it may stay for good when nobody has anything to do */
-    atomic { !sleeps || wakeup_written || !silent -> sleeps = false; wakeup_written = false }
+    atomic { !sleeps || wakeup_written || !silent || STAYS_READY(1) -> sleeps = false; wakeup_written = false }
     atomic { sleep = AWAKE; SAY1("dispatcher: is awake\n", 0) }
 }
 

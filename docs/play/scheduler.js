@@ -35,10 +35,11 @@ const Scheduler = (() => {
         },
         passMutex: {can: s => !holder(s), does: next},
         lockSelector: {can: s => s.lock === NOBODY, does: (s, t) => { s.lock = t; next(s, t); }},
+        lookIntoQueue: {can: () => true, does: (s, t) => { s.busy = s.queue.length > 0; next(s, t); }},
         fallAsleep: { // the compare-and-exchange: not if somebody has called since the last select
             can: () => true,
             does: (s, t) => {
-                s.sleeps = s.sleep === 'AWAKE';
+                s.sleeps = !s.busy && s.sleep === 'AWAKE';
                 if (s.sleeps)
                     s.sleep = 'ASLEEP';
                 next(s, t);
@@ -46,7 +47,12 @@ const Scheduler = (() => {
         },
         overwriteSleep: { // LOST_WAKEUP: a store
             can: () => true,
-            does: (s, t) => { s.sleeps = true; s.sleep = 'ASLEEP'; next(s, t); },
+            does: (s, t) => {
+                s.sleeps = !s.busy;
+                if (s.sleeps)
+                    s.sleep = 'ASLEEP';
+                next(s, t);
+            },
         },
         wait: {
             can: s => !s.sleeps || s.written,
@@ -146,9 +152,11 @@ const Scheduler = (() => {
         const barrier = stands
             ? [line(mutex ? 'passMutex' : 'passBarrier', 'selector_guard_barrier', lock, 'passes the barrier', {also: unlock})]
             : [gone('selector_guard_barrier', lock), gone('selector_guard_barrier', unlock)];
+        const look = 'do not sleep if the status-change queue holds anything';
         const exchange = 'atomic_compare_exchange_strong(&selector->sleep, &awake, ASLEEP)';
         return [
             ...barrier,
+            ...(mutex ? [] : has.SLEEP_ON_QUEUE ? [gone('', look)] : [line('lookIntoQueue', '', look, 'looks into the queue')]),
             line('lockSelector', 'selector_select', 'mutex_lock(&selector->lock);', "takes the selector's lock"),
             ...(has.LOST_WAKEUP ? [gone('wait_for_events', exchange),
                 line('overwriteSleep', 'wait_for_events', 'atomic_exchange(&selector->sleep, ASLEEP)', 'goes to sleep', {mark: '+'})]
@@ -192,18 +200,22 @@ const Scheduler = (() => {
             : [line('releaseGuard', 'selector_guard_release', unlock, 'releases the guard')];
     }
 
-    // The end of a run, and of a registration.
+    // The end of a registration.
+    function putting(has, connection) {
+        const name = '#' + (connection + 1);
+        return line(has.BOUNDED_QUEUE ? 'putWhenRoom' : 'put', '', `put ${name} into the status-change queue`, `puts ${name} into the queue`,
+            has.BOUNDED_QUEUE ? {connection, mark: '+', note: 'waits for room; there is room for one'} : {connection});
+    }
+
+    // The end of a run.
     function done(has, connection) {
         const name = '#' + (connection + 1), more = {connection};
-        const put = line(has.BOUNDED_QUEUE ? 'putWhenRoom' : 'put', '', `put ${name} into the status-change queue`, `puts ${name} into the queue`,
-            has.BOUNDED_QUEUE ? {connection, mark: '+', note: 'waits for room; there is room for one'} : more);
+        const put = putting(has, connection);
         if (has.WAKE_BEFORE_PUT)
             return [...wakeup('call', {mark: '+'}), put, gone('selector_wakeup', 'selector->provider->wakeup(')];
         if (has.DIE_AFTER_ENQUEUE)
             return [line('putLive', '', `put ${name} into the status-change queue`, `puts ${name} into the queue`, more),
                 line('markDead', '', `mark ${name} as dead`, `marks ${name} as dead`, {connection, mark: '+'}), ...wakeup('callIfFirst')];
-        if (has.REGISTER_WITHOUT_WAKEUP)
-            return [put, gone('selector_wakeup', 'selector->provider->wakeup(')];
         return [put, ...wakeup('callIfFirst')];
     }
 
@@ -214,7 +226,7 @@ const Scheduler = (() => {
             ...(has.NO_SELECTOR_LOCK ? [gone('selector_register', 'mutex_lock(&selector->lock);'),
                 line('registerUnlocked', 'selector_register', 'selector->key_count++;', says, {connection, mark: '+', note: 'without the lock'})]
                 : [line('register', 'selector_register', 'mutex_lock(&selector->lock);', says, {connection, note: 'add the key, unlock'})]),
-            ...done(has, connection),
+            putting(has, connection),
             ...releasing(has, false),
         ];
     }
@@ -295,11 +307,9 @@ const Scheduler = (() => {
             'The acceptor found the selector awake, so it wrote nothing and left the note CALLED. The dispatcher wrote ASLEEP over it. What is cleared before a sleep has to be looked at in the same step.'],
         ['register', 'NO_SELECTOR_LOCK', 'no lock in the selector', 'There is the guard, so the acceptor adds its key without the selector’s lock.',
             'The guard made the dispatcher come back. It did not keep it out of the select that it was entering. With poll(2), whose array may move as it grows, this is a crash.'],
-        ['register', 'WAKE_BEFORE_PUT', 'the second wakeup before the queue', 'When it is registered, the acceptor wakes the dispatcher and then puts the connection into the queue.',
-            'The dispatcher woke at once, found the queue empty, and slept. The chat’s greeting does not come until some other client speaks.'],
-        ['register', 'REGISTER_WITHOUT_WAKEUP', 'one wakeup has to do', 'The guard’s wakeup is there; the one after the queue seems to be too much.',
-            'The dispatcher waited at the barrier, as it should, but had looked at the queue before. Its next look is after the next select, and that one sleeps.'],
-        ['register', null, 'as it is', 'The order of the course: read lock, wakeup, register, queue, wakeup, release. Try to break it.', ''],
+        ['register', 'SLEEP_ON_QUEUE', 'no look before the sleep', 'The dispatcher empties the queue in each round, so the look between barrier and select seems to be too much.',
+            'The dispatcher waited at the barrier, as it should, but had looked at the queue before. Its next look is after the next select, and that one sleeps. The chat’s greeting does not come until some other client speaks.'],
+        ['register', null, 'as it is', 'The order of the course: read lock, wakeup, register, queue, release. Try to break it.', ''],
         ['two', 'BOUNDED_QUEUE', 'a queue with room for one', 'Whoever finds the queue full waits for room, with the guard held.',
             'Only the dispatcher empties the queue, and the dispatcher waits at the barrier for the acceptor that waits for room. For a queue of a hundred it takes a hundred connections: this is erratum 3.'],
         ['two', null, 'as it is', 'The queue is a list through the connections, so there is always room.', ''],
@@ -308,6 +318,8 @@ const Scheduler = (() => {
         ['stream', null, 'as it is', 'The lock prefers writers: once the dispatcher waits, no new reader gets in.', ''],
         ['done', 'DIE_AFTER_ENQUEUE', 'done in two steps', 'The worker first puts #1 into the queue and then marks it as dead, instead of both under one lock.',
             'The dispatcher took #1 out between the two steps, saw a connection like any other, and had the selector watch it. Nobody looks at it again: the client sees no close, and the descriptor is lost. This is erratum 7.'],
+        ['done', 'WAKE_BEFORE_PUT', 'the wakeup before the queue', 'The worker wakes the dispatcher and then puts #1 into the queue.',
+            'The dispatcher woke at once, found the queue empty, and slept. Nobody drops #1: its client sees no close.'],
         ['done', null, 'as it is', 'Dead, not running, and in the queue: one step, under the state lock.', ''],
     ].map(([scene, mistake, title, told, afterwards]) => {
         const has = mistake ? {[mistake]: true} : {};
@@ -328,7 +340,7 @@ const Scheduler = (() => {
         const {begin} = puzzle.scene;
         return copy({
             at: puzzle.threads.map(() => 0), guard: [], barrierWaits: false, lock: NOBODY, sleep: begin.sleep || 'AWAKE',
-            sleeps: false, written: false, queue: begin.queue || [], taken: [], first: puzzle.threads.map(() => false),
+            busy: false, sleeps: false, written: false, queue: begin.queue || [], taken: [], first: puzzle.threads.map(() => false),
             keys: begin.keys, trouble: null,
         });
     }

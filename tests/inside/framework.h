@@ -28,6 +28,7 @@
 #define RUN_ENDED          "adapter: before done"
 #define RUN_DONE           "adapter: after done"
 #define GUARD_HELD         "guard: held"
+#define GUARD_BARRIER      "guard: barrier"
 #define HELPER_BEGINS      "helper: before a task"
 #define HELPER_ENDS        "helper: before the result"
 

@@ -100,4 +100,38 @@ static void with_the_guard_it_does_not_wait(const char *options)
     framework_stop(&framework);
 }
 
+/*
+ * A registration is one wakeup, the guard's, and makes an interest that the kernel has heard of. In
+ * this schedule the dispatcher has woken, has found nothing, and comes to the barrier before the
+ * adapter is in its queue; and then it does not sleep.
+ */
+static void a_registration_is_one_wakeup(const char *options)
+{
+    struct registrar registrar;
+    struct recorder recorder;
+    framework_start(&framework, "--selector poll --idle-timeout 0 --request-timeout 0 %s", options);
+    struct dispatcher *dispatcher = framework_dispatcher(&framework);
+    framework_await_asleep(&framework);
+    uint64_t before = atomic_load(&dispatcher->selector.wakeups_asked);
+    test_point_hold(GUARD_BARRIER);
+    test_point_hold(RUN_ENDED);
+    int client = begin_registration(&registrar, &recorder);
+    test_point_await_held(RUN_ENDED, 1); /* registered, but not in the queue */
+    test_point_await_held(GUARD_BARRIER, 1);
+    struct handler_adapter *adapter =
+        container_of(recorder_facade(&recorder), struct handler_adapter, connection.facade);
+    cr_assert_eq(adapter->key.watched & SELECT_READ, SELECT_READ, "registered without interest");
+    test_point_release(RUN_ENDED);
+    cr_assert(await_registered(&registrar, deadline()));
+    uint64_t wakeups = atomic_load(&dispatcher->selector.wakeups_asked) - before;
+    test_point_release(GUARD_BARRIER);
+    recorder_await(&recorder, calls[LIFE_STARTED], 1);
+    cr_assert_eq(wakeups, 1, "a registration has asked for %d wakeups", (int)wakeups);
+    pthread_join(registrar.thread, NULL);
+    client_echo(client, "hello\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
 #endif

@@ -40,6 +40,7 @@ function check(holds, what) {
 const KINDS = {
     'invalid end state': 'stuck',
     'is_answered': 'lost',
+    'is_processed': 'lost',
     'selector_lock': 'together',
     '.over)': 'resumed',
     'acceptance cycle': 'starved',
@@ -129,7 +130,8 @@ const plants = [
     ['takeMutex', {can: s => !s.guard.length, does: skip}, 'interest', 'nothing bad', 'stuck'],
     ['releaseGuard', {can: always, does: skip}, 'register', 'nothing bad', 'stuck'],
     ['call', {can: always, does: (s, t) => { s.at[t] += s.sleep === 'ASLEEP' ? 1 : 2; }}, 'register', 'nothing bad', 'stuck'],
-    ['callIfFirst', {can: always, does: (s, t) => { s.at[t] += 2; }}, 'register', 'nothing bad', 'lost'],
+    ['callIfFirst', {can: always, does: (s, t) => { s.at[t] += 2; }}, 'done', 'nothing bad', 'lost'],
+    ['lookIntoQueue', {can: always, does: skip}, 'register', 'nothing bad', 'lost'],
     ['write', {can: always, does: skip}, 'register', 'nothing bad', 'stuck'],
     ['register', {can: () => false, does: skip}, 'register', 'nothing bad', 'stuck'],
     ['registerUnlocked', rules.register, 'register-NO_SELECTOR_LOCK', 'together', 'nothing bad'],

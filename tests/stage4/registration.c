@@ -19,6 +19,11 @@ Test(stage4_registration, lesson_with_the_guard_it_does_not_wait)
     with_the_guard_it_does_not_wait("--workers 2");
 }
 
+Test(stage4_registration, is_one_wakeup)
+{
+    a_registration_is_one_wakeup("--workers 2");
+}
+
 /* Readers share the guard: all of them are through in one cycle of the dispatcher. */
 Test(stage4_registration, many_registrations_share_one_wakeup)
 {

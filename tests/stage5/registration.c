@@ -17,3 +17,8 @@ Test(stage5_registration, lesson_with_the_guard_it_does_not_wait)
 {
     with_the_guard_it_does_not_wait("--workers 0 --dispatchers 3");
 }
+
+Test(stage5_registration, is_one_wakeup)
+{
+    a_registration_is_one_wakeup("--workers 0 --dispatchers 1");
+}

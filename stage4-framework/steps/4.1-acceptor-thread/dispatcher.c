@@ -46,7 +46,8 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The acceptor's thread. The dispatcher may be asleep in select, so the selector can only be
- * changed under the guard. The dispatcher does the rest itself, such as the new client's timer.
+ * changed under the guard. The dispatcher does the rest itself, such as the new client's timer; it
+ * also tries again if there is no memory to watch the descriptor.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
                                  struct input_handler_factory *factory)
@@ -56,7 +57,8 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
         return false;
     connection_live_to(&adapter->connection, LIFE_STARTING);
     selector_guard_acquire(&dispatcher->guard);
-    selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
+    if (selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_READ, adapter) != 0)
+        selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
     dispatcher_hand_back(dispatcher, &adapter->task);
     selector_guard_release(&dispatcher->guard);
     return true;

@@ -49,7 +49,8 @@ void dispatcher_close(struct dispatcher *dispatcher)
 
 /*
  * The acceptor's thread. The dispatcher may be asleep in select, so the selector can only be
- * changed under the guard. The dispatcher does the rest itself, such as the new client's timer.
+ * changed under the guard. The dispatcher does the rest itself, such as the new client's timer; it
+ * also tries again if there is no memory to watch the descriptor.
  */
 bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
                                  struct input_handler_factory *factory)
@@ -59,8 +60,9 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
         return false;
     connection_live_to(&adapter->connection, LIFE_STARTING);
     selector_guard_acquire(&dispatcher->guard);
-    selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
-    handler_adapter_done(adapter);
+    if (selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_READ, adapter) != 0)
+        selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);
+    status_change_queue_put(&dispatcher->changes, adapter); /* the guard's wakeup will do */
     selector_guard_release(&dispatcher->guard);
     return true;
 }
@@ -106,6 +108,8 @@ static void resume_selection(struct dispatcher *dispatcher,
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready) NO_LOCK_HELD
 {
+    if (adapter->processing)
+        return; /* new, and still the acceptor's */
     atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
     if ((ready & SELECT_READ) != 0)
         connection_receive(&adapter->connection);
@@ -215,11 +219,11 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
         drop_adapter(dispatcher, handler_adapter_of_timer(timer));
 }
 
-/* How long to wait for events, ms. Those that go on without one are not kept waiting. */
+/* How long to wait for events, ms. Those that go on without one, or are new, do not wait. */
 static int timeout_of(struct dispatcher *dispatcher)
 {
     struct timer_heap *timers = &dispatcher->timers;
-    return list_is_empty(&dispatcher->again)
+    return list_is_empty(&dispatcher->again) && status_change_queue_is_empty(&dispatcher->changes)
                ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
                : 0;
 }

@@ -26,7 +26,7 @@ struct handler_adapter {
     struct task task;                     /* what a worker runs */
 
     /* The dispatcher's. */
-    bool processing; /* a worker has it */
+    bool processing; /* a worker has it, or the acceptor, until it is through the queue */
     struct selection_key key;
     struct timer timer;     /* fires at the earliest deadline */
     struct list_link again; /* in the dispatcher's list while it goes on without an event */
