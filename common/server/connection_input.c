@@ -110,6 +110,20 @@ static void close_because(struct connection *connection, enum end_reason reason)
     connection_ask(connection, ASK_CLOSE, 0);
 }
 
+static void cork(struct connection *connection, struct run *run)
+{
+    output_chain_cork(&connection->output);
+    run->at_once = NULL;
+    run->has_left = false;
+}
+
+/* With a shared connection, the run's end need not look whether anything was left to send. */
+static void lift_cork(struct connection *connection, struct run *run)
+{
+    output_chain_lift_cork(&connection->output);
+    run->at_once = connection;
+}
+
 /*
  * Output is held back, so that the answers of a turn leave together. But the one to a message that
  * came alone, with an answer of one piece, need not be copied to wait for others.
@@ -121,9 +135,9 @@ static void treat(struct connection *connection, struct run *run, enum connectio
     struct channel_facade *facade = &connection->facade;
     bool more = connection_has_input(connection);
     if (first && !more && (connection->traits & TRAIT_ONE_PIECE) != 0)
-        output_chain_lift_cork(&connection->output);
+        lift_cork(connection, run);
     else
-        output_chain_cork(&connection->output);
+        cork(connection, run);
     run->burst.more = more;
     if (run->burst.count > 0)
         home->sharing->flush_old(&run->burst);
@@ -209,7 +223,7 @@ static void take_turn(struct connection *connection, struct run *run, enum conne
          first = false) {
         bool continues = (connection->traits & TRAIT_CONTINUES) != 0;
         if (continues)
-            output_chain_cork(&connection->output);
+            cork(connection, run);
         more = (continues &&
                 input_handler_continue_output(connection->handler, &connection->facade)) ||
                treat_next(connection, run, how, found, first);

@@ -106,7 +106,7 @@ static void look_whether_it_waits(struct connection *connection, enum output_res
         connection_output_waits(connection, now, waits);
 }
 
-/* Sends what was held back and what waited. */
+/* Sends what was held back and what waited. Adds to *sent what the socket has taken. */
 static enum output_result send_output(struct connection *connection, uint64_t *sent)
 {
     const struct connection_home *home = connection_home(connection);
@@ -118,12 +118,10 @@ static enum output_result send_output(struct connection *connection, uint64_t *s
     enum output_result result = output_chain_uncork(output);
     if (connection->blocks)
         trace_event(TRACE_BLOCKED_WRITE_DONE, output->fd, 0);
-    *sent = output_chain_newly_sent(output);
+    *sent += output_chain_newly_sent(output);
     bool no_memory = output->no_memory;
     if (home->sharing != NULL)
         home->sharing->unlock_output(connection);
-    if (*sent > 0)
-        counters_add(home->counters, COUNTER_BYTES_OUT, *sent);
     if (result != OUTPUT_BROKEN)
         return result;
     if (no_memory)
@@ -154,8 +152,11 @@ void connection_send(struct connection *connection, struct run *run)
         connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
     unsigned marks = connection->marks;
     bool is_partial = connection->phase <= CONNECTION_OPEN && (marks & MARK_PART) != 0;
-    uint64_t sent = 0;
-    enum output_result output = sends ? send_output(connection, &sent) : OUTPUT_FLOWING;
+    uint64_t sent = run->sent;
+    enum output_result output =
+        sends && !run->has_left ? send_output(connection, &sent) : OUTPUT_FLOWING;
+    if (sent > 0)
+        connection_count(connection, COUNTER_BYTES_OUT, sent);
     deadlines_ran(&connection->deadlines, now, (marks & MARK_RECEIVED) != 0, is_partial, sent);
     connection->marks &= ~(unsigned)MARK_RECEIVED;
     if (sends)

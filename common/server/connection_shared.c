@@ -41,6 +41,10 @@ enum output_result connection_enqueue(struct connection *connection, struct piec
     enum output_result result = output_chain_enqueue(&connection->output, piece);
     if (connection->output.holder != 0 && result < OUTPUT_REFUSED)
         result = output_chain_release(&connection->output);
+    if (run != NULL && run->at_once == connection) {
+        run->sent += output_chain_newly_sent(&connection->output);
+        run->has_left = result == OUTPUT_FLOWING;
+    }
     connection_unlock_output(connection);
     return result;
 }

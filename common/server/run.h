@@ -19,8 +19,16 @@
 #include "common/base/lock.h"
 #include "common/server/burst.h"
 
+struct connection;
+
 struct run {
-    int64_t now;        /* when connection_send() began; ms of clock_ms() */
+    int64_t now; /* when connection_send() began; ms of clock_ms() */
+
+    /* Output that is not held back, to a shared connection: connection_enqueue() has sent it. */
+    const struct connection *at_once; /* the run's, while nothing is held back; NULL: it is */
+    bool has_left;                    /* all that was enqueued for that since then */
+    uint64_t sent;                    /* bytes of it that the socket has taken */
+
     struct burst burst; /* what it holds back for others */
     struct run *outer;  /* the thread's run in which this one lies; NULL: none */
 };

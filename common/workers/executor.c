@@ -83,43 +83,39 @@ static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
     return task;
 }
 
-static void fall_asleep(struct executor *executor, struct worker *self) REQUIRES(&executor->lock)
+/* Sleeps until it is called. A spare one calls itself after the keep-alive time: false then. */
+static bool doze(struct executor *executor, struct worker *self, bool spare)
+    RELEASE(&executor->lock)
 {
     self->task = NULL;
     self->is_called = false;
     list_insert_behind(&executor->idle, &self->link);
     executor->stats.idle++;
     signal_room(executor); /* a direct queue takes a task only if a worker waits */
-}
-
-/* It has slept long enough: it calls itself, unless another thread does. */
-static void get_up(struct executor *executor, struct worker *self) EXCLUDES(&executor->lock)
-{
-    mutex_lock(&executor->lock);
-    if (!self->is_called)
-        call_worker(executor, self);
-    release(executor);
+    mutex_unlock(&executor->lock);
+    if (spare && semaphore_wait_until(&self->call, clock_ms() + executor->settings.keep_alive))
+        return true;
+    if (spare) {
+        mutex_lock(&executor->lock);
+        if (!self->is_called)
+            call_worker(executor, self);
+        release(executor);
+    }
     semaphore_wait(&self->call);
+    return !spare;
 }
 
 /* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
 static struct task *next_task(struct executor *executor, struct worker *self)
     RELEASE(&executor->lock)
 {
-    int64_t until = 0; /* when it has had nothing to do for the keep-alive time */
+    bool in_time = true;
     struct task *task;
     while ((task = take(executor)) == NULL && !executor->closing) {
         bool spare = executor->stats.threads > executor->settings.core;
-        int64_t now = clock_ms();
-        until = until == 0 ? now + executor->settings.keep_alive : until;
-        if (spare && now >= until)
+        if (spare && !in_time)
             break;
-        fall_asleep(executor, self);
-        mutex_unlock(&executor->lock);
-        if (!spare)
-            semaphore_wait(&self->call);
-        else if (!semaphore_wait_until(&self->call, until))
-            get_up(executor, self);
+        in_time = doze(executor, self, spare);
         if ((task = self->task) != NULL)
             return task;
         mutex_lock(&executor->lock);
@@ -189,11 +185,11 @@ static bool is_backing_off(const struct executor *executor) REQUIRES(&executor->
     return executor->failed_starts > 1 && clock_ms() < executor->start_again;
 }
 
-/* A new thread, if there are fewer than `limit`; false if there is none. */
+/* A new thread, if there are fewer than `limit`, or none at all; false if there is no new one. */
 static bool start_thread(struct executor *executor, size_t limit) REQUIRES(&executor->lock)
 {
     struct executor_stats *stats = &executor->stats;
-    if (stats->threads >= limit || is_backing_off(executor))
+    if ((stats->threads > 0 && stats->threads >= limit) || is_backing_off(executor))
         return false;
     if (thread_start(NULL, worker, executor) != 0) {
         executor->failed_starts++;
@@ -230,7 +226,7 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     list_init(&executor->called);
     list_init(&executor->places);
     task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
-    while (settings->warm && start_thread(executor, settings->core))
+    while (settings->warm && settings->core > 0 && start_thread(executor, settings->core))
         continue;
     mutex_unlock(&executor->lock);
 }
@@ -243,17 +239,10 @@ static bool offer(struct executor *executor, struct task *task) REQUIRES(&execut
     return true;
 }
 
-static bool start_core_thread_for(struct executor *executor, struct task *task)
-    REQUIRES(&executor->lock)
-{
-    size_t core = executor->settings.core;
-    return start_thread_for(executor, task, core > 0 ? core : 1);
-}
-
 /* Finds a thread or a place in the queue for the task. Without any thread a place is useless. */
 static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    if (start_core_thread_for(executor, task))
+    if (start_thread_for(executor, task, executor->settings.core))
         return true;
     if (executor->stats.threads == 0)
         return false;
@@ -307,7 +296,7 @@ bool executor_insist(struct executor *executor, struct task *task)
 {
     begin_wait(executor, task);
     mutex_lock(&executor->lock);
-    bool accepted = start_core_thread_for(executor, task);
+    bool accepted = start_thread_for(executor, task, executor->settings.core);
     if (!accepted && executor->stats.threads > 0) {
         task_queue_insist(&executor->queue, task);
         hand_over(executor);
@@ -392,12 +381,11 @@ void executor_shutdown(struct executor *executor, bool now)
     executor->closing = true;
     while (!list_is_empty(&executor->idle))
         call_worker(executor, worker_of(&executor->idle));
-    wake(&executor->called);
     condition_broadcast(&executor->room);
     struct task *waiting;
     while (now && (waiting = task_queue_take(&executor->queue)) != NULL)
         drop(executor, waiting);
-    mutex_unlock(&executor->lock);
+    release(executor);
 }
 
 bool executor_await(struct executor *executor, int64_t deadline_ms)
@@ -428,32 +416,6 @@ void executor_close(struct executor *executor)
     mutex_destroy(&executor->lock);
 }
 
-static void see_all(struct executor *executor,
-                    void (*see)(void *context, struct executor_place *place), void *context)
-    REQUIRES(&executor->lock)
-{
-    for (struct list_link *link = executor->places.next; link != &executor->places;
-         link = link->next)
-        see(context, container_of(link, struct executor_place, link));
-}
-
-void executor_look(struct executor *executor,
-                   void (*see)(void *context, struct executor_place *place), void *context)
-{
-    mutex_lock(&executor->lock);
-    see_all(executor, see, context);
-    mutex_unlock(&executor->lock);
-}
-
-void executor_try_look(struct executor *executor,
-                       void (*see)(void *context, struct executor_place *place), void *context)
-{
-    if (!mutex_try_lock(&executor->lock))
-        return;
-    see_all(executor, see, context);
-    mutex_unlock(&executor->lock);
-}
-
 struct executor_stats executor_stats(struct executor *executor)
 {
     mutex_lock(&executor->lock);
@@ -461,18 +423,6 @@ struct executor_stats executor_stats(struct executor *executor)
     stats.waiting = executor->queue.length;
     mutex_unlock(&executor->lock);
     return stats;
-}
-
-void executor_count(struct executor *executor, struct counters *counters)
-{
-    struct executor_stats stats = executor_stats(executor);
-    counters_set(counters, COUNTER_TASKS_COMPLETED, stats.completed);
-    counters_set(counters, COUNTER_TASKS_ABORTED, stats.aborted);
-    counters_set(counters, COUNTER_TASKS_BLOCKED, stats.blocked);
-    counters_set(counters, COUNTER_TASKS_BY_CALLER, stats.run_by_caller);
-    counters_set(counters, COUNTER_TASKS_DISCARDED, stats.discarded);
-    counters_set(counters, COUNTER_TASKS_LATE, stats.late);
-    counters_set(counters, COUNTER_MAX_THREADS, stats.max_threads);
 }
 
 bool executor_has_priorities(const struct executor *executor)

@@ -547,3 +547,40 @@ Test(stage5_runs, two_dispatchers_share_no_cache_line)
     framework_run(&framework);
     framework_stop(&framework);
 }
+
+/* ---- the output lock ---- */
+
+static atomic_int output_locks;
+
+static void lock_counted(const struct connection *connection) NO_THREAD_SAFETY_ANALYSIS
+{
+    atomic_fetch_add(&output_locks, 1);
+    handler_adapter_sharing.lock_output(connection);
+}
+
+/* An answer of one piece to a message that came alone leaves at once: who sent it has seen that. */
+WaysTest(stage5_runs, an_answer_that_is_not_held_back_takes_one_output_lock)
+{
+    struct connection_sharing sharing = handler_adapter_sharing;
+    struct input_handler_verbs verbs;
+    sharing.lock_output = lock_counted;
+    recorder_init(&recorder);
+    verbs = *recorder.handler.verbs;
+    verbs.one_piece = true;
+    recorder.handler.verbs = &verbs;
+    framework_open(&framework, "%s", workers);
+    framework_dispatcher(&framework)->home.sharing = &sharing;
+    framework_run(&framework);
+    int client = framework_connect(&framework, &recorder.handler);
+    client_echo(client, "hello\n");
+    framework_await_asleep(&framework);
+    uint64_t sent = framework_count(&framework, COUNTER_BYTES_OUT);
+    int before = atomic_load(&output_locks);
+    client_echo(client, "hello again\n");
+    framework_await_asleep(&framework);
+    cr_assert_eq(atomic_load(&output_locks) - before, 1, "%d output locks for one answer",
+                 atomic_load(&output_locks) - before);
+    cr_assert_eq(framework_count(&framework, COUNTER_BYTES_OUT) - sent, strlen("hello again\n"));
+    client_echo(client, "two\nat once\n");
+    end(client);
+}
