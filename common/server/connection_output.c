@@ -36,7 +36,8 @@ static void finish_by_reset(struct connection *connection)
  * All is sent. The peer may be sending still, and the system would answer its next bytes after a
  * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
  * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
- * system has got all.
+ * system has got all. Whoever need not linger may have a line on its way, too: the end of our
+ * stream goes before the reset, which the close becomes then.
  */
 static void finish(struct connection *connection, int64_t now)
 {
@@ -44,15 +45,16 @@ static void finish(struct connection *connection, int64_t now)
         finish_by_reset(connection);
         return;
     }
-    bool more = socket_discard(connection->output.fd);
-    if (connection_is(connection, MARK_PEER_ENDED) || !more || need_not_linger(connection, now)) {
-        connection->phase = CONNECTION_ENDED;
-        return;
+    bool is_over =
+        !socket_discard(connection->output.fd) || connection_is(connection, MARK_PEER_ENDED);
+    bool lingers = !is_over && !need_not_linger(connection, now);
+    connection->phase = lingers ? CONNECTION_LINGERING : CONNECTION_ENDED;
+    if (!is_over)
+        shutdown(connection->output.fd, SHUT_WR);
+    if (lingers) {
+        deadlines_received(&connection->deadlines, now);
+        connection_output_waits(connection, now, true);
     }
-    connection->phase = CONNECTION_LINGERING;
-    shutdown(connection->output.fd, SHUT_WR);
-    deadlines_received(&connection->deadlines, now);
-    connection_output_waits(connection, now, true);
 }
 
 /* All output has left, and there will be none any more. */
