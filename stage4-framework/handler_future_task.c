@@ -26,7 +26,7 @@ static enum run_outcome call_handler(struct handler_adapter *adapter,
     struct connection *connection = &adapter->connection;
     struct run run;
     TEST_POINT("adapter: call");
-    run_begin(&run);
+    run_begin(&run, connection);
     if ((adapter->ready & SELECT_READ) != 0)
         connection_receive(connection);
     connection_handle(connection, &run, how);

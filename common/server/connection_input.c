@@ -110,18 +110,11 @@ static void close_because(struct connection *connection, enum end_reason reason)
     connection_ask(connection, ASK_CLOSE, 0);
 }
 
+/* Holds the answers back until connection_send(). */
 static void cork(struct connection *connection, struct run *run)
 {
+    run->corks = true;
     output_chain_cork(&connection->output);
-    run->at_once = NULL;
-    run->has_left = false;
-}
-
-/* With a shared connection, the run's end need not look whether anything was left to send. */
-static void lift_cork(struct connection *connection, struct run *run)
-{
-    output_chain_lift_cork(&connection->output);
-    run->at_once = connection;
 }
 
 /*
@@ -135,7 +128,7 @@ static void treat(struct connection *connection, struct run *run, enum connectio
     struct channel_facade *facade = &connection->facade;
     bool more = connection_has_input(connection);
     if (first && !more && (connection->traits & TRAIT_ONE_PIECE) != 0)
-        lift_cork(connection, run);
+        output_chain_lift_cork(&connection->output);
     else
         cork(connection, run);
     run->burst.more = more;
@@ -278,7 +271,8 @@ static void look_whether_it_comes(struct connection *connection, unsigned asked)
 }
 
 /* What goes before messages, if there is anything. False: there are no messages for the handler. */
-static bool prepare(struct connection *connection, enum connection_messages how) NO_LOCK_HELD
+static bool prepare(struct connection *connection, struct run *run,
+                    enum connection_messages how) NO_LOCK_HELD
 {
     unsigned asked = atomic_load(&connection->asked);
     if (connection_is(connection, MARK_RESTS))
@@ -293,7 +287,7 @@ static bool prepare(struct connection *connection, enum connection_messages how)
     if (connection->phase != CONNECTION_OPEN || connection_is(connection, MARK_BROKEN) ||
         (asked & ASK_END) != 0)
         return false;
-    output_chain_cork(&connection->output);
+    cork(connection, run);
     connection_live_to(connection, LIFE_STARTED);
     if (how == HANDLE_MESSAGES) /* one is refused in a thread that must not wait */
         make_calls(connection);
@@ -339,7 +333,7 @@ void connection_handle_found(struct connection *connection, struct run *run,
                              enum connection_messages how, struct connection_message *found)
 {
     trace_event(TRACE_RUN, connection->output.fd, 0);
-    if (!is_ordinary(connection) && !prepare(connection, how))
+    if (!is_ordinary(connection) && !prepare(connection, run, how))
         return;
     if (connection->life == LIFE_STARTED)
         take_turn(connection, run, how, found);

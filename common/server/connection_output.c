@@ -108,7 +108,7 @@ static void look_whether_it_waits(struct connection *connection, enum output_res
         connection_output_waits(connection, now, waits);
 }
 
-/* Sends what was held back and what waited. Adds to *sent what the socket has taken. */
+/* Sends what was held back and what waited. */
 static enum output_result send_output(struct connection *connection, uint64_t *sent)
 {
     const struct connection_home *home = connection_home(connection);
@@ -147,24 +147,32 @@ void connection_count_output(struct connection *connection, enum output_result o
     look_whether_it_waits(connection, output, now);
 }
 
+/*
+ * A run that has held nothing back, and from which the socket has taken all, has nothing to send.
+ * Then it takes no lock. What others send at this moment leaves by their calls, or
+ * connection_wants() finds it.
+ */
 void connection_send(struct connection *connection, struct run *run)
 {
+    const struct connection_home *home = connection_home(connection);
     int64_t now = run->now = clock_ms();
     bool sends =
         connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
     unsigned marks = connection->marks;
     bool is_partial = connection->phase <= CONNECTION_OPEN && (marks & MARK_PART) != 0;
     uint64_t sent = run->sent;
-    enum output_result output =
-        sends && !run->has_left ? send_output(connection, &sent) : OUTPUT_FLOWING;
+    enum output_result output = sends ? output_chain_look(&connection->output) : OUTPUT_FLOWING;
+    if (sends && (run->corks || output != OUTPUT_FLOWING))
+        output = send_output(connection, &sent);
+    else if (home->sharing == NULL)
+        sent = output_chain_newly_sent(&connection->output);
     if (sent > 0)
-        connection_count(connection, COUNTER_BYTES_OUT, sent);
+        counters_add(home->counters, COUNTER_BYTES_OUT, sent);
     deadlines_ran(&connection->deadlines, now, (marks & MARK_RECEIVED) != 0, is_partial, sent);
     connection->marks &= ~(unsigned)MARK_RECEIVED;
     if (sends)
         look_whether_it_waits(connection, output, now);
-    if (connection->phase == CONNECTION_LINGERING ||
-        connection_server(connection)->settings.deadlines.lifetime != 0)
+    if (connection->phase == CONNECTION_LINGERING || home->server->settings.deadlines.lifetime != 0)
         connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||

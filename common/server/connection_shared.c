@@ -31,7 +31,11 @@ static enum output_result enqueue_held(struct connection *connection, struct pie
     return is_new && !burst_add(burst, connection) ? connection_release_output(connection) : result;
 }
 
-/* What leaves now takes along what a burst has held back before it, whosever burst that is. */
+/*
+ * What leaves now takes along what a burst has held back before it, whosever burst that is. What
+ * the run answers its own client is counted here, under the lock, so that connection_send() need
+ * not take it again.
+ */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece)
 {
     struct run *run = run_own();
@@ -41,10 +45,8 @@ enum output_result connection_enqueue(struct connection *connection, struct piec
     enum output_result result = output_chain_enqueue(&connection->output, piece);
     if (connection->output.holder != 0 && result < OUTPUT_REFUSED)
         result = output_chain_release(&connection->output);
-    if (run != NULL && run->at_once == connection) {
+    if (run != NULL && run->connection == connection)
         run->sent += output_chain_newly_sent(&connection->output);
-        run->has_left = result == OUTPUT_FLOWING;
-    }
     connection_unlock_output(connection);
     return result;
 }

@@ -16,9 +16,9 @@ struct run *run_own(void)
     return own;
 }
 
-void run_begin(struct run *run)
+void run_begin(struct run *run, const struct connection *connection)
 {
-    *run = (struct run){.outer = run_enter(run)};
+    *run = (struct run){.connection = connection, .outer = run_enter(run)};
 }
 
 void run_end(struct run *run)

@@ -22,19 +22,16 @@
 struct connection;
 
 struct run {
-    int64_t now; /* when connection_send() began; ms of clock_ms() */
-
-    /* Output that is not held back, to a shared connection: connection_enqueue() has sent it. */
-    const struct connection *at_once; /* the run's, while nothing is held back; NULL: it is */
-    bool has_left;                    /* all that was enqueued for that since then */
-    uint64_t sent;                    /* bytes of it that the socket has taken */
-
+    int64_t now;        /* when connection_send() began; ms of clock_ms() */
     struct burst burst; /* what it holds back for others */
-    struct run *outer;  /* the thread's run in which this one lies; NULL: none */
+    bool corks;         /* what it answers waits for connection_send() */
+    uint64_t sent;      /* bytes of its answers that left at once, not counted yet */
+    const struct connection *connection; /* whose turn it is; NULL: run_begin() was not called */
+    struct run *outer;                   /* the thread's run in which this one lies; NULL: none */
 };
 
-/** Begins a run, which is the calling thread's until run_end(). */
-void run_begin(struct run *run);
+/** Begins a run of that connection, which is the calling thread's until run_end(). */
+void run_begin(struct run *run, const struct connection *connection);
 
 /** It is over: what is still held back leaves. The run that it lies in is the thread's again. */
 void run_end(struct run *run);

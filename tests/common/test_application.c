@@ -117,9 +117,10 @@ static void bare_open(struct bare *bare, const struct input_handler_verbs *verbs
 
 static unsigned bare_run(struct bare *bare, const char *text)
 {
+    struct run turn = {0};
     cr_assert(connection_give(&bare->connection, (const unsigned char *)text, strlen(text)));
-    connection_handle(&bare->connection, &(struct run){0}, HANDLE_MESSAGES);
-    connection_send(&bare->connection, &(struct run){0});
+    connection_handle(&bare->connection, &turn, HANDLE_MESSAGES);
+    connection_send(&bare->connection, &turn);
     return connection_wants(&bare->connection);
 }
 

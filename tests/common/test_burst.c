@@ -163,7 +163,7 @@ static void take_turn(const char *lines)
 {
     struct run run;
     cr_assert(connection_give(&speaker.connection, (const unsigned char *)lines, strlen(lines)));
-    run_begin(&run);
+    run_begin(&run, &speaker.connection);
     connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
     connection_send(&speaker.connection, &run);
     run_end(&run);
@@ -257,7 +257,7 @@ static struct run other_run;
 static void another_run_begins(void)
 {
     if (said == 1) {
-        run_begin(&other_run);
+        run_begin(&other_run, NULL);
         other_run.burst.more = true;
         channel_enqueue(&listeners[7].connection.facade, piece_bytes("of another\n", 11));
         run_enter(other_run.outer);
@@ -297,7 +297,7 @@ Test(burst, an_old_one_leaves_before_the_next_message, .init = begin, .fini = en
 Test(burst, is_as_old_as_the_first_that_it_holds_back, .init = begin, .fini = end)
 {
     struct run run;
-    run_begin(&run);
+    run_begin(&run, &speaker.connection);
     run.burst.more = true;
     channel_enqueue(&listeners[0].connection.facade, piece_bytes("one\n", 4));
     run.burst.since -= BURST_MS;
@@ -374,7 +374,7 @@ Test(burst, work_for_others_ends_the_run, .init = begin, .fini = end)
     }
     struct run run;
     cr_assert(connection_give(&speaker.connection, (unsigned char *)lines, strlen(lines)));
-    run_begin(&run);
+    run_begin(&run, &speaker.connection);
     run.burst.work = BURST_WORK - 3 * LISTENERS + 1;
     connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
     cr_assert_eq(said, 3, "%d lines", said);
@@ -391,7 +391,7 @@ Test(burst, a_call_costs_more_than_what_is_held_back, .init = begin, .fini = end
 {
     struct run run;
     static unsigned char block[OUTPUT_BATCH];
-    run_begin(&run);
+    run_begin(&run, &speaker.connection);
     run.burst.more = true;
     channel_enqueue(&listeners[0].connection.facade, piece_bytes("x", 1));
     cr_assert_eq(run.burst.work, 1);

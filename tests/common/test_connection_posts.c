@@ -133,8 +133,9 @@ static void give(struct poster *poster, const char *text)
 
 static unsigned run(struct poster *poster, enum connection_messages how)
 {
-    connection_handle(&poster->connection, &(struct run){0}, how);
-    connection_send(&poster->connection, &(struct run){0});
+    struct run turn = {0};
+    connection_handle(&poster->connection, &turn, how);
+    connection_send(&poster->connection, &turn);
     return connection_wants(&poster->connection);
 }
 
@@ -151,6 +152,7 @@ Test(connection_posts, run_before_the_next_message_and_in_their_order)
 /* Such a call may be made in a thread that must not wait; what it posts is left for a run. */
 Test(connection_posts, of_a_refusal_wait_for_a_run)
 {
+    struct run turn = {0};
     struct poster poster;
     struct connection_message found;
     open_poster(&poster);
@@ -159,8 +161,8 @@ Test(connection_posts, of_a_refusal_wait_for_a_run)
     cr_assert_str_eq(poster.calls, "-");
     cr_assert(connection_must_run(&poster.connection));
     cr_assert(connection_find(&poster.connection, &found));
-    connection_handle_found(&poster.connection, &(struct run){0}, HANDLE_MESSAGES, &found);
-    connection_send(&poster.connection, &(struct run){0});
+    connection_handle_found(&poster.connection, &turn, HANDLE_MESSAGES, &found);
+    connection_send(&poster.connection, &turn);
     cr_assert_eq(connection_wants(&poster.connection), SELECT_READ);
     cr_assert_str_eq(poster.calls, "-a");
     close_poster(&poster);

@@ -214,10 +214,11 @@ static void bench_open(struct bench *bench)
 
 static unsigned run(struct bench *bench, bool ready)
 {
+    struct run turn = {0};
     if (ready)
         connection_receive(&bench->connection);
-    connection_handle(&bench->connection, &(struct run){0}, HANDLE_MESSAGES);
-    connection_send(&bench->connection, &(struct run){0});
+    connection_handle(&bench->connection, &turn, HANDLE_MESSAGES);
+    connection_send(&bench->connection, &turn);
     return connection_wants(&bench->connection);
 }
 
