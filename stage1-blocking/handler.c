@@ -39,26 +39,42 @@ struct handler *handler_create(struct handler_threads *threads, int fd)
 int handler_release(struct handler *handler)
 {
     int fd = connection_detach(&handler->connection);
+    wakeup_close(&handler->wakeup);
     free(handler);
     return fd;
 }
 
+void handler_wake(struct connection *connection, struct channel_hold *hold)
+{
+    (void)hold;
+    wakeup_ring(&container_of(connection, struct handler, connection)->wakeup);
+}
+
 /*
- * Sleeps until the socket is ready for what is wanted, the next deadline comes, or the server
- * begins to stop. A recv would wait for the first of these only. True: it can be read.
+ * Sleeps until the socket is ready for what is wanted, the next deadline comes, the server begins
+ * to stop, or another thread tells its handler to go on. A recv would wait for the first of these
+ * only. Without a descriptor to be woken by it looks round again soon. True: it can be read.
  */
 static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
 {
     struct connection *connection = &handler->connection;
     handler->deadline = connection_deadline(connection, now);
     int64_t left = handler->deadline > now ? handler->deadline - now : 0;
+    bool is_deaf = (connection->marks & MARK_HELD) != 0 && !wakeup_open(&handler->wakeup);
+    if (connection_is_asked(connection, ASK_CALLS)) /* before it could be woken */
+        left = 0;
+    else if (is_deaf && left > RECEIVE_MS)
+        left = RECEIVE_MS;
     short events = (wants & SELECT_READ) != 0 ? POLLIN : 0; /* a reset comes unasked */
     events |= (wants & SELECT_WRITE) != 0 ? POLLOUT : 0;
     struct pollfd fds[] = {
         {.fd = wants != SELECT_NOTHING ? connection->output.fd : -1, .events = events},
         {.fd = handler->knows_stop ? -1 : handler->threads->stop, .events = POLLIN},
+        {.fd = wakeup_fd(&handler->wakeup), .events = POLLIN},
     };
-    poll(fds, 2, left < INT_MAX ? (int)left : -1);
+    poll(fds, 3, left < INT_MAX ? (int)left : -1);
+    if (fds[2].revents != 0)
+        wakeup_hear(&handler->wakeup);
     return (fds[0].revents & ~POLLOUT) != 0;
 }
 
@@ -70,6 +86,7 @@ static bool sleep_until(struct handler *handler, unsigned wants, int64_t now)
 static bool receives_at_once(const struct handler *handler, unsigned wants)
 {
     return !handler->is_quiet && wants == SELECT_READ &&
+           (handler->connection.marks & MARK_HELD) == 0 &&
            handler->connection.phase == CONNECTION_OPEN;
 }
 

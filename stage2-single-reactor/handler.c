@@ -48,6 +48,7 @@ void handler_close(struct handler *handler)
     selector_cancel(&handler->key);
     list_remove(&handler->again);
     close(connection_detach(&handler->connection));
+    told_list_forget(&reactor->told, &handler->connection);
     admission_leave(&reactor->admission);
     free(handler);
 }
@@ -92,6 +93,25 @@ static void handler_read(struct selection_key *key)
 static void handler_send(struct selection_key *key)
 {
     handler_process(container_of(key, struct handler, key));
+}
+
+void handler_wake(struct connection *connection, struct channel_hold *hold)
+{
+    struct handler *handler = container_of(connection, struct handler, connection);
+    struct reactor *reactor = reactor_of(&handler->key);
+    told_list_put(&reactor->told, connection, hold);
+    selector_wakeup(&reactor->selector);
+}
+
+void handler_take_told(struct reactor *reactor)
+{
+    struct channel_hold *hold = told_list_take(&reactor->told);
+    while (hold != NULL) {
+        struct connection *connection = told_list_connection(hold, &hold);
+        struct handler *handler = container_of(connection, struct handler, connection);
+        list_remove(&handler->again);
+        list_append(&reactor->again, &handler->again);
+    }
 }
 
 /* One that has more to do after its turn is in the list again, behind the others. */

@@ -31,6 +31,12 @@ void handler_expire(struct handler *handler) NO_LOCK_HELD;
 /** Gives each handler in the reactor's list `again` another turn. */
 void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
 
+/** Another thread has told a connection's handler to go on: wakes its reactor. Any thread. */
+void handler_wake(struct connection *connection, struct channel_hold *hold);
+
+/** Puts those that other threads have told to go on into the reactor's list `again`. */
+void handler_take_told(struct reactor *reactor);
+
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);
 

@@ -18,6 +18,7 @@
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
+#include "common/server/told_list.h"
 #include "runnable.h"
 
 struct handler;
@@ -32,6 +33,7 @@ struct reactor {
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
     struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct told_list told;     /* handlers that other threads have told to go on */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer look_timer;   /* when to look round again (server_look) */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */

@@ -55,6 +55,7 @@ void handler_close(struct handler *handler)
     selector_cancel(&handler->key);
     list_remove(&handler->again);
     close(connection_detach(&handler->connection));
+    told_list_forget(&reactor->told, &handler->connection);
     admission_leave(&reactor->admission);
     free(handler);
 }
@@ -150,6 +151,30 @@ static void handler_send(struct selection_key *key)
     handler_process(container_of(key, struct handler, key));
 }
 
+void handler_wake(struct connection *connection, struct channel_hold *hold)
+{
+    struct handler *handler = container_of(connection, struct handler, connection);
+    struct reactor *reactor = reactor_of(&handler->key);
+    told_list_put(&reactor->told, connection, hold);
+    selector_wakeup(&reactor->selector);
+}
+
+/* A worker that has one at the moment sees that more is asked of it: handler_hand_back(). */
+void handler_take_told(struct reactor *reactor)
+{
+    struct channel_hold *hold = told_list_take(&reactor->told);
+    while (hold != NULL) {
+        struct connection *connection = told_list_connection(hold, &hold);
+        struct handler *handler = container_of(connection, struct handler, connection);
+        mutex_lock(&reactor->guard.lock);
+        bool rests = !handler->processing;
+        mutex_unlock(&reactor->guard.lock);
+        list_remove(&handler->again);
+        if (rests)
+            list_append(&reactor->again, &handler->again);
+    }
+}
+
 /* One that has more to do after its turn is in the list again, behind the others. */
 void handler_take_turns(struct list_link *list)
 {
@@ -242,7 +267,8 @@ static void handler_hand_back(struct handler *handler)
     TEST_POINT("worker: before hand-back");
     selector_guard_acquire(&reactor->guard);
     TEST_POINT("worker: guard held");
-    if (reactor->stopping || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
+    bool told = (atomic_load(&handler->connection.asked) & ASK_CALLS) != 0; /* since the run */
+    if (reactor->stopping || told || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
         !handler_resume(handler, wants)) {
         reactor_hand_back(reactor, &handler->task);
     } else {

@@ -31,6 +31,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
     list_init(&reactor->again);
+    server->home.wake = handler_wake;
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->look_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
@@ -230,6 +231,8 @@ void reactor_run(struct reactor *reactor)
             }
         }
         reactor_check_timers(reactor);
+        if (atomic_load(&reactor->told.newest) != NULL)
+            handler_take_told(reactor);
         handler_take_turns(&reactor->again);
         reactor_submit_round(reactor);
     }

@@ -19,6 +19,7 @@
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
+#include "common/server/told_list.h"
 #include "common/workers/executor.h"
 #include "runnable.h"
 #include "selector_guard.h"
@@ -37,6 +38,7 @@ struct reactor {
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
     struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct told_list told;     /* handlers that other threads have told to go on */
     struct task_list round;    /* tasks for the executor, at the end of this round */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer look_timer;   /* when to look round again (server_look) */

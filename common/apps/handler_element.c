@@ -35,6 +35,8 @@ static void fit(struct handler_element *element)
         verbs->timed_out = NULL;
     if ((traits & TRAIT_HEARS_IDLE) == 0)
         verbs->idle = NULL;
+    if (!input_handler_hears_left(element->inner))
+        verbs->left = NULL;
     verbs->one_piece = (traits & TRAIT_ONE_PIECE) != 0;
     verbs->duplex = (traits & TRAIT_DUPLEX) != 0;
 }
@@ -118,6 +120,13 @@ static void pass_idle(struct input_handler *self, struct channel_facade *facade)
     input_handler_idle(element->inner, &element->facade);
 }
 
+static void pass_left(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct handler_element *element = element_of(self);
+    (void)facade;
+    input_handler_left(element->inner, &element->facade);
+}
+
 static void pass_unused(struct input_handler *self) NO_LOCK_HELD
 {
     input_handler_unused(element_of(self)->inner);
@@ -174,6 +183,7 @@ const struct input_handler_verbs handler_element_verbs = {
     .drained = pass_drained,
     .timed_out = pass_timed_out,
     .idle = pass_idle,
+    .left = pass_left,
     .unused = pass_unused,
     .not_connected = pass_not_connected,
     .starting = pass_starting,
@@ -327,6 +337,7 @@ static void pass_release(struct channel_facade *facade)
 }
 
 const struct channel_facade_verbs handler_element_facade_verbs = {
+    .outer = outer,
     .input = pass_input,
     .enqueue = pass_enqueue,
     .flush = pass_flush,

@@ -24,7 +24,8 @@
  * - Level-triggered: what is ready and wanted is reported on each select until it is dealt with.
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
  *   that the next read or write finds out. An owner that wants neither to read nor to write asks
- *   for SELECT_LOSS, or else it would never hear of an error.
+ *   for SELECT_LOSS, or else it would never hear of an error. With SELECT_END it also hears that
+ * the peer has ended its stream, if the provider can tell: epoll can, poll cannot.
  * - A change of interest costs a system call only where the kernel's view has to grow. Interest
  *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
  *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no
@@ -46,6 +47,7 @@ enum selection {
     SELECT_WRITE = 2, /* a write will not block: room in the send buffer, or an error */
     SELECT_ONCE = 4,  /* with others: the interest ends when the key is selected */
     SELECT_LOSS = 8,  /* neither, but the descriptor is in error or hung up: it may be lost */
+    SELECT_END = 16,  /* with SELECT_LOSS: the peer has ended its stream, behind what is unread */
 };
 
 struct selector;

@@ -55,6 +55,8 @@ static int epoll_watch(void *state, struct selection_key *key, unsigned watch)
         event.events |= EPOLLIN;
     if (watch & SELECT_WRITE)
         event.events |= EPOLLOUT;
+    if (watch & SELECT_END)
+        event.events |= EPOLLRDHUP;
     if (watch & SELECT_ONCE)
         event.events |= EPOLLONESHOT;
 
@@ -73,7 +75,8 @@ static unsigned ready_of(uint32_t events)
     if (events & (EPOLLERR | EPOLLHUP))
         return SELECT_READ | SELECT_WRITE | SELECT_LOSS;
     return (events & EPOLLIN ? (unsigned)SELECT_READ : 0) |
-           (events & EPOLLOUT ? (unsigned)SELECT_WRITE : 0);
+           (events & EPOLLOUT ? (unsigned)SELECT_WRITE : 0) |
+           (events & EPOLLRDHUP ? (unsigned)SELECT_END : 0);
 }
 
 static int epoll_wait_events(void *state, struct ready_event *events, size_t capacity,

@@ -1,7 +1,8 @@
 /*
- * Calls of a handler that are no messages: posts, timers, and tasks with their results. An
+ * Calls of a handler that are no messages: posts, timers, tasks with their results, and holds. An
  * application that needs one of them includes this as well; its call is what links the part of the
- * connection that does it (connection_posts.c, connection_timers.c, connection_tasks.c).
+ * connection that does it (connection_posts.c, connection_timers.c, connection_tasks.c,
+ * connection_hold.c).
  */
 #ifndef COMMON_CHANNEL_CALLS_H
 #define COMMON_CHANNEL_CALLS_H
@@ -60,6 +61,29 @@ struct channel_task {
     uint8_t meanwhile;              /* enum channel_meanwhile */
     bool is_back;                   /* the result has arrived; it may wait for an older one */
     atomic_bool begun;              /* from channel_begin() until completed or dropped is called */
+};
+
+/**
+ * That a handler waits for something before it handles more: channel_hold(). All zero but the
+ * function. It is the caller's memory, mostly a part of its handler, and stays where it is until
+ * `stopped`.
+ */
+struct channel_hold {
+    /**
+     * It goes on: comes like one of the handler's calls, before the next message. So an answer that
+     * is enqueued here, in any stage, comes before those to the messages that have waited. It may
+     * hold again. NULL: there is nothing to do then but to go on.
+     */
+    void (*went_on)(struct channel_hold *self, struct channel_facade *facade);
+
+    /* The framework's. */
+    struct channel_post post;  /* brings channel_go_on() to the connection */
+    struct channel_hold *next; /* of those that a reactor has yet to hear of (told_list.h) */
+    struct connection *connection;
+    atomic_bool is_listed; /* it is one of those */
+    atomic_bool is_told;   /* from channel_go_on() until the connection hears it */
+    bool holds;            /* from channel_hold() until then */
+    bool is_early;         /* the connection has heard it, and the handler does not hold yet */
 };
 
 /**
@@ -122,6 +146,40 @@ void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *t
 bool channel_begin(struct channel_facade *facade, struct channel_task *task,
                    enum channel_meanwhile meanwhile) NO_LOCK_HELD;
 
+/**
+ * Holds messages: from the end of this call of the handler on, none is handed over until
+ * channel_go_on(). So a handler whose answer has to wait, for a lock, for news or for another
+ * client, says so and returns, and no thread waits with it (but stage 1's own). What the client
+ * sends meanwhile waits in the input queue; when that is full, no more is read. Output still
+ * leaves, and timers, posts and results of tasks come. The client is not blamed: neither the idle
+ * nor the request timeout runs; --lifetime does.
+ *
+ * A connection that the peer resets ends at once, and the handler hears `end_of_input`, `stopping`
+ * and `stopped`. If the peer ends its stream, or the server stops, `left` comes at once: by default
+ * the connection is closed then, unanswered. Behind more bytes than the input queue holds
+ * (--max-line) the end of the stream is noticed by epoll, but not by poll (--selector poll, stage
+ * 1): there it is seen when the handler goes on, or when the connection is lost.
+ *
+ * The handler's own calls only. False if it holds already, or the connection ends: nothing is done.
+ * It allocates nothing; in stage 1 the thread that waits takes a descriptor, to be woken by
+ * (`descriptors` in application.h). Without one it notices later, after 50 ms at most.
+ */
+bool channel_hold(struct channel_facade *facade, struct channel_hold *hold);
+
+/**
+ * Ends a hold. Any thread, in all stages, whatever locks it holds; and before or after
+ * channel_hold(): so a handler can first tell the others where to find it and then hold, and none
+ * is lost in between. A hold that was told to go on before it began ends at once. Said twice before
+ * the handler hears it, it is said once. So, as with a condition variable, `went_on` looks whether
+ * what it has waited for is true, if more than one thread may say it.
+ *
+ * It costs a short lock, and a wakeup if the connection rests. After the end: nothing. But the hold
+ * and the facade have to be there still. In stages 4 and 5 a reference sees to that. In stages 1 to
+ * 3 a reference keeps nothing, so there, and best everywhere, the handler is found in a list with a
+ * lock, goes out of it in `stopping`, and whoever has found it says this under that lock.
+ */
+void channel_go_on(struct channel_facade *facade, struct channel_hold *hold);
+
 /*
  * For an element that is in between: as channel_post(), channel_set_timer() and channel_begin(),
  * but what is called back with the facade that the application knows, which is the element's.
@@ -141,6 +199,13 @@ void channel_pass_task(struct channel_facade *facade, struct channel_task *task,
 static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
 {
     timer->fired(timer, timer->facade);
+}
+
+static inline void channel_hold_end(struct channel_hold *hold,
+                                    struct channel_facade *facade) NO_LOCK_HELD
+{
+    if (hold->went_on != NULL)
+        hold->went_on(hold, facade);
 }
 
 static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD

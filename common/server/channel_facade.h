@@ -41,6 +41,7 @@ struct input_handler_factory;
 struct channel_post;
 struct channel_timer;
 struct channel_task;
+struct channel_hold;
 
 /** What becomes of a connection's messages while a task of it is under way. */
 enum channel_meanwhile {
@@ -49,6 +50,8 @@ enum channel_meanwhile {
 };
 
 struct channel_facade_verbs {
+    /* What an element stands before; NULL: this is the connection's own. */
+    struct channel_facade *(*outer)(struct channel_facade *facade);
     struct input_queue *(*input)(struct channel_facade *facade);
     enum output_result (*enqueue)(struct channel_facade *facade, struct piece piece);
     enum output_result (*flush)(struct channel_facade *facade);

@@ -189,7 +189,7 @@ static bool ends_a_half(const struct connection *connection, enum output_result 
 static bool goes_on(const struct connection *connection, enum output_result output, unsigned asked)
 {
     bool is_free = connection_is_free(connection, output);
-    if (connection_is(connection, MARK_WAITS))
+    if (connection_is(connection, MARK_WAITS | MARK_HELD))
         return false;
     if (connection_is(connection, MARK_MORE) && is_free &&
         (asked & (ASK_SUSPEND | ASK_STOP)) != ASK_SUSPEND)
@@ -226,7 +226,11 @@ static bool wants_run(const struct connection *connection, enum output_result ou
            ((asked & ASK_FINISH) != 0 && ends_a_half(connection, output));
 }
 
-/* Whether to read: not while messages wait that were read before, nor while output is choked. */
+/*
+ * Whether to read: not while messages wait that were read before, nor while output is choked. While
+ * the handler holds messages they are read as far as there is room, because so we hear that the
+ * peer has ended its stream.
+ */
 static bool wants_read(const struct connection *connection, enum output_result output,
                        unsigned asked)
 {
@@ -234,8 +238,10 @@ static bool wants_read(const struct connection *connection, enum output_result o
         return connection_part(connection, connection->phase)->wants == SELECT_READ;
     if (connection_drops_input(connection))
         return true;
+    bool has_room =
+        connection_is(connection, MARK_HELD) && !input_queue_is_full(&connection->input);
     return connection->phase == CONNECTION_OPEN &&
-           !connection_is(connection, MARK_INPUT_OVER | MARK_MORE) &&
+           !connection_is(connection, MARK_INPUT_OVER | (has_room ? 0u : MARK_MORE)) &&
            connection_is_free(connection, output) && (asked & ASK_CLOSE) == 0 &&
            ((asked & ASK_SUSPEND) == 0 || connection_is(connection, MARK_GRACE));
 }
@@ -247,6 +253,12 @@ static bool wants_write(const struct connection *connection, enum output_result 
         return connection_part(connection, connection->phase)->wants == SELECT_WRITE;
     return output != OUTPUT_FLOWING && output != OUTPUT_BROKEN &&
            !connection_is(connection, MARK_HELD_BACK) && connection->phase != CONNECTION_LINGERING;
+}
+
+/* Whether the handler holds messages, and has not heard yet that no more of them come. */
+static bool hears_end(const struct connection *connection)
+{
+    return (connection->marks & (MARK_HELD | MARK_LEFT | MARK_INPUT_OVER)) == MARK_HELD;
 }
 
 /* One that is not as it mostly is. */
@@ -265,8 +277,10 @@ static unsigned look_closer(struct connection *connection, enum output_result ou
     if (reads && connection_is(connection, MARK_RESTS))
         connection_end_rest(connection);
     connection_mark(connection, MARK_RESTS, !reads && !writes);
+    if (!reads && !writes && connection_is(connection, MARK_HUNG_UP))
+        return SELECT_NOTHING;
     if (!reads && !writes)
-        return connection_is(connection, MARK_HUNG_UP) ? SELECT_NOTHING : SELECT_LOSS;
+        return SELECT_LOSS | (hears_end(connection) ? SELECT_END : SELECT_NOTHING);
     return (reads ? SELECT_READ : SELECT_NOTHING) | (writes ? SELECT_WRITE : SELECT_NOTHING);
 }
 

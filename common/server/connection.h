@@ -18,7 +18,8 @@
  *
  *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
  *   connection_shared.c    others send to it as well: stages 4, 5
- *   connection_posts.c, connection_timers.c, connection_tasks.c   an application that uses them
+ *   connection_posts.c, connection_timers.c, connection_tasks.c, connection_hold.c
+ *                          an application that uses them
  *   connection_outgoing.c  a connection that we have asked for: stages 4, 5
  *   connection_header.c    a connection that comes through a proxy: --proxy-protocol
  *   connection_give.c      input that no socket has read: tests, and the proactor
@@ -54,8 +55,8 @@
 #include "common/server/server.h"
 
 /**
- * What a connection wants: SELECT_READ, SELECT_WRITE, both, SELECT_LOSS, SELECT_NOTHING, or one of
- * these.
+ * What a connection wants: SELECT_READ, SELECT_WRITE, both, SELECT_LOSS with or without SELECT_END,
+ * SELECT_NOTHING, or one of these.
  */
 enum {
     CONNECTION_RUN = 16,  /* to be run without waiting for an event: there is more to do */
@@ -94,6 +95,8 @@ enum connection_mark {
     MARK_HELD_BACK = 1 << 13, /* output waits for the write rate, and not for the socket */
     MARK_BEGUN = 1 << 14,     /* tasks are under way, and input does not end before they are back */
     MARK_WAITS = 1 << 15,     /* no message may be handled before one of them is back */
+    MARK_HELD = 1 << 16,      /* nor before the handler goes on: channel_hold() */
+    MARK_LEFT = 1 << 17, /* it has heard meanwhile that the peer has ended, or the server stops */
 };
 
 /** A trait beside those of its handler (enum handler_trait). */
@@ -232,7 +235,8 @@ void connection_send(struct connection *connection, struct run *run) NO_LOCK_HEL
 /**
  * What it wants now. SELECT_LOSS: neither to read nor to write, because its handler has suspended
  * input or waits for a task, but to be run if the peer has reset the connection. Then it ends at
- * once; if the peer has only ended its stream, that is not looked at before input goes on.
+ * once; if the peer has only ended its stream, that is not looked at before input goes on, unless
+ * it wants SELECT_END as well: its handler holds messages, and no more of them have room.
  */
 unsigned connection_wants(struct connection *connection);
 

@@ -99,7 +99,7 @@ bool connection_takes_message(const struct connection *connection)
     unsigned asked = atomic_load(&connection->asked);
     return (asked & (ASK_CLOSE | ASK_END)) == 0 &&
            (asked & (ASK_SUSPEND | ASK_STOP)) != ASK_SUSPEND &&
-           !connection_is(connection, MARK_BROKEN | MARK_WAITS) &&
+           !connection_is(connection, MARK_BROKEN | MARK_WAITS | MARK_HELD) &&
            connection_is_free(connection, output_chain_look(&connection->output));
 }
 
@@ -190,8 +190,8 @@ static void call_posts(struct connection *connection) NO_LOCK_HELD
 }
 
 /*
- * The calls that are no messages: the timers that are due, `drained`, and what was posted. A timer
- * that is set is looked at in each run, because the run may have come for an event.
+ * The calls that are no messages: the timers that are due, `drained`, what was posted, and `left`.
+ * A timer that is set is looked at in each run, because the run may have come for an event.
  */
 static void make_calls(struct connection *connection) NO_LOCK_HELD
 {
@@ -201,6 +201,8 @@ static void make_calls(struct connection *connection) NO_LOCK_HELD
     if (!connection_is(connection, MARK_BROKEN) && output_chain_take_drained(&connection->output))
         input_handler_drained(connection->handler, &connection->facade);
     call_posts(connection);
+    if (connection_is(connection, MARK_HELD))
+        connection_part(connection, PART_HOLD)->call(connection);
 }
 
 /*
@@ -308,7 +310,7 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
     if ((connection->marks & (MARK_BEGUN | MARK_LATE)) == MARK_BEGUN)
         return;
     if ((asked & ASK_CLOSE) == 0 &&
-        (connection->marks & (MARK_INPUT_OVER | MARK_MORE)) != MARK_INPUT_OVER)
+        (connection->marks & (MARK_INPUT_OVER | MARK_MORE | MARK_HELD)) != MARK_INPUT_OVER)
         return;
     if ((connection->traits & TRAIT_DUPLEX) != 0 && (asked & (ASK_CLOSE | ASK_FINISH)) == 0) {
         connection_live_to(connection, LIFE_END_OF_INPUT);

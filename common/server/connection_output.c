@@ -102,8 +102,8 @@ static void decide(struct connection *connection, enum output_result output, uns
 static void look_whether_it_waits(struct connection *connection, enum output_result output,
                                   int64_t now)
 {
-    bool waits =
-        output != OUTPUT_FLOWING || (connection->marks & (MARK_MORE | MARK_WAITS)) == MARK_MORE;
+    bool waits = output != OUTPUT_FLOWING ||
+                 (connection->marks & (MARK_MORE | MARK_WAITS | MARK_HELD)) == MARK_MORE;
     if (waits != deadlines_output_waits(&connection->deadlines))
         connection_output_waits(connection, now, waits);
 }

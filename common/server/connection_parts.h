@@ -14,6 +14,7 @@ enum {
     PART_CONNECTING = CONNECTION_CONNECTING,
     PART_ARRIVING = CONNECTION_ARRIVING,
     PART_TIMERS,
+    PART_HOLD,
     PART_TASKS,
     PART_POSTS,
 };
@@ -90,13 +91,17 @@ static inline bool connection_is_free(const struct connection *connection,
 }
 
 /**
- * Whether a call is to be made that is no message, and of which no event tells: a post or a timer,
- * or output has drained and the handler waits for that.
+ * Whether a call is to be made that is no message, and of which no event tells: a post or a timer;
+ * output has drained and the handler waits for that; or the handler, which holds messages, has to
+ * hear that no more of them come.
  */
 static inline bool connection_has_calls(const struct connection *connection, unsigned asked)
 {
-    return (asked & ASK_CALLS) != 0 || ((connection->traits & TRAIT_HEARS_DRAINED) != 0 &&
-                                        output_chain_has_drained(&connection->output));
+    return (asked & ASK_CALLS) != 0 ||
+           ((connection->traits & TRAIT_HEARS_DRAINED) != 0 &&
+            output_chain_has_drained(&connection->output)) ||
+           ((connection->marks & (MARK_HELD | MARK_LEFT)) == MARK_HELD &&
+            ((asked & ASK_STOP) != 0 || connection_is(connection, MARK_INPUT_OVER)));
 }
 
 /** The facade's verbs of a connection that is not shared: connection_facade.c. */

@@ -189,15 +189,16 @@ int64_t connection_deadline(const struct connection *connection, int64_t now)
 
 /*
  * Whether the peer cannot be blamed for having sent nothing: we do not read, because the handler
- * has suspended input or a task of its is under way, and nothing waits for the peer to take it.
+ * has suspended input or a task of its is under way, and nothing waits for the peer to take it;
+ * or the handler holds messages, and owes an answer.
  */
 static bool is_our_delay(const struct connection *connection, enum deadline passed)
 {
     bool rests = connection_is(connection, MARK_RESTS) &&
                  !connection_is(connection, MARK_INPUT_OVER) &&
                  connection->phase != CONNECTION_RESETTING;
-    return (passed == DEADLINE_IDLE && (rests || connection_is(connection, MARK_BEGUN))) ||
-           (passed == DEADLINE_REQUEST && rests);
+    bool owes = connection_is(connection, MARK_BEGUN | MARK_HELD);
+    return (passed == DEADLINE_IDLE && (rests || owes)) || (passed == DEADLINE_REQUEST && rests);
 }
 
 /*

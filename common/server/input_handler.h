@@ -99,6 +99,15 @@ struct input_handler_verbs {
      */
     bool duplex;
 
+    /**
+     * While the handler holds messages (channel_hold()): none comes any more, because the client
+     * has sent its last byte, so it may be gone, or because the server stops (END_SERVER of
+     * channel_end_reason()). Once for each hold. A handler that answers a client that has only
+     * ended its half returns, and goes on later; the bytes of the messages that wait are still
+     * there. NULL: the connection is closed, as by channel_close().
+     */
+    void (*left)(struct input_handler *self, struct channel_facade *facade);
+
     /* Clocks that have run out. */
 
     /**

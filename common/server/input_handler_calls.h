@@ -5,9 +5,9 @@
  * not at all, and | is one or the other:
  *
  *   life     unused | not_connected | starting started turn* end
- *   turn     is_urgent? timer* drained? call* ( last | message* )
+ *   turn     is_urgent? timer* drained? call* left? ( last | message* )
  *   message  continue_output? ( next_message ( handle_input | refuse_input )? )? call*
- *   call     the `run` of a post | the `completed` of a task
+ *   call     the `run` of a post | the `completed` of a task | the `went_on` of a hold
  *   timer    the `fired` of a timer
  *   last     timed_out | idle                             no message comes after it
  *   end      end_of_input half* stopping stopped late*
@@ -29,8 +29,8 @@
  *   without workers). All come in the thread that accepts if the connection cannot be registered.
  * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
  *   idle may, as far as the other clients of the stage can wait; a task's `run` may, in a helper.
- *   is_urgent, next_message, continue_output, refuse_input, `dropped` and the life cycle must not,
- *   because these may come in the reactor's or the dispatcher's thread, which serves all
+ *   is_urgent, next_message, continue_output, refuse_input, left, `dropped` and the life cycle must
+ * not, because these may come in the reactor's or the dispatcher's thread, which serves all
  *   connections: if the workers are saturated, stages 3 to 5 refuse a message there. Every call
  *   comes in that thread in stage 2, without workers, and if none can be started; under caller-runs
  *   any may.
@@ -154,6 +154,19 @@ static inline void input_handler_idle(struct input_handler *handler, struct chan
 {
     if (handler->verbs->idle != NULL)
         handler->verbs->idle(handler, facade);
+}
+
+/** Whether it has a word for a client that may have gone while the handler holds messages. */
+static inline bool input_handler_hears_left(const struct input_handler *handler)
+    NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->left != NULL;
+}
+
+static inline void input_handler_left(struct input_handler *handler, struct channel_facade *facade)
+    NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
+{
+    handler->verbs->left(handler, facade);
 }
 
 static inline void input_handler_unused(struct input_handler *handler)

@@ -22,6 +22,7 @@
 
 struct burst;
 struct channel_facade_verbs;
+struct channel_hold;
 struct connection;
 struct connection_part;
 struct server;
@@ -50,11 +51,16 @@ struct connection_home {
     struct counters *counters; /* the server's; in stage 5 each dispatcher has its own */
     struct output_settings output;
     const struct connection_sharing *sharing; /* NULL: only its own handler sends to one */
+    /**
+     * Where it is not shared: another thread has told a handler to go on (channel_go_on()), so a
+     * run has to follow. Any thread, with any lock; it must not block. NULL: no other thread does.
+     */
+    void (*wake)(struct connection *connection, struct channel_hold *hold);
 };
 
 enum {
     /** How many parts there are of a connection that not every program has. */
-    SERVER_PARTS = 5,
+    SERVER_PARTS = 6,
 };
 
 /** Looks after a server that runs (watch.h). */

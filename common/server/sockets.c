@@ -386,6 +386,16 @@ uint32_t socket_send_age(int fd)
                                                                       : 0;
 }
 
+bool socket_has_ended(int fd)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return false;
+    return info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK ||
+           info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_CLOSE;
+}
+
 bool socket_drop(int fd)
 {
     char dropped[16384];

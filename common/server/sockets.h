@@ -150,6 +150,12 @@ bool socket_is_readable(int fd);
 bool socket_is_lost(int fd, bool *over);
 
 /**
+ * Whether the peer has ended its stream, though bytes may be unread before its end. It reads
+ * nothing. False where the system does not say.
+ */
+bool socket_has_ended(int fd);
+
+/**
  * How many of the bytes that the socket took the peer has not acknowledged yet; 0 where the system
  * does not say.
  */

@@ -484,6 +484,47 @@ Test(stage3_schedules, case_32_a_wakeup_before_the_loop_runs_is_not_lost)
     white_box_stop(&box);
 }
 
+/* ---- a handler that is told to go on while a worker has it ---- */
+
+/*
+ * The worker has asked what the connection wants, and has not handed it back, when another thread
+ * tells its handler to go on. The reactor finds it with a worker, and leaves it alone; so the
+ * worker must see that something was asked since.
+ */
+Test(stage3_schedules, one_that_is_told_to_go_on_before_it_is_handed_back_goes_on)
+{
+    white_box_start(&box, "--workers 1");
+    int client = white_box_connect(&box);
+    test_point_hold(WORKER_ENDS);
+    client_send_text(client, "hold\n");
+    test_point_await_held(WORKER_ENDS, 1);
+    white_box_await_asleep(&box);
+    long awake = test_point_count(REACTOR_AWAKE);
+    channel_go_on(white_box_held, &white_box_hold);
+    test_point_await_count(REACTOR_AWAKE, awake + 1);
+    white_box_await_asleep(&box);
+    test_point_release(WORKER_ENDS);
+    client_expect_text(client, "went on\n");
+    client_echo(client, "and on\n");
+    client_close(client);
+    white_box_stop(&box);
+}
+
+/* As before, but the worker has the guard already: the reactor waits for it, and then goes on. */
+Test(stage3_schedules, one_that_is_told_to_go_on_while_it_is_handed_back_goes_on)
+{
+    white_box_start(&box, "--workers 1");
+    int client = white_box_connect(&box);
+    test_point_hold(WORKER_RESUMED);
+    client_send_text(client, "hold\n");
+    test_point_await_held(WORKER_RESUMED, 1);
+    channel_go_on(white_box_held, &white_box_hold);
+    test_point_release(WORKER_RESUMED);
+    client_expect_text(client, "went on\n");
+    client_close(client);
+    white_box_stop(&box);
+}
+
 /* ---- case 33: a change that the reactor itself enqueues ---- */
 
 /* Under caller-runs it is the reactor that hands back, to itself, and goes to select right then. */

@@ -27,9 +27,23 @@ static bool is_urgent(struct input_handler *self, struct channel_facade *facade)
     return line_framing_begins_with(channel_input(facade), "urgent");
 }
 
+static void went_on(struct channel_hold *hold, struct channel_facade *facade)
+{
+    (void)hold;
+    channel_enqueue(facade, piece_bytes("went on\n", strlen("went on\n")));
+}
+
+struct channel_hold white_box_hold = {.went_on = went_on};
+struct channel_facade *white_box_held;
+
 static bool echo_input(struct input_handler *self, struct message message,
                        struct channel_facade *facade)
 {
+    if (message.length == strlen("hold\n") && memcmp(message.data, "hold\n", message.length) == 0) {
+        white_box_held = facade;
+        channel_hold(facade, &white_box_hold);
+        return true;
+    }
     struct message reply = application_process(application_server(self), facade, message);
     channel_enqueue(facade, piece_copy(reply));
     return true;

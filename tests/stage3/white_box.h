@@ -12,6 +12,7 @@
 #ifndef TESTS_STAGE3_WHITE_BOX_H
 #define TESTS_STAGE3_WHITE_BOX_H
 
+#include "common/server/channel_calls.h"
 #include "common/workers/executor_options.h"
 #include "reactor.h"
 #include "support/client.h"
@@ -26,6 +27,10 @@
 #define WORKER_GUARD_HELD  "worker: guard held"
 #define WORKER_RESUMED     "worker: selection resumed"
 #define WORKER_HANDED_BACK "worker: after hand-back"
+
+/** A connection that has sent "hold" holds messages; when it goes on, it answers "went on". */
+extern struct channel_hold white_box_hold;
+extern struct channel_facade *white_box_held;
 
 struct white_box {
     struct server server;

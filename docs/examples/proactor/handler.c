@@ -183,7 +183,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
         handler_close(handler);
         return;
     }
-    if (handler->rests && wants != SELECT_LOSS) {
+    if (handler->rests && (wants & SELECT_LOSS) == 0) {
         ring_cancel(ring, &handler->turn); /* its completion is a turn */
         handler->rests = false;
     }
@@ -194,7 +194,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
                      connection->input.limit - input_queue_length(&connection->input));
     if ((wants & SELECT_WRITE) != 0 && handler->lent == NULL && !handler->stalled)
         handler_send(handler);
-    if (wants == SELECT_LOSS && !handler->receive.pending && !handler->turn.pending) {
+    if ((wants & SELECT_LOSS) != 0 && !handler->receive.pending && !handler->turn.pending) {
         ring_poll(ring, &handler->turn, fd, 0); /* a reset comes unasked */
         handler->rests = true;
     }

@@ -13,6 +13,7 @@
 #ifndef HANDLER_H
 #define HANDLER_H
 
+#include "common/base/wakeup.h"
 #include "common/server/connection.h"
 
 struct handler_threads;
@@ -20,11 +21,12 @@ struct handler_threads;
 struct handler {
     struct connection connection;
     struct handler_threads *threads;
-    bool has_timeout;  /* its sends have a time limit */
-    bool has_patience; /* its reads have one */
-    bool is_quiet;     /* it has sent nothing for RECEIVE_MS, so its thread sleeps in poll */
-    bool knows_stop;   /* its last run has heard that the server stops */
-    int64_t deadline;  /* when its last wait had to end; INT64_MAX: never */
+    bool has_timeout;     /* its sends have a time limit */
+    bool has_patience;    /* its reads have one */
+    bool is_quiet;        /* it has sent nothing for RECEIVE_MS, so its thread sleeps in poll */
+    bool knows_stop;      /* its last run has heard that the server stops */
+    int64_t deadline;     /* when its last wait had to end; INT64_MAX: never */
+    struct wakeup wakeup; /* out of its sleep, while the application's handler holds messages */
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
@@ -33,6 +35,9 @@ struct handler *handler_create(struct handler_threads *threads, int fd) NO_LOCK_
 
 /** Frees the handler. Returns its descriptor, which is the caller's again. */
 int handler_release(struct handler *handler) NO_LOCK_HELD;
+
+/** Another thread has told a connection's handler to go on: wakes its thread. Any thread. */
+void handler_wake(struct connection *connection, struct channel_hold *hold);
 
 /** Serves the connection until it ends, one way or the other. The handler's own thread. */
 void handler_run(struct handler *handler) NO_LOCK_HELD;

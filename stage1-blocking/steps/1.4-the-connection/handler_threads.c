@@ -30,6 +30,7 @@ void handler_threads_open(struct handler_threads *threads, struct server *server
                           struct input_handler_factory *factory)
 {
     threads->server = server;
+    server->home.wake = handler_wake;
     threads->factory = factory;
     threads->stop = -1;
     admission_init(&threads->admission, server);
