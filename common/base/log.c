@@ -1,15 +1,26 @@
 #include "common/base/log.h"
 
 #include "common/base/clock.h"
+#include "common/base/lock.h"
 #include "common/base/thread.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum {
-    LINE_SIZE = 512, /* a longer line is cut */
+    TEXT_SIZE = 512, /* a longer text is cut */
+    LINE_SIZE = 1024,
 };
+
+_Static_assert(LINE_SIZE <= 4096, "a pipe with room takes a line whole, or poll(2) says too much");
+
+/* A line is written where there was room for it just before: nobody else may fill that meanwhile.
+ */
+static struct mutex write_lock = {PTHREAD_MUTEX_INITIALIZER};
+static uint64_t lost GUARDED_BY(&write_lock); /* lines since the last one that was written */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", NULL};
 
@@ -18,18 +29,35 @@ const char *log_level_name(unsigned level)
     return level <= LOG_LEVEL_DEBUG ? level_names[level] : NULL;
 }
 
+/* Writes the line if that need not wait for its reader; otherwise it is lost. */
+static void write_or_lose(const char *start, const char *text, uint64_t left_out)
+{
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char line[LINE_SIZE];
+    char more[64] = "";
+    char before[64] = "";
+    if (left_out > 0)
+        snprintf(more, sizeof(more), " (%" PRIu64 " more like this left out)", left_out);
+    mutex_lock(&write_lock);
+    if (lost > 0)
+        snprintf(before, sizeof(before), " (%" PRIu64 " lines before this lost)", lost);
+    int length = snprintf(line, sizeof(line), "%s%s%s%s\n", start, text, more, before);
+    bool written = poll(&room, 1, 0) == 1 && write(STDERR_FILENO, line, (size_t)length) > 0;
+    lost = written ? 0 : lost + 1;
+    mutex_unlock(&write_lock);
+}
+
 /* Puts the line together first: one write, so that no other thread's line gets into it. */
 static void write_line(const struct log *log, enum log_level level, uint64_t left_out,
                        const char *format, va_list arguments)
 {
     char thread[THREAD_NAME_SIZE];
-    char text[LINE_SIZE];
-    char more[64] = "";
+    char start[128];
+    char text[TEXT_SIZE];
     thread_name(thread);
     vsnprintf(text, sizeof(text), format, arguments);
-    if (left_out > 0)
-        snprintf(more, sizeof(more), " (%" PRIu64 " more like this left out)", left_out);
-    fprintf(stderr, "%s: %s: [%s] %s%s\n", log->program, level_names[level], thread, text, more);
+    snprintf(start, sizeof(start), "%s: %s: [%s] ", log->program, level_names[level], thread);
+    write_or_lose(start, text, left_out);
 }
 
 void log_write(const struct log *log, enum log_level level, const char *format, ...)

@@ -5,6 +5,8 @@
  * - All calls are safe from any thread.
  * - What a peer can provoke goes through log_limited(): one line a second for each limit, with a
  *   count of those that were left out, so that a hostile client cannot fill a disk.
+ * - A log that nobody reads loses lines and stops nobody: what standard error does not take at once
+ *   is lost, and the next line that it takes says how many were.
  * - Never log what a client sends as a secret.
  */
 #ifndef COMMON_LOG_H

@@ -9,6 +9,7 @@
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -255,4 +256,41 @@ Test(log, of_two_threads_at_the_same_moment_one_writes_and_the_other_is_counted)
     cr_assert_eq(lines + counted, 2 * RACES, "%zu lines, %zu left out", lines, (size_t)counted);
     if (race.slowest < 1.0)
         cr_assert_eq(lines, RACES, "%zu lines in %d rounds", lines, RACES);
+}
+
+/* What the pipe holds after its filling, as text. */
+static void read_log(int fd, char *text, size_t size)
+{
+    ssize_t length = read(fd, text, size - 1);
+    text[length > 0 ? length : 0] = '\0';
+}
+
+/* Nobody reads, and there is no room for one line more: nobody waits, and the count is kept. */
+Test(log, that_nobody_reads_loses_lines_and_counts_them)
+{
+    char bytes[4096] = "";
+    char text[1024];
+    int ends[2];
+    int own = dup(STDERR_FILENO);
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+        ;
+    cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        log_write(&everything, LOG_LEVEL_WARN, "line %d", i);
+    cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    while (read(ends[0], bytes, sizeof(bytes)) > 0)
+        ;
+    log_write(&everything, LOG_LEVEL_WARN, "somebody reads");
+    read_log(ends[0], text, sizeof(text));
+    log_write(&everything, LOG_LEVEL_WARN, "and again");
+    read_log(ends[0], bytes, sizeof(bytes));
+    dup2(own, STDERR_FILENO);
+    cr_assert_not_null(strstr(text, "] somebody reads (3 lines before this lost)\n"), "%s", text);
+    cr_assert_not_null(strstr(bytes, "] and again\n"), "it is told once: %s", bytes);
+    close(own);
+    close(ends[0]);
+    close(ends[1]);
 }

@@ -9,11 +9,13 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(gauges, .timeout = 60);
 
@@ -227,4 +229,40 @@ Test(gauges, a_busy_handler_is_not_one_that_takes_long)
     cr_assert(strstr(text, "handler_slow") == NULL, "calls of 20 ms, one after the other: %s",
               text);
     server_close_all(&server);
+}
+
+/* A pipe without room for one byte more, of which nobody reads the other end. */
+static void full_pipe(int ends[2])
+{
+    char bytes[4096] = "";
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof bytes) > 0) {
+    }
+    cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+}
+
+/* Each client that ends is a line, which is lost. Nobody waits for that, and neither does the stop.
+ */
+Test(gauges, a_log_that_nobody_reads_stops_nobody)
+{
+    int log[2];
+    full_pipe(log);
+    struct server_process server = server_start_limited((struct server_limits){.err = log[1]},
+                                                        "--log info --idle-timeout 0.1");
+    for (int i = 0; i < 3; i++) {
+        int client = client_connect(&server);
+        client_echo(client, "hello\n");
+        client_expect_end(client); /* it was idle, and the log says so */
+        client_close(client);
+    }
+    server_signal(&server, SIGTERM);
+    int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    if (status == -1) {
+        server_signal(&server, SIGKILL);
+    }
+    cr_assert_eq(status, 0, "expected exit status 0; wait status 0x%x (-1: still runs)",
+                 (unsigned)status);
+    close(log[0]);
+    close(log[1]);
+    server_forget(&server);
 }
