@@ -17,7 +17,8 @@
 # - A block that looks into a process with strace, gdb, perf or ss is skipped where that tool is missing, or
 #   may not look; and so is one that needs redis or HAProxy, where these are missing.
 # - What a block fenced as `sh` shows is not run; its `make` commands are at least targets.
-# - A relative link leads to a file that exists, and to a heading that exists in it.
+# - A relative link leads to a file that exists, and to a heading that exists in it. A line that shows a function
+#   or a struct, by a link such as [reactor.c: reactor_run](...), names one that is defined there.
 # - A page that has a source of its name below docs/examples shows statements of that source, and it
 #   compiles.
 # - A row of a table in docs/sources.md names a test, or says why there is none.
@@ -481,6 +482,19 @@ check_links() { # DOCUMENT
     done < <(prose "$1" | grep -oE '\]\([^() ]+\)' | sed 's/^](//; s/)$//')
 }
 
+# As docs/filter_markdown.awk reads such lines, and docs/site.sh finds what they name.
+check_shown() { # DOCUMENT
+    local name path folder=${1%/*}
+    [ "$folder" != "$1" ] || folder=.
+    while IFS=$'\t' read -r name path; do
+        if awk -f docs/names.awk -f docs/snippets.awk "$folder/$path" 2>/dev/null | grep -qF "/* [$name] */"; then
+            pass
+        else
+            fail "$1" "shows $name, which $path does not define"
+        fi
+    done < <(sed -nE 's/^\[[^]:]*: ([^]]*)\]\(([^() ]*\.[ch])\)$/\1\t\2/p' "$1")
+}
+
 # All tests there are, as suite/test. A macro may make several of one: its
 # Test(suite, name##_ending), or one with parameters: its ParameterizedTest(..., suite, name). Stage 5
 # has suites of stage 4 under another name (#define), of whose WaysTests it makes two.
@@ -664,6 +678,7 @@ list_tests >"$work/tests"
 list_names >"$work/names"
 for document in "${documents[@]}"; do
     check_links "$document"
+    check_shown "$document"
     check_test_names "$document"
     check_make_commands "$document"
     check_jobs "$document"

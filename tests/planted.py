@@ -158,6 +158,7 @@ class Tree:
         self.path = folder / "tree"
         self.log = log or folder / "log"
         self.planted = folder / "planted"
+        self.old = []
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SERVER", "SANITIZER")}
 
@@ -187,6 +188,20 @@ class Tree:
             else:
                 shutil.copy2(each, self.path)
 
+    def copy_built(self, build):
+        """Takes what is built already, with the times, into a tree in which nothing is. From here on objects stay
+        although the flags are others: `make` warns of what a fault leaves unused."""
+        self.old = ["-o", "build/flags"]
+        flags = build / "flags"
+        if (self.path / "build").exists() or not flags.exists() or "-DNDEBUG" in flags.read_text():
+            return
+        (self.path / "build").mkdir()
+        for each in build.iterdir():
+            if not each.is_dir():
+                shutil.copy2(each, self.path / "build")
+            elif each.name in ("obj", "obj-points", "contract", "tests"):
+                shutil.copytree(each, self.path / "build" / each.name)
+
     def digest(self, suites):
         digest = hashlib.sha256(repr([suite.command for suite in suites]).encode())
         for each in sorted(self.path.rglob("*")):
@@ -197,7 +212,7 @@ class Tree:
 
     def make(self, products, out="build", flags="-O2"):
         command = ["make", "--no-print-directory", f"-j{os.cpu_count()}", f"BUILD={out}", "CC=gcc",
-                   f"CFLAGS={flags}", "WARNINGS=-w", *(f"{out}/{each}" for each in products)]
+                   f"CFLAGS={flags}", "WARNINGS=-w", *self.old, *(f"{out}/{each}" for each in products)]
         with open(self.log, "w") as log:
             return subprocess.run(command, cwd=self.path, env=self.environment, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log, check=False).returncode == 0
@@ -376,6 +391,7 @@ def keep_watch(folder, patches, suites):
     faults = [Kept(file, suites) for file in sorted(patches.glob("*.patch"))]
     tree = Tree(folder)
     tree.copy(pathlib.Path.cwd(), folder.parent)
+    tree.copy_built(folder.parent)
     products = sorted({each for fault in faults for each in fault.products()})
     if not tree.make(products):
         sys.exit(tree.log.read_text() + "planted: the project does not build")
