@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes one target, or each for a while.
+# Fuzzes one target, or each for a while, as many at a time as there are processors.
 #
 #   usage: FUZZ=folder of programs SECONDS_EACH=n tests/fuzz/run.sh TARGET...
 #
@@ -15,31 +15,31 @@ set -u
 
 : "${FUZZ:?the folder of the fuzz programs}"
 seconds=${SECONDS_EACH:-5}
-passed=0 failed=0
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fuzz.XXXXXX") || exit 2
 trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
 export TMPDIR
 
-for target; do
-    seeds=tests/fuzz/corpus/$target found=$FUZZ/corpus/$target log=$FUZZ/$target.log
-    mkdir -p "$found" "$FUZZ/findings"
-    longest=4096
-    [ "$target" != http ] || longest=70000
-    options="-max_total_time=$seconds -timeout=10 -rss_limit_mb=1024 -max_len=$longest"
-    [ "$target" != options ] || options="$options -close_fd_mask=1"
-    dictionary=tests/fuzz/$target.dict
-    [ ! -e "$dictionary" ] || options="$options -dict=$dictionary"
-    # shellcheck disable=SC2086 # options are several words
-    if nice -n 19 "$FUZZ/$target" $options -print_final_stats=1 -verbosity=0 \
-        -artifact_prefix="$FUZZ/findings/$target-" "$found" "$seeds" >"$log" 2>&1 </dev/null; then
-        passed=$((passed + 1)) outcome='no finding'
-    else
-        failed=$((failed + 1)) outcome='A FINDING'
-        tail -n 60 "$log"
-    fi
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    printf '  %-12s %12s inputs in %s s: %s\n' "$target" "${runs:-?}" "$seconds" "$outcome"
-done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+if [ "$1" != --one ]; then
+    printf '%s\n' "$@" | xargs -n 1 -P "$(getconf _NPROCESSORS_ONLN)" "$0" --one | tee "$TMPDIR/said"
+    failed=$(grep -c ': A FINDING$' "$TMPDIR/said")
+    echo "$(grep -c ': no finding$' "$TMPDIR/said") passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+fi
+
+target=$2
+seeds=tests/fuzz/corpus/$target found=$FUZZ/corpus/$target log=$FUZZ/$target.log
+mkdir -p "$found" "$FUZZ/findings"
+longest=4096
+[ "$target" != http ] || longest=70000
+options="-max_total_time=$seconds -timeout=10 -rss_limit_mb=1024 -max_len=$longest"
+[ "$target" != options ] || options="$options -close_fd_mask=1"
+dictionary=tests/fuzz/$target.dict
+[ ! -e "$dictionary" ] || options="$options -dict=$dictionary"
+outcome='no finding'
+# shellcheck disable=SC2086 # options are several words
+nice -n 19 "$FUZZ/$target" $options -print_final_stats=1 -verbosity=0 -artifact_prefix="$FUZZ/findings/$target-" \
+    "$found" "$seeds" >"$log" 2>&1 </dev/null || { outcome='A FINDING' && tail -n 60 "$log"; }
+runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+printf '  %-12s %12s inputs in %s s: %s\n' "$target" "${runs:-?}" "$seconds" "$outcome"
