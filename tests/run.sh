@@ -3,14 +3,14 @@
 #
 #   usage: tests/run.sh NAME=COMMAND...
 #
-# Before each it says which of how many suites it is. The suites do not share the machine with each other, because some of their tests measure time. A
-# suite is counted by Criterion's "Synthesis" lines or, where it prints one, by its own closing
-# line "N passed, N failed", with ", N skipped" behind it if it had to leave something out. Each test
-# that is skipped has a line "skipped: TEST: REASON" (tests/gate.sh prints it for Criterion), which is
+# Before each it says which of how many suites it is. The suites do not share the machine with each other,
+# because some of their tests measure time. A suite is counted by Criterion's "Synthesis" lines or, where it
+# prints one, by its own closing line "N passed, N failed", with ", N skipped" if it had to leave something out.
+# Each test that is skipped has a line "skipped: TEST: REASON" (tests/gate.sh prints it for Criterion), which is
 # repeated in the summary. So is "expected to fail: TEST: REASON", whose test counts neither as passed nor
-# as failed. A suite that ends badly has failed at least once, and so has one that
-# neither counts nor skips any test. The last line printed is the sum, "N passed, N failed", and
-# ", N skipped" if anything was; the exit status is 0 only if nothing failed.
+# as failed. A suite that ends badly has failed at least once, and so has one that neither counts nor skips any
+# test. The summary says how many seconds a suite took, and how many of a processor. The last line printed is
+# the sum, "N passed, N failed", and ", N skipped" if anything was; the exit status is 0 only if nothing failed.
 set -u
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/run.XXXXXX") || exit 2
@@ -37,7 +37,7 @@ for suite; do
     name=${suite%%=*} command=${suite#*=} nth=$((nth + 1))
     printf '== %s (%d of %d)\n' "$name" $nth $#
     started=$(date +%s)
-    { sh -c "$command"; echo $? >"$work/status"; } 2>&1 | tee "$work/output"
+    { sh -c "$command"; echo $? >"$work/status"; times >"$work/times"; } 2>&1 | tee "$work/output"
     read -r status <"$work/status"
     read -r passed failed skipped <<END
 $(count "$work/output")
@@ -49,8 +49,9 @@ END
     elif [ $((passed + failed + skipped)) -eq 0 ] && [ -z "${CRITERION_TEST_PATTERN:-}" ]; then
         failed=1 note=', no test ran'
     fi
-    printf '   %-22s %4d passed, %d failed, %d s%s\n' "$name" "$passed" "$failed" \
-        $(($(date +%s) - started)) "$note" >>"$work/summary"
+    printf '   %-22s %4d passed, %d failed, %d s, %d of a processor%s\n' "$name" "$passed" "$failed" \
+        $(($(date +%s) - started)) \
+        "$(awk -F '[ms ]+' 'END { print int(60 * ($1 + $3) + $2 + $4) }' "$work/times")" "$note" >>"$work/summary"
     [ "$failed" -eq 0 ] || blame "$work/output" >>"$work/summary"
     sed -n 's/^skipped: /      &/p; s/^expected to fail: /      &/p' "$work/output" >>"$work/summary"
     all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
