@@ -48,7 +48,8 @@ struct channel_task {
     void (*completed)(struct channel_task *self, struct channel_facade *facade);
     /**
      * Called once instead of completed if the connection ends first: after `stopped`, by any
-     * thread. The work may have been done or not. The facade must not be used any more.
+     * thread. The work may have been done or not. The facade must not be used any more. And if the
+     * task was cancelled: then like one of the handler's calls, and the work was not done.
      */
     void (*dropped)(struct channel_task *self);
 
@@ -179,6 +180,13 @@ bool channel_hold(struct channel_facade *facade, struct channel_hold *hold);
  * lock, goes out of it in `stopping`, and whoever has found it says this under that lock.
  */
 void channel_go_on(struct channel_facade *facade, struct channel_hold *hold);
+
+/**
+ * Cancels a task that is under way and that no helper has taken yet: it never runs. When it would
+ * have been its turn `dropped` is called instead of `completed`, and until then the task stays
+ * where it is. False if it is too late: then its result comes. The handler's own calls only.
+ */
+bool channel_cancel_task(struct channel_task *task);
 
 /*
  * For an element that is in between: as channel_post(), channel_set_timer() and channel_begin(),

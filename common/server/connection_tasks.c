@@ -93,7 +93,10 @@ static void hear_result(struct channel_post *post, struct channel_facade *facade
     while ((task = first_of(connection)) != NULL && task->is_back) {
         remove_first(connection);
         mark(connection);
-        channel_task_complete(task);
+        if (future_task_has_run(&task->future, NULL))
+            channel_task_complete(task);
+        else
+            channel_task_drop(task); /* cancelled */
     }
 }
 
@@ -157,4 +160,10 @@ bool channel_begin(struct channel_facade *facade, struct channel_task *task,
     task->facade = facade;
     channel_pass_task(facade, task, meanwhile);
     return true;
+}
+
+/* The helpers still hold it; its turn with them posts it. */
+bool channel_cancel_task(struct channel_task *task)
+{
+    return atomic_load(&task->begun) && future_task_cancel(&task->future);
 }

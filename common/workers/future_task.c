@@ -91,7 +91,7 @@ bool future_task_is_over(struct future_task *future)
 bool future_task_has_run(struct future_task *future, int *result)
 {
     bool has_run = atomic_load(&future->state) == FUTURE_DONE;
-    if (has_run)
+    if (has_run && result != NULL)
         *result = future->result;
     return has_run;
 }

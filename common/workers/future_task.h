@@ -66,7 +66,7 @@ bool future_task_cancel(struct future_task *future);
 /** Whether it is over, done or cancelled. Any thread. */
 bool future_task_is_over(struct future_task *future);
 
-/** Whether it has run; if so, *result is what its call returned. Any thread. */
+/** Whether it has run; if so, *result is what its call returned (NULL: no matter). Any thread. */
 bool future_task_has_run(struct future_task *future, int *result);
 
 /**

@@ -45,7 +45,7 @@ static void completed(struct channel_task *task, struct channel_facade *facade)
 static void dropped(struct channel_task *task)
 {
     struct errand *errand = errand_of(task);
-    if (atomic_load(&errand->recorder->calls[RECORDER_STOPPED]) != 1) {
+    if (atomic_load(&errand->recorder->calls[RECORDER_STOPPED]) != !errand->is_cancelled) {
         add(&errand->recorder->out_of_order);
     }
     add(&errand->drops);
@@ -74,6 +74,17 @@ void errand_begin(struct recorder *recorder, struct channel_facade *facade,
         channel_begin(facade, &next->task, meanwhile)) { /* it is under way */
         atomic_fetch_add(&recorder->out_of_order, 1);
     }
+}
+
+void errand_cancel(struct recorder *recorder, struct channel_facade *facade, int number)
+{
+    struct errand *errand = &recorder->errands[number];
+    errand->is_cancelled = channel_cancel_task(&errand->task);
+    if (channel_cancel_task(&errand->task)) { /* once is enough */
+        atomic_fetch_add(&recorder->out_of_order, 1);
+    }
+    const char *text = errand->is_cancelled ? "cancelled\n" : "too late\n";
+    channel_enqueue(facade, piece_bytes(text, strlen(text)));
 }
 
 void errand_expect_at(const char *where, struct errand *errand, int runs, int completions,

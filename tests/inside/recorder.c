@@ -208,6 +208,8 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
         errand_begin(recorder, facade, CHANNEL_WAITS);
     } else if (begins(message, "errand")) {
         errand_begin(recorder, facade, CHANNEL_GOES_ON);
+    } else if (begins(message, "give up ")) {
+        errand_cancel(recorder, facade, atoi((const char *)message.data + 8));
     } else if (begins(message, "wake")) {
         channel_resume(recorder_facade(recorder->other));
     } else if (begins(message, "tell ")) {

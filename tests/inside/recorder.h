@@ -18,6 +18,7 @@
  *   cancel          sets a timer that is due at once, and cancels it
  *   pause           begins the next of `errands`, and no message is handled before it is back
  *   errand          begins the next one, and messages go on
+ *   give up N       cancels the Nth of them
  *   anything else   is answered with itself; with a number in it, numbers have to go up by one
  *
  * Rules:

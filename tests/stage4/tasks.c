@@ -121,6 +121,47 @@ WaysTest(stage4_tasks, so_many_tasks_and_no_more_messages)
     end(client);
 }
 
+/*
+ * The first is in a helper's hands, so it is too late. The second is dropped in its turn, between
+ * the results of the others, and its client is still there.
+ */
+WaysTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs)
+{
+    int client = begin(workers, "--helpers 1");
+    begin_held(client, "errand\nerrand\nerrand\n");
+    client_send_text(client, "give up 0\n");
+    client_expect_text(client, "too late\n");
+    client_send_text(client, "give up 1\n");
+    client_expect_text(client, "cancelled\n");
+    errand_expect(&errands[1], 0, 0, 0);
+    test_point_release(HELPER_BEGINS);
+    client_expect_text(client, "done 0\ndone 2\n");
+    errand_expect(&errands[1], 0, 0, 1);
+    client_send_text(client, "give up 2\n");
+    client_expect_text(client, "too late\n");
+    end(client);
+    errand_expect(&errands[0], 1, 1, 0);
+    errand_expect(&errands[2], 1, 1, 0);
+}
+
+/* Cancelled, and then the connection ends: dropped once. */
+WaysTest(stage4_tasks, cancelled_before_the_connection_ends)
+{
+    int client = begin(workers, "--helpers 1");
+    begin_held(client, "errand\nerrand\n");
+    client_send_text(client, "give up 1\n");
+    client_expect_text(client, "cancelled\n");
+    errands[1].is_cancelled = false; /* it is dropped after the end */
+    client_reset(client);
+    framework_await_closed(&framework, 1);
+    test_point_release(HELPER_BEGINS);
+    test_point_await_count(HELPER_ENDS, 2);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    errand_expect(&errands[0], 1, 0, 1);
+    errand_expect(&errands[1], 0, 0, 1);
+}
+
 /* It has said all, and still wants its answers. */
 WaysTest(stage4_tasks, of_a_client_that_half_closes)
 {
