@@ -202,6 +202,15 @@ void connection_open_outgoing(struct connection *connection, const struct connec
  */
 void connection_expect_header(struct connection *connection);
 
+/** From now on connection_client_behind() knows clients. Before the first connection comes. */
+void connection_keep_clients(void);
+
+/**
+ * If a proxy's header has named the client of this descriptor's connection, peer becomes its
+ * address. For who looks on, and knows the descriptor only. Any thread, or a signal handler.
+ */
+void connection_client_behind(struct endpoint *peer, int fd);
+
 /**
  * Makes those life-cycle calls up to `goal` that have not been made yet. An accepted connection
  * that ends before its handler has heard of it makes one call instead of them: `unused`.

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* What has come of a header. */
@@ -17,6 +19,94 @@ struct arrival {
 };
 
 static const struct connection_part arriving;
+
+/* ---- Who is behind a proxy's connection ----------------------------------------------------- */
+
+enum {
+    MAX_DESCRIPTORS = 1 << 20, /* whose clients are kept */
+    WORDS = sizeof(struct short_endpoint) / sizeof(uint64_t),
+};
+
+_Static_assert(sizeof(struct short_endpoint) == WORDS * sizeof(uint64_t),
+               "an address is whole words");
+
+/*
+ * The proxy's address and port tell whether an entry is that of the connection which the descriptor
+ * has now. Its words are zero while the client's are written.
+ */
+struct behind {
+    _Atomic uint64_t proxy[WORDS];
+    _Atomic uint64_t client[WORDS];
+};
+
+static struct behind *behind; /* for each descriptor */
+static size_t behind_count;
+
+void connection_keep_clients(void)
+{
+    struct rlimit limit = {.rlim_max = 256};
+    if (behind != NULL)
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    behind_count = limit.rlim_max < MAX_DESCRIPTORS ? (size_t)limit.rlim_max : MAX_DESCRIPTORS;
+    behind = calloc(behind_count, sizeof(*behind));
+}
+
+static void put_words(_Atomic uint64_t to[WORDS], const struct short_endpoint *from)
+{
+    uint64_t words[WORDS];
+    memcpy(words, from, sizeof(words));
+    for (size_t i = 0; i < WORDS; i++)
+        atomic_store(&to[i], words[i]);
+}
+
+static void get_words(struct short_endpoint *to, const _Atomic uint64_t from[WORDS])
+{
+    uint64_t words[WORDS];
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] = atomic_load(&from[i]);
+    memcpy(to, words, sizeof(words));
+}
+
+static struct behind *behind_of(int fd)
+{
+    return behind != NULL && (size_t)fd < behind_count ? &behind[fd] : NULL;
+}
+
+static void keep_client(int fd, const struct short_endpoint *proxy,
+                        const struct short_endpoint *client)
+{
+    static const struct short_endpoint nobody;
+    struct behind *entry = behind_of(fd);
+    if (entry == NULL)
+        return;
+    put_words(entry->proxy, &nobody);
+    put_words(entry->client, client);
+    put_words(entry->proxy, proxy);
+}
+
+static bool is_same(const struct short_endpoint *a, const struct short_endpoint *b)
+{
+    return a->family == b->family && a->port == b->port &&
+           (a->family == AF_INET ? a->address.v4.s_addr == b->address.v4.s_addr
+                                 : memcmp(&a->address, &b->address, sizeof(a->address)) == 0);
+}
+
+void connection_client_behind(struct endpoint *peer, int fd)
+{
+    struct short_endpoint now = endpoint_shorten(peer);
+    struct short_endpoint proxy, client, still;
+    struct behind *entry = behind_of(fd);
+    if (entry == NULL)
+        return;
+    get_words(&proxy, entry->proxy);
+    get_words(&client, entry->client);
+    get_words(&still, entry->proxy);
+    if (is_same(&proxy, &now) && is_same(&still, &now))
+        endpoint_of_short(peer, &client);
+}
+
+/* ---- The header ------------------------------------------------------------------------------ */
 
 void connection_expect_header(struct connection *connection)
 {
@@ -46,8 +136,10 @@ static void refuse(struct connection *connection, const char *fault)
 static void begin(struct connection *connection)
 {
     struct arrival *arrival = connection->arrival;
+    struct short_endpoint proxy = connection->peer;
     if (!arrival->header.is_local)
         connection->peer = endpoint_shorten(&arrival->header.client);
+    keep_client(connection->output.fd, &proxy, &connection->peer);
     connection->begun = NULL; /* the header was in its place */
     connection->phase = CONNECTION_OPEN;
     connection->marks &= ~(unsigned)MARK_PART;

@@ -11,16 +11,18 @@
 static bool parse_proxies(const struct option *option, const char *text)
 {
     struct network_list *proxies = option->target;
-    if (strcmp(text, "none") != 0)
-        return network_list_parse(proxies, text);
     proxies->count = 0;
-    return true;
+    if (strcmp(text, "none") == 0)
+        return true;
+    connection_keep_clients();
+    return network_list_parse(proxies, text);
 }
 
 void server_proxy_option(struct options *options, struct server_settings *settings)
 {
     settings->admits = network_list_contains;
     settings->arrive = connection_expect_header;
+    settings->reveal = connection_client_behind;
     options_add(
         options,
         (struct option){.name = "--proxy-protocol",

@@ -47,6 +47,7 @@ struct server_settings {
     struct network_list proxies; /* none: clients connect themselves */
     bool (*admits)(const struct network_list *proxies, const struct endpoint *peer);
     void (*arrive)(struct connection *connection); /* it comes through one of them */
+    void (*reveal)(struct endpoint *peer, int fd); /* of such a connection: its client */
     size_t work_us;
     size_t block_ms;
     size_t cost_every;

@@ -51,6 +51,15 @@ void watch_add_part(struct watch *watch, struct watched_part *part)
 
 /* ---- Who has been in a handler for long ----------------------------------------------------- */
 
+/* Whose connection it is; if it comes through a proxy, its client's. */
+static void find_peer(const struct watch *watch, struct endpoint *peer, int fd)
+{
+    const struct server_settings *settings = &watch->server->settings;
+    endpoint_of_peer(peer, fd);
+    if (settings->proxies.count > 0)
+        settings->reveal(peer, fd);
+}
+
 static void tell(const struct watch *watch, const struct watched_place *place, const char *event,
                  const char *part, int64_t now)
 {
@@ -70,7 +79,7 @@ void watch_look_at(struct watch *watch, struct watched_place *place, const char 
         *place = (struct watched_place){.since = since, .turn = turn, .fd = fd};
     if (!same || place->told || now - place->since < SLOW_NS)
         return;
-    endpoint_of_peer(&peer, fd);
+    find_peer(watch, &peer, fd);
     _Static_assert(sizeof(place->peer) >= ENDPOINT_TEXT_SIZE, "an address has room");
     endpoint_format(&peer, place->peer);
     place->told = true;
@@ -100,10 +109,10 @@ static void look_at_loop(struct watch *watch, struct watched_loop *watched, int6
 /* ---- In a signal handler -------------------------------------------------------------------- */
 
 /* As endpoint_format(), but without printf(3), and with all groups of an IPv6 address. */
-static void spell_peer(struct growing_text *text, int fd)
+static void spell_peer(const struct watch *watch, struct growing_text *text, int fd)
 {
     struct endpoint peer;
-    endpoint_of_peer(&peer, fd);
+    find_peer(watch, &peer, fd);
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer.address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer.address;
     bool is_v6 = peer.address.ss_family == AF_INET6;
@@ -119,12 +128,13 @@ static void spell_peer(struct growing_text *text, int fd)
     text_append_number(text, ntohs(is_v6 ? v6->sin6_port : v4->sin_port), 10);
 }
 
-void watch_spell(struct growing_text *text, const char *part, int fd, int64_t ns)
+void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
+                 int64_t ns)
 {
     text_append(text, text->length > 0 ? ", part=\"" : "part=\"");
     text_append(text, part);
     text_append(text, "\" peer=");
-    spell_peer(text, fd);
+    spell_peer(watch, text, fd);
     text_append(text, " fd=");
     text_append_number(text, (uint64_t)fd, 10);
     if (ns > 0) {
@@ -149,12 +159,12 @@ static size_t describe(void *context, char *where, size_t size)
         if (since == 0 || fd == LOOP_NOBODY || now - since < SLOW_NS)
             continue;
         size_t before = text.length;
-        watch_spell(&text, watched->name, fd, now - since);
+        watch_spell(watch, &text, watched->name, fd, now - since);
         if (watched->selector == NULL) /* so the next look finds that main is back */
             note(&watched->place, (uint64_t)since, fd, since, where + before);
     }
     for (size_t i = 0; i < watch->part_count; i++)
-        watch->parts[i]->describe(watch->parts[i], &text);
+        watch->parts[i]->describe(watch->parts[i], watch, &text);
     return text.length;
 }
 

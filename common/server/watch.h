@@ -59,7 +59,8 @@ struct watched_part {
     /** Calls `gauge` for each of its gauges. */
     void (*tell)(struct watched_part *part, watch_gauge *gauge, void *context);
     /** Adds who is in a handler. It runs in a signal handler, which may have come anywhere. */
-    void (*describe)(struct watched_part *part, struct growing_text *text);
+    void (*describe)(struct watched_part *part, const struct watch *watch,
+                     struct growing_text *text);
 };
 
 struct watch {
@@ -108,6 +109,7 @@ void watch_look_at(struct watch *watch, struct watched_place *place, const char 
                    uint64_t turn, int fd, int64_t since_ns, int64_t now_ns);
 
 /** Adds who is in a handler, for which connection, and for how long; 0 ns: that is not known. */
-void watch_spell(struct growing_text *text, const char *part, int fd, int64_t ns);
+void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
+                 int64_t ns);
 
 #endif

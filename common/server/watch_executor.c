@@ -61,21 +61,31 @@ static void tell(struct watched_part *part, watch_gauge *gauge, void *context)
     gauge(context, watched->name, "idle", stats.idle);
 }
 
+/* Where it is written who the workers are with. */
+struct spelling {
+    const struct watch *watch;
+    struct growing_text *text;
+};
+
 /* How long a worker is there is known only if the last look has seen it. */
 static void spell_worker(void *context, struct executor_place *place)
 {
+    const struct spelling *spelling = context;
     if (place->fd == LOOP_NOBODY)
         return;
     bool known = place->seen.turn == place->turn && place->seen.fd == place->fd;
-    watch_spell(context, place->name, place->fd, known ? clock_ns() - place->seen.since : 0);
+    watch_spell(spelling->watch, spelling->text, place->name, place->fd,
+                known ? clock_ns() - place->seen.since : 0);
 }
 
 /* An executor whose lock is not free is left out. */
-static void describe(struct watched_part *part, struct growing_text *text)
+static void describe(struct watched_part *part, const struct watch *watch,
+                     struct growing_text *text)
 {
     const struct watched_executor *watched = watched_of(part);
+    struct spelling spelling = {watch, text};
     if (watched->handles)
-        executor_try_look(watched->executor, spell_worker, text);
+        executor_try_look(watched->executor, spell_worker, &spelling);
 }
 
 void watch_executor(struct watch *watch, struct watched_executor *watched,

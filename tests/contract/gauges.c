@@ -213,6 +213,29 @@ Test(gauges, a_handler_that_takes_long_is_logged_with_its_client_and_again_when_
     server_close_all(&server);
 }
 
+/* The proxy is one and the same for all; who is to be found is its client, 203.0.113.1. */
+Test(gauges, a_handler_that_takes_long_is_logged_with_the_client_behind_the_proxy)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    static const char header[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"
+                                 "\xcb\0\x71\x01\x7f\0\0\x01\x12\x67\0\x50";
+    bool pool = server_has_option("--workers") && !server_has_option("--dispatchers");
+    struct server_process server = server_start(
+        "--proxy-protocol 127.0.0.1 --block-ms 2500 --cost-for slow %s", pool ? "--workers 1" : "");
+    int client = client_connect(&server);
+    client_send(client, header, sizeof header - 1);
+    client_echo(client, "quick\n");
+    client_send_text(client, "slow\n");
+    const char *line = await_line(&server, "event=handler_slow", runner());
+    cr_assert(strstr(line, " peer=203.0.113.1:4711 ") != NULL, "expected the client in: %s", line);
+    client_expect_text(client, "slow\n");
+    line = await_line(&server, "event=handler_back", runner());
+    cr_assert(strstr(line, " peer=203.0.113.1:4711 ") != NULL, "expected the client in: %s", line);
+    server_close_all(&server);
+}
+
 /* A hundred calls in a second and a half are no call that takes long. */
 Test(gauges, a_busy_handler_is_not_one_that_takes_long)
 {
