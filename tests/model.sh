@@ -40,6 +40,8 @@ two connections, changed by others|WORKERS=1
 two connections, two workers|APPLICATION=0
 a connection that opens another one|CONNECTS=1 APPLICATION=0
 three threads register at once|CONNECTIONS=3 WORKERS=1 APPLICATION=0 SILENT=1
+two threads submit to two workers|EXECUTOR
+and the executor is shut down|EXECUTOR SHUTDOWN=1
 END
 }
 
@@ -89,6 +91,8 @@ POSTS_LEFT_OPEN|is_back|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0 TASK=1
 DIE_AFTER_ENQUEUE|.over)|short|CONNECTIONS=1
 RUNNING_CLEARED_EARLY|.runners==1|short|CONNECTIONS=1 ENDS=0
 RESUME_RUNNING|.running)|short|CONNECTIONS=1 ENDS=0
+NO_HAND_OVER|is_run|short|EXECUTOR
+GET_UP_UNASKED|.gone)|short|EXECUTOR
 END
 }
 
@@ -106,6 +110,10 @@ search() {
     kind=$1
     shift
     rm -f pan pan.* ./*.trail
+    case " $* " in
+    *' EXECUTOR '*) file=executor.pml ;; # a model of its own
+    *) file=model.pml ;;
+    esac
     case $kind in
     all) with='-O1 -DSAFETY -DNOCLAIM' run='-m1000000' ;;
     deep) with='-O0 -DSAFETY -DNOCLAIM' run='-m600000' ;;
@@ -113,7 +121,7 @@ search() {
     *) with='-O0 -DNFAIR=3' run="-m600000 -a -f -N $kind" ;;
     esac
     # shellcheck disable=SC2046,SC2086 # lists of words
-    spin $(define "$@") -a model.pml >log 2>&1 &&
+    spin $(define "$@") -a $file >log 2>&1 &&
         "$CC" -w "-DMEMLIM=$MEGABYTES" $with -o pan pan.c >>log 2>&1 &&
         ./pan -w20 $run >log 2>&1
 }
@@ -152,13 +160,13 @@ END
     [ "$how" != deep ] || how=short MEGABYTES=4000
     # shellcheck disable=SC2086
     search "$how" "$name" $settings
-    if [ ! -e model.pml.trail ]; then
+    if [ ! -e $file.trail ]; then
         cat log
         exit 1
     fi
     # Who does what; then what failed, or who is not where a thread may be in the end.
     # shellcheck disable=SC2046,SC2086
-    spin $(define "$name" $settings) -t model.pml | sed 's/^ *//' | uniq | awk '
+    spin $(define "$name" $settings) -t $file | sed 's/^ *//' | uniq | awk '
         /START OF CYCLE/ { print "and from here on forever:" }
         /^(dispatcher|[a-z]+_[0-9]): / { print }
         /text of failed assertion/ { sub(/.*text of /, ""); print; exit }
@@ -237,7 +245,7 @@ done <list
 
 # What has a name of C's is there in C; the model and the chapter know the same mistakes.
 sed -n 's/^inline \([a-z_]*\).*/\1/p; s/^#define \([a-z_]*\)(.*/\1/p' \
-    selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml |
+    selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml executor.pml |
     sort -u >names
 while read -r name; do
     grep -q "^[a-z].*[ *]$name(" "$top"/common/*/*.c "$top"/stage4-framework/*.c ||
