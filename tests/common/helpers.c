@@ -43,8 +43,10 @@ size_t rng_between(struct rng *rng, size_t least, size_t most)
 void fill_pattern(unsigned char *data, size_t length, uint64_t seed)
 {
     struct rng rng = rng_from(seed);
-    for (size_t i = 0; i < length; i++)
-        data[i] = (unsigned char)rng_next(&rng);
+    for (size_t i = 0; i < length; i += sizeof(uint64_t)) {
+        uint64_t eight = rng_next(&rng);
+        memcpy(data + i, &eight, length - i < sizeof(eight) ? length - i : sizeof(eight));
+    }
 }
 
 static void set_non_blocking(int fd)

@@ -541,8 +541,11 @@ static void step_fill(struct bench *bench, struct rng *rng)
     size_t length = some(rng, sizeof(piece));
     if (reference.end + length > sizeof(reference.data))
         return;
+    fill_pattern(piece, length, rng_below(rng, SIZE_MAX));
     for (size_t i = 0; i < length; i++)
-        piece[i] = (unsigned char)(rng_below(rng, 4000) == 0 ? 'n' : 'a' + rng_below(rng, 3));
+        piece[i] = (unsigned char)('a' + piece[i] % 3);
+    for (size_t i = some(rng, 8000); i < length; i += some(rng, 8000))
+        piece[i] = 'n';
     put(bench->ends[0], piece, length);
     memcpy(reference.data + reference.end, piece, length);
     while (length > 0) {
