@@ -104,6 +104,12 @@ static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *a
     ask_by_phase(dispatcher, adapter);
 }
 
+/* It is in the queue, and begins from there: what it is sent is not part of that run. */
+static bool is_new(const struct handler_adapter *adapter)
+{
+    return !timer_is_set(&adapter->timer);
+}
+
 /* Ends a registration, after the handler's `stopped`. */
 static void drop_adapter(struct dispatcher *dispatcher,
                          struct handler_adapter *adapter) NO_LOCK_HELD
@@ -310,7 +316,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)
                 let_acceptor_in();
-            else if (key != NULL) /* still wanted */
+            else if (key != NULL && !is_new(key->attachment)) /* still wanted */
                 invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }
         check_timers(dispatcher);
