@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     options_set_default(&options, "--request-timeout", "30");
     application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
-                            OFFERS_POST);
+                            OFFERS_POST | OFFERS_WRITE_RATE);
     options_add(&options, selector_provider_option(&choice.provider));
     options_add(&options, dispatcher_pool_option(&choice.dispatchers));
     executor_options_or_none(&options, &choice.executor);

@@ -8,18 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The verbs of the application, with a default for the one that it may lack, and its only handler.
+/*
+ * What makes the handlers of an application with verbs: a copy of these, with a default for the one
+ * that it may lack, by which a handler finds the rest; and the handler of all connections, if it
+ * keeps nothing for each.
  */
-struct stateless {
+struct maker {
     struct input_handler_factory factory;
     struct input_handler handler;
     struct input_handler_verbs verbs;
+    const struct application *application;
     struct server *server;
+    void *data;
 };
 
-struct server *application_server(struct input_handler *handler)
+struct server *application_server(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
 {
-    return container_of(handler, struct stateless, handler)->server;
+    return container_of(handler->verbs, const struct maker, verbs)->server;
+}
+
+void *application_data(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
+{
+    return container_of(handler->verbs, const struct maker, verbs)->data;
 }
 
 struct message application_process(struct server *server, struct channel_facade *facade,
@@ -40,42 +50,73 @@ static void say_busy(struct input_handler *self, struct message message,
 
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
-    (void)memory;
-    return &container_of(factory, struct stateless, factory)->handler;
+    struct maker *maker = container_of(factory, struct maker, factory);
+    struct input_handler *handler = factory->handler_size > 0 ? memory : &maker->handler;
+    if (handler == memory)
+        handler->verbs = &maker->verbs;
+    return handler;
 }
 
-static struct input_handler_factory *stateless_open(struct server *server,
-                                                    const struct input_handler_verbs *verbs)
+static struct input_handler_factory *open_maker(const struct application *application,
+                                                struct server *server)
 {
-    struct stateless *stateless = malloc(sizeof(*stateless));
-    if (stateless == NULL)
+    struct maker *maker = malloc(sizeof(*maker));
+    if (maker == NULL)
         return NULL;
-    *stateless = (struct stateless){.factory.create = create, .verbs = *verbs, .server = server};
-    stateless->handler.verbs = &stateless->verbs;
-    if (verbs->refuse_input == NULL)
-        stateless->verbs.refuse_input = say_busy;
-    return &stateless->factory;
+    *maker = (struct maker){
+        .factory = {.handler_size = application->handler_size, .create = create},
+        .verbs = *application->verbs,
+        .application = application,
+        .server = server,
+    };
+    maker->handler.verbs = &maker->verbs;
+    if (maker->verbs.refuse_input == NULL)
+        maker->verbs.refuse_input = say_busy;
+    if (application->start != NULL && (maker->data = application->start(server)) == NULL) {
+        free(maker);
+        return NULL;
+    }
+    return &maker->factory;
 }
 
-static void stateless_close(struct input_handler_factory *factory)
+static void close_maker(struct input_handler_factory *factory)
 {
-    free(container_of(factory, struct stateless, factory));
+    struct maker *maker = container_of(factory, struct maker, factory);
+    if (maker->application->finish != NULL)
+        maker->application->finish(maker->data);
+    free(maker);
+}
+
+/* What its author has forgotten, or has said twice; NULL: nothing. */
+static const char *fault_of(const struct application *application)
+{
+    bool has_verbs = application->verbs != NULL;
+    if (!has_verbs && application->open == NULL)
+        return "expected verbs or open in its struct, got neither";
+    if (has_verbs && (application->open != NULL || application->close != NULL))
+        return "expected verbs, or open and close, in its struct, got both";
+    if (!has_verbs && (application->handler_size > 0 || application->start != NULL))
+        return "expected verbs beside handler_size and start in its struct, got open";
+    if (application->handler_size > 0 && application->handler_size < sizeof(struct input_handler))
+        return "expected the size of a struct that begins with its input_handler as handler_size, "
+               "got less";
+    return NULL;
 }
 
 struct input_handler_factory *application_open(const struct application *application,
                                                struct server *server)
 {
     unsigned descriptors = application->descriptors;
-    if (application->verbs == NULL && application->open == NULL) {
-        fprintf(stderr, "%s: cannot open %s: expected verbs or open in its struct, got neither\n",
-                server->name, application->name);
+    const char *fault = fault_of(application);
+    if (fault != NULL) {
+        fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name, fault);
         return NULL;
     }
     errno = 0;
     server->settings.connection_descriptors = descriptors > 0 ? descriptors : 1;
-    struct input_handler_factory *factory = application->verbs != NULL
-                                                ? stateless_open(server, application->verbs)
-                                                : application->open(server);
+    server->settings.max_message = application->max_message;
+    struct input_handler_factory *factory =
+        application->verbs != NULL ? open_maker(application, server) : application->open(server);
     if (factory == NULL && errno != 0)
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name,
                 strerror(errno));
@@ -93,7 +134,7 @@ void application_close(const struct application *application, struct input_handl
     if (factory == NULL)
         return;
     if (application->verbs != NULL)
-        stateless_close(factory);
+        close_maker(factory);
     else if (application->close != NULL)
         application->close(factory);
 }

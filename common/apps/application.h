@@ -2,12 +2,14 @@
  * An application: what a server serves. It knows no socket, no thread and no stage; the framework
  * knows nothing of what it does (Hitchens: decouple I/O grunt work from the client handler logic).
  *
- * An author needs only this header. It includes input_handler.h, and that includes
- * channel_facade.h.
+ * An author needs only this header. It includes input_handler.h, what to do with a message, and
+ * channel_calls.h, posts, timers, tasks and holds; both include channel_facade.h.
  */
 #ifndef COMMON_APPS_APPLICATION_H
 #define COMMON_APPS_APPLICATION_H
 
+#include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 
 struct options;
@@ -22,6 +24,7 @@ enum stage_offer {
     OFFERS_TIMERS = 2,                /* channel_set_timer() */
     OFFERS_POST = 4,                  /* channel_post(), from any thread */
     OFFERS_CONNECTIONS = 8,           /* channel_connect() */
+    OFFERS_WRITE_RATE = 16,           /* channel_set_write_rate(); without it there is no limit */
 };
 
 struct application {
@@ -29,10 +32,11 @@ struct application {
     unsigned needs;   /* what not every stage offers: enum stage_offer */
 
     /**
-     * True if a client knows only by their order which answer belongs to which request. If one of
-     * its requests is dropped without an answer, it takes the next answer for that one.
+     * True if each answer says by itself which request it belongs to, so that a policy of
+     * saturation may drop a request without an answer. Mostly a client knows that by their order
+     * only, and would take the next answer for that one. So it is false if nothing is said.
      */
-    bool ordered_answers;
+    bool unordered_answers;
 
     /** The descriptors that one connection may need at a time, its socket included; 0: one. */
     unsigned descriptors;
@@ -47,12 +51,33 @@ struct application {
     void (*options)(struct options *options);
 
     /**
-     * For an application that remembers nothing from one message to the next: one handler with
-     * these verbs serves all connections, and there is neither open nor close. Each verb may be
-     * NULL: then it is what input_handler.h says, and without refuse_input the client reads that
-     * the server is busy. NULL: the application has an open.
+     * What its handlers do. Each verb may be NULL: then it is what input_handler.h says, and
+     * without refuse_input the client reads that the server is busy. The framework makes the
+     * handlers, and there is neither open nor close. NULL: the application has an open.
      */
     const struct input_handler_verbs *verbs;
+
+    /**
+     * With `verbs`: the bytes that the application keeps for each connection, of a struct that
+     * begins with its input_handler. They are all zero when the connection begins, and go with the
+     * last reference to its facade. 0: it keeps nothing, and one handler serves all.
+     */
+    size_t handler_size;
+
+    /**
+     * The bytes of its longest message, with what ends it. A longer one ends its connection
+     * (END_TOO_LONG), and nothing more than that is read before it is handled. 0: a line of
+     * --max-line and its end.
+     */
+    uint32_t max_message;
+
+    /**
+     * With `verbs`: called before the first client. What it returns application_data() gives to
+     * every handler; NULL on failure, as with open. And `finish` is called with it, after every
+     * handler's `stopped`. Both may be NULL.
+     */
+    void *(*start)(struct server *server);
+    void (*finish)(void *data);
 
     /**
      * Returns the factory of its handlers, which must live until `close`. NULL on failure: errno is
@@ -73,8 +98,11 @@ struct application {
 struct message application_process(struct server *server, struct channel_facade *facade,
                                    struct message message);
 
-/** The server of a handler, for applications with `verbs`. */
+/** The server of a handler, for applications with `verbs`. Any thread that may use the handler. */
 struct server *application_server(struct input_handler *handler);
+
+/** What `start` of its application has returned; NULL: it has none. As application_server(). */
+void *application_data(struct input_handler *handler);
 
 /**
  * For main(): opens an application, whose options have been parsed. NULL: it cannot be opened, and

@@ -18,6 +18,7 @@ static const struct offer {
     {OFFERS_TIMERS, "timers", "every stage of this course does"},
     {OFFERS_POST, "functions that other threads post", "stages 4 and 5 do"},
     {OFFERS_CONNECTIONS, "outgoing connections", "stages 4 and 5 do"},
+    {OFFERS_WRITE_RATE, "a write rate", "stage 5 does"},
 };
 
 /* Applications that not every program links: what a program without them has to lack for that. */
@@ -124,7 +125,7 @@ int application_settle(const struct application_choice *choice, struct options *
     }
     if (application->idle_timeout != NULL)
         options_set_if_absent(options, "--idle-timeout", application->idle_timeout);
-    if (!application->ordered_answers || policy == NULL || !policy->drops)
+    if (application->unordered_answers || policy == NULL || !policy->drops)
         return OPTIONS_SERVE;
     fprintf(stderr,
             "%s: --saturation: expected abort, block or caller-runs with --app %s, got '%s': its "

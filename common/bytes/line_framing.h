@@ -14,6 +14,7 @@ enum framing_result {
     FRAMING_MESSAGE,    /* a whole message is there */
     FRAMING_INCOMPLETE, /* its end has not come yet */
     FRAMING_TOO_LONG,   /* it is longer than allowed, whether its end has come or not */
+    FRAMING_REFUSED,    /* what has come is no message, and nothing behind it will be one */
     FRAMING_NO_MEMORY,  /* there is no memory for what a handler has to keep of it */
 };
 

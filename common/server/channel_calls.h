@@ -24,12 +24,21 @@ struct channel_post {
     atomic_bool waits;             /* from channel_post() until one of the two is called */
 };
 
+/**
+ * Sends a text, as printf(3) formats it: as channel_enqueue(), with its threads, cost and result. A
+ * text of more than 1,023 bytes is put together on the heap; without memory for that the connection
+ * is closed, and the result is OUTPUT_BROKEN.
+ */
+__attribute__((format(printf, 2, 3))) enum output_result channel_printf(
+    struct channel_facade *facade, const char *format, ...);
+
 /** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
 struct channel_timer {
     /** The call. It comes like one of the handler's. All else is zero before it is set first. */
     void (*fired)(struct channel_timer *self, struct channel_facade *facade);
     struct channel_facade *facade; /* where it was set */
     struct tree_timer place;       /* the connection's while it is set */
+    int64_t period;                /* ms; 0: it fires once */
 };
 
 enum {
@@ -112,13 +121,21 @@ bool channel_post(struct channel_facade *facade, struct channel_post *post) NO_L
  * Timers fire even while input is suspended or output waits. The handler's own calls only, with
  * those of posts and timers: another thread posts.
  *
- * The timer is the caller's memory, 48 bytes, and stays where it is while it is set. Setting it
+ * The timer is the caller's memory, 56 bytes, and stays where it is while it is set. Setting it
  * needs no other memory and cannot fail. No thread waits for it, and nobody wakes up before it is
  * due. Once `stopping` is called no timer fires: those that are set are forgotten, and setting one
  * does nothing.
  */
 void channel_set_timer(struct channel_facade *facade, struct channel_timer *timer,
                        int64_t milliseconds);
+
+/**
+ * As channel_set_timer(), but it fires every so many milliseconds, at least 1, from now on. The
+ * moments do not drift: if one fires late, the next still comes when it would have come. Those that
+ * were missed altogether are left out.
+ */
+void channel_repeat_timer(struct channel_facade *facade, struct channel_timer *timer,
+                          int64_t milliseconds);
 
 /**
  * A timer that is set does not fire any more, unless it is set again; one that is not set is left

@@ -30,7 +30,9 @@ void connection_begin(struct connection *connection, const struct connection_hom
     };
     connection_set_handler(connection, handler);
     input_queue_init(&connection->input, &server->buffers,
-                     line_framing_input_limit(server->settings.max_line));
+                     server->settings.max_message > 0
+                         ? server->settings.max_message
+                         : line_framing_input_limit(server->settings.max_line));
     output_chain_init(&connection->output, &home->output, fd);
     deadlines_start(&connection->deadlines, clock_ms());
 }

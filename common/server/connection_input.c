@@ -144,11 +144,12 @@ static void treat(struct connection *connection, struct run *run, enum connectio
 }
 
 /* No further message can be found, now or later. */
-static void end_too_long(struct connection *connection)
+static void end_messages(struct connection *connection, enum end_reason reason)
 {
-    connection_count(connection, COUNTER_TOO_LONG, 1);
-    connection_log_close(connection, end_reason_text(END_TOO_LONG));
-    close_because(connection, END_TOO_LONG);
+    if (reason == END_TOO_LONG)
+        connection_count(connection, COUNTER_TOO_LONG, 1);
+    connection_log_close(connection, end_reason_text(reason));
+    close_because(connection, reason);
 }
 
 /*
@@ -168,11 +169,12 @@ static bool treat_next(struct connection *connection, struct run *run, enum conn
         treat(connection, run, how, message, first);
         return !input_queue_retire(&connection->input) ||
                (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) != 0;
-    case FRAMING_TOO_LONG: end_too_long(connection); break;
+    case FRAMING_TOO_LONG: end_messages(connection, END_TOO_LONG); break;
+    case FRAMING_REFUSED: end_messages(connection, END_REFUSED); break;
     case FRAMING_NO_MEMORY: connection_out_of_memory(connection); break;
     case FRAMING_INCOMPLETE:
         if (input_queue_is_full(&connection->input)) /* no room for the rest: it can never come */
-            end_too_long(connection);
+            end_messages(connection, END_TOO_LONG);
         break;
     }
     return false;

@@ -12,6 +12,13 @@ enum {
     TIMERS_PER_RUN = 64, /* then the messages, and the other connections, get their turn */
 };
 
+/* When a timer that repeats is due again. Moments that are over already are left out. */
+static int64_t next_moment(const struct channel_timer *timer, int64_t now)
+{
+    int64_t missed = (now - timer->place.moment) / timer->period;
+    return timer->place.moment + (missed + 1) * timer->period;
+}
+
 /* One that sets itself again for at once must not keep the run from its messages. */
 static void fire_timers(struct connection *connection) NO_LOCK_HELD
 {
@@ -20,6 +27,8 @@ static void fire_timers(struct connection *connection) NO_LOCK_HELD
     int left = TIMERS_PER_RUN;
     while (left-- > 0 && (due = timer_tree_take_due(&connection->timers, now)) != NULL) {
         struct channel_timer *timer = container_of(due, struct channel_timer, place);
+        if (timer->period > 0)
+            timer_tree_set(&connection->timers, due, next_moment(timer, now));
         channel_timer_fire(timer);
     }
     if (timer_tree_moment(&connection->timers) <= now)
@@ -50,7 +59,16 @@ void channel_set_timer(struct channel_facade *facade, struct channel_timer *time
                        int64_t milliseconds)
 {
     timer->facade = facade;
+    timer->period = 0;
     channel_pass_timer(facade, timer, milliseconds);
+}
+
+void channel_repeat_timer(struct channel_facade *facade, struct channel_timer *timer,
+                          int64_t milliseconds)
+{
+    timer->facade = facade;
+    timer->period = milliseconds > 0 ? milliseconds : 1;
+    channel_pass_timer(facade, timer, timer->period);
 }
 
 void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)

@@ -8,6 +8,7 @@ const char *end_reason_text(enum end_reason reason)
     case END_PEER_LOST: return "the connection was lost";
     case END_CLOSED: return "closed by the application";
     case END_TOO_LONG: return "a message was too long";
+    case END_REFUSED: return "what it sent is no message";
     case END_IDLE: return "idle timeout";
     case END_REQUEST: return "request timeout";
     case END_PROGRESS: return "progress timeout";

@@ -14,6 +14,7 @@ enum end_reason {
     END_PEER_LOST,   /* a read or a write failed: a reset, a host that is gone */
     END_CLOSED,      /* the application has closed it, or its handler has failed */
     END_TOO_LONG,    /* a message was longer than the application takes */
+    END_REFUSED,     /* what came is no message, says the application */
     END_IDLE,        /* a timeout: nothing was received and nothing sent */
     END_REQUEST,     /* a timeout: a message was begun and not ended */
     END_PROGRESS,    /* a timeout: the peer did not take output */

@@ -33,6 +33,7 @@ struct server_settings {
     size_t port;
     size_t max_line;
     size_t max_connections;
+    uint32_t max_message;            /* bytes; the application's; 0: a line of max_line */
     unsigned connection_descriptors; /* that one may need at a time, files included */
     enum overload overload;
     char turn_away[512]; /* what a client is told that there is no place for; in an HTTP answer, too

@@ -2,9 +2,6 @@
  */
 #include "common/apps/application.h"
 #include "common/apps/group.h"
-#include "common/base/container_of.h"
-#include "common/server/channel_calls.h"
-#include "common/server/server.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,19 +17,8 @@ enum {
     PUSH_MS = 500,
 };
 
-static size_t max_line; /* set once, before there is a client */
 static struct group clients;
 static atomic_size_t total;
-
-static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
-                                        struct message *message)
-{
-    (void)self;
-    enum framing_result result = line_framing_next(channel_input(facade), max_line, message);
-    if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
-    return result;
-}
 
 static void push(struct client *client)
 {
@@ -70,9 +56,7 @@ static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
     struct client *client = container_of(self, struct client, handler);
-    char text[32];
-    int length = snprintf(text, sizeof(text), "%zu bytes\n", message.length);
-    channel_enqueue(facade, piece_bytes(text, (size_t)length));
+    channel_printf(facade, "%zu bytes\n", message.length);
     atomic_fetch_add(&total, message.length);
     push_soon(client, facade);
     if (message.length == 1)
@@ -98,43 +82,30 @@ static void stopping(struct input_handler *self, struct channel_facade *facade)
 }
 
 static const struct input_handler_verbs verbs = {
-    .next_message = next_message,
     .handle_input = handle_input,
     .started = started,
     .end_of_input = end_of_input,
     .stopping = stopping,
 };
 
-static struct input_handler *create(struct input_handler_factory *factory, void *memory)
+static void *start(struct server *server)
 {
-    struct client *client = memory;
-    (void)factory;
-    client->handler.verbs = &verbs;
-    return &client->handler;
-}
-
-static struct input_handler_factory factory = {
-    .handler_size = sizeof(struct client),
-    .create = create,
-};
-
-static struct input_handler_factory *calm_open(struct server *server)
-{
-    max_line = server->settings.max_line;
+    (void)server;
     group_init(&clients);
-    return &factory;
+    return &clients;
 }
 
 /* Every client has left. */
-static void calm_close(struct input_handler_factory *self)
+static void finish(void *data)
 {
-    (void)self;
-    group_destroy(&clients);
+    group_destroy(data);
 }
 
 const struct application calm_application = {
     .name = "calm",
     .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS,
-    .open = calm_open,
-    .close = calm_close,
+    .verbs = &verbs,
+    .handler_size = sizeof(struct client),
+    .start = start,
+    .finish = finish,
 };

@@ -1,8 +1,6 @@
 /* Answers each line with its bytes, and tells all other clients how many bytes there are in all. */
 #include "common/apps/application.h"
 #include "common/apps/group.h"
-#include "common/base/container_of.h"
-#include "common/server/server.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,19 +10,8 @@ struct client {
     struct group_member member;
 };
 
-static size_t max_line; /* set once, before there is a client */
 static struct group clients;
 static atomic_size_t total;
-
-static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
-                                        struct message *message)
-{
-    (void)self;
-    enum framing_result result = line_framing_next(channel_input(facade), max_line, message);
-    if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
-    return result;
-}
 
 static void push(const struct client *client)
 {
@@ -36,9 +23,7 @@ static void push(const struct client *client)
 static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
-    char text[32];
-    int length = snprintf(text, sizeof(text), "%zu bytes\n", message.length);
-    channel_enqueue(facade, piece_bytes(text, (size_t)length));
+    channel_printf(facade, "%zu bytes\n", message.length);
     atomic_fetch_add(&total, message.length);
     push(container_of(self, struct client, handler));
     return true;
@@ -56,42 +41,29 @@ static void stopping(struct input_handler *self, struct channel_facade *facade)
 }
 
 static const struct input_handler_verbs verbs = {
-    .next_message = next_message,
     .handle_input = handle_input,
     .started = started,
     .stopping = stopping,
 };
 
-static struct input_handler *create(struct input_handler_factory *factory, void *memory)
+static void *start(struct server *server)
 {
-    struct client *client = memory;
-    (void)factory;
-    client->handler.verbs = &verbs;
-    return &client->handler;
-}
-
-static struct input_handler_factory factory = {
-    .handler_size = sizeof(struct client),
-    .create = create,
-};
-
-static struct input_handler_factory *push_open(struct server *server)
-{
-    max_line = server->settings.max_line;
+    (void)server;
     group_init(&clients);
-    return &factory;
+    return &clients;
 }
 
 /* Every client has left. */
-static void push_close(struct input_handler_factory *self)
+static void finish(void *data)
 {
-    (void)self;
-    group_destroy(&clients);
+    group_destroy(data);
 }
 
 const struct application push_application = {
     .name = "push",
     .needs = OFFERS_OUTPUT_FROM_ELSEWHERE,
-    .open = push_open,
-    .close = push_close,
+    .verbs = &verbs,
+    .handler_size = sizeof(struct client),
+    .start = start,
+    .finish = finish,
 };

@@ -1,10 +1,6 @@
 /* Answers each line with the length of the longest part that it contains twice: slow work. */
 #include "common/apps/application.h"
-#include "common/base/container_of.h"
-#include "common/server/channel_calls.h"
-#include "common/server/server.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,18 +16,6 @@ struct search {
     size_t length;
     unsigned char line[];
 };
-
-static size_t max_line; /* set once, before there is a client */
-
-static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
-                                        struct message *message)
-{
-    (void)self;
-    enum framing_result result = line_framing_next(channel_input(facade), max_line, message);
-    if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
-    return result;
-}
 
 /* In a helper, beside everything else. */
 static void search_line(struct channel_task *task)
@@ -51,11 +35,8 @@ static void search_line(struct channel_task *task)
 static void found(struct channel_task *task, struct channel_facade *facade)
 {
     struct search *search = container_of(task, struct search, task);
-    char text[64];
     search->client->total += search->longest;
-    int length = snprintf(text, sizeof(text), "%zu bytes twice, %zu so far\n", search->longest,
-                          search->client->total);
-    channel_enqueue(facade, piece_bytes(text, (size_t)length));
+    channel_printf(facade, "%zu bytes twice, %zu so far\n", search->longest, search->client->total);
     free(search);
 }
 
@@ -80,28 +61,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs verbs = {
-    .next_message = next_message,
-    .handle_input = handle_input,
-};
+static const struct input_handler_verbs verbs = {.handle_input = handle_input};
 
-static struct input_handler *create(struct input_handler_factory *factory, void *memory)
-{
-    struct client *client = memory;
-    (void)factory;
-    client->handler.verbs = &verbs;
-    return &client->handler;
-}
-
-static struct input_handler_factory factory = {
-    .handler_size = sizeof(struct client),
-    .create = create,
-};
-
-static struct input_handler_factory *repeat_open(struct server *server)
-{
-    max_line = server->settings.max_line;
-    return &factory;
-}
-
-const struct application repeat_application = {.name = "repeat", .open = repeat_open};
+const struct application repeat_application = {
+    .name = "repeat", .verbs = &verbs, .handler_size = sizeof(struct client)};

@@ -9,6 +9,8 @@
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 TestSuite(application, .timeout = 60);
@@ -166,4 +168,199 @@ Test(application, that_handles_nothing_drops_lines)
     cr_assert_eq(bare_run(&bare, "one\ntwo\n"), SELECT_READ);
     connection_handle(&bare.connection, &(struct run){0}, REFUSE_MESSAGE);
     bare_close(&bare);
+}
+
+static const struct input_handler_verbs nothing_special;
+
+Test(application, with_verbs_and_open_is_refused_at_the_start, .init = cr_redirect_stderr)
+{
+    cannot_open(
+        &(struct application){.name = "mine", .verbs = &nothing_special, .open = open_nothing},
+        "stage9-test: cannot open mine: expected verbs, or open and close, in its struct, "
+        "got both\n");
+}
+
+Test(application, with_a_size_and_no_verbs_is_refused_at_the_start, .init = cr_redirect_stderr)
+{
+    cannot_open(
+        &(struct application){.name = "mine", .handler_size = 64, .open = open_nothing},
+        "stage9-test: cannot open mine: expected verbs beside handler_size and start in its "
+        "struct, got open\n");
+}
+
+Test(application, whose_struct_has_no_handler_is_refused_at_the_start, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine", .verbs = &nothing_special, .handler_size = 1},
+                "stage9-test: cannot open mine: expected the size of a struct that begins with its "
+                "input_handler as handler_size, got less\n");
+}
+
+Test(application, that_sets_a_rate_is_refused_by_name, .init = cr_redirect_stderr)
+{
+    refuses(OFFERS_WRITE_RATE, OFFERS_TIMERS,
+            "stage9-test: --app: mine needs a write rate, which stage9-test does not offer; stage "
+            "5 does\n");
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+struct counting {
+    struct input_handler handler;
+    int messages;
+};
+
+static bool count_message(struct input_handler *self, struct message message,
+                          struct channel_facade *facade)
+{
+    struct counting *counting = (struct counting *)self;
+    (void)message;
+    int *total = application_data(self);
+    *total += 1;
+    channel_printf(facade, "%d of %d\n", ++counting->messages, *total);
+    return true;
+}
+
+/* What does not begin with a digit is no message. */
+static enum framing_result next_digits(struct input_handler *self, struct channel_facade *facade,
+                                       struct message *message)
+{
+    (void)self;
+    struct input_queue *input = channel_input(facade);
+    if (!input_queue_is_empty(input) && strchr("0123456789", input_queue_at(input, 0)) == NULL)
+        return FRAMING_REFUSED;
+    return line_framing_next(input, 100, message);
+}
+
+static int total_messages;
+static bool is_finished;
+
+static void *start_counting(struct server *server)
+{
+    (void)server;
+    return &total_messages;
+}
+
+static void *start_in_vain(struct server *server)
+{
+    (void)server;
+    errno = ENOSPC;
+    return NULL;
+}
+
+static void finish_counting(void *data)
+{
+    cr_assert_eq(data, &total_messages);
+    is_finished = true;
+}
+
+static const struct input_handler_verbs counting_verbs = {.handle_input = count_message};
+static const struct input_handler_verbs digits_verbs = {.handle_input = count_message,
+                                                        .next_message = next_digits};
+
+/* A connection of an application, as a stage makes it. */
+static struct input_handler *bare_open_with(struct bare *bare,
+                                            const struct application *application,
+                                            struct input_handler_factory **factory, void *memory)
+{
+    memset(bare, 0, sizeof(*bare));
+    bare_server_init(&bare->server, 1 << 14);
+    bare->server.settings.max_line = 100;
+    *factory = application_open(application, &bare->server);
+    cr_assert_not_null(*factory);
+    struct input_handler *handler = input_handler_create(*factory, memory);
+    pair_open(bare->ends);
+    connection_open(&bare->connection, &bare->server.home, bare->ends[0], handler);
+    return handler;
+}
+
+static void expect_answer(struct bare *bare, const char *expected)
+{
+    char answer[4096] = "";
+    recv(bare->ends[1], answer, sizeof(answer) - 1, MSG_DONTWAIT);
+    cr_assert_str_eq(answer, expected);
+}
+
+Test(application, that_says_a_size_has_a_struct_for_each_connection)
+{
+    static const struct application counts = {.name = "counts",
+                                              .verbs = &counting_verbs,
+                                              .handler_size = sizeof(struct counting),
+                                              .start = start_counting,
+                                              .finish = finish_counting};
+    struct input_handler_factory *factory;
+    struct counting first = {0}, second = {0};
+    struct bare bare;
+    cr_assert_eq(bare_open_with(&bare, &counts, &factory, &first), &first.handler);
+    cr_assert_eq(factory->handler_size, sizeof(struct counting));
+    cr_assert_eq(input_handler_create(factory, &second), &second.handler);
+    cr_assert_eq(application_data(&second.handler), &total_messages);
+    cr_assert_eq(application_server(&first.handler), &bare.server);
+    total_messages = 40;
+    bare_run(&bare, "one\ntwo\n");
+    expect_answer(&bare, "1 of 41\n2 of 42\n");
+    connection_give(&bare.connection, (const unsigned char *)"three\n", 6);
+    struct run turn = {0};
+    connection_handle(&bare.connection, &turn, REFUSE_MESSAGE);
+    connection_send(&bare.connection, &turn);
+    expect_answer(&bare, "ERR server busy\n");
+    bare_close(&bare);
+    application_close(&counts, factory);
+    cr_assert(is_finished);
+}
+
+Test(application, that_cannot_start_says_why, .init = cr_redirect_stderr)
+{
+    cannot_open(
+        &(struct application){.name = "mine", .verbs = &counting_verbs, .start = start_in_vain},
+        "stage9-test: cannot open mine: No space left on device\n");
+}
+
+Test(application, that_says_how_long_a_message_is_reads_no_more)
+{
+    static const struct application short_ones = {
+        .name = "short", .verbs = &counting_verbs, .start = start_counting, .max_message = 10};
+    struct input_handler_factory *factory;
+    struct bare bare;
+    bare_open_with(&bare, &short_ones, &factory, NULL);
+    cr_assert_eq(bare.connection.input.limit, 10);
+    cr_assert_not(connection_give(&bare.connection, (const unsigned char *)"12345678901", 11));
+    bare_close(&bare);
+    application_close(&short_ones, factory);
+}
+
+Test(application, may_refuse_what_is_no_message)
+{
+    static const struct application digits = {.name = "digits",
+                                              .verbs = &digits_verbs,
+                                              .handler_size = sizeof(struct counting),
+                                              .start = start_counting};
+    struct input_handler_factory *factory;
+    struct counting memory = {0};
+    struct bare bare;
+    bare_open_with(&bare, &digits, &factory, &memory);
+    bare_run(&bare, "1\nx\n");
+    cr_assert_eq(channel_end_reason(&bare.connection.facade), END_REFUSED);
+    cr_assert_eq(memory.messages, 1);
+    bare_close(&bare);
+    application_close(&digits, factory);
+}
+
+Test(application, prints_texts_of_any_length)
+{
+    static const struct application counts = {
+        .name = "counts", .verbs = &counting_verbs, .start = start_counting};
+    static char text[3000], expected[3100];
+    struct input_handler_factory *factory;
+    struct bare bare;
+    bare_open_with(&bare, &counts, &factory, NULL);
+    for (size_t length = 1000; length < sizeof(text); length += 12) {
+        memset(text, 'x', length);
+        text[length] = '\0';
+        snprintf(expected, sizeof(expected), "[%s]\n", text);
+        channel_printf(&bare.connection.facade, "[%s]\n", text);
+        connection_send(&bare.connection, &(struct run){0});
+        expect_answer(&bare, expected);
+    }
+    bare_close(&bare);
+    application_close(&counts, factory);
 }

@@ -886,6 +886,37 @@ Test(connection, a_timer_fires_in_a_run_at_its_moment)
     pair_close(ends);
 }
 
+/* Each time that it is due it is set for the moment after, and a plain one is set no more. */
+Test(connection, a_timer_that_repeats_does_not_drift)
+{
+    enum { PERIOD = 1000 };
+    struct bench bench;
+    int ends[2];
+    pair_open(ends);
+    bench_open(&bench, ends[0]);
+    struct channel_facade *facade = &bench.connection.facade;
+    struct call a = call_of('a');
+    channel_repeat_timer(facade, &a.timer, PERIOD);
+    int64_t first = a.timer.place.moment;
+    a.timer.place.moment = first - PERIOD - 1; /* as if it were that late */
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect_calls("a");
+    cr_assert_eq(a.timer.place.moment, first - 1);
+    a.timer.place.moment = first - 3 * PERIOD - 1; /* it has missed two moments */
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect_calls("a");
+    cr_assert_eq(a.timer.place.moment, first - 1);
+    channel_set_timer(facade, &a.timer, 0);
+    cr_assert(connection_expire(&bench.connection, clock_ms()));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    expect_calls("a");
+    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), INT64_MAX);
+    bench_close(&bench);
+    pair_close(ends);
+}
+
 /* A stage that hands messages to workers has to do the same with a timer. */
 Test(connection, a_timer_is_found_like_a_message)
 {

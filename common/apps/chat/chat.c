@@ -554,6 +554,7 @@ static struct input_handler_factory *chat_open(struct server *server)
 const struct application chat_application = {
     .name = "chat",
     .descriptors = 1,
+    .unordered_answers = true,
     .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST | OFFERS_CONNECTIONS,
     .options = chat_options,
     .open = chat_open,

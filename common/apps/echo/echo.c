@@ -13,4 +13,5 @@ static bool handle_input(struct input_handler *self, struct message message,
 
 static const struct input_handler_verbs verbs = {.handle_input = handle_input, .one_piece = true};
 
-const struct application echo_application = {.name = "echo", .verbs = &verbs};
+const struct application echo_application = {
+    .name = "echo", .unordered_answers = true, .verbs = &verbs};

@@ -463,7 +463,6 @@ static void http_close(struct input_handler_factory *factory)
 
 const struct application http_application = {
     .name = "http",
-    .ordered_answers = true,
     .descriptors = 3,
     .options = http_options,
     .open = http_open,

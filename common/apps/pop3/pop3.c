@@ -285,7 +285,6 @@ static struct input_handler_factory *pop3_open(struct server *server)
 const struct application pop3_application = {
     .name = "pop3",
     .needs = OFFERS_TIMERS,
-    .ordered_answers = true,
     .descriptors = 4,
     .idle_timeout = "600", /* RFC 1939, section 3: at least ten minutes */
     .options = add_options,

@@ -460,7 +460,6 @@ static void relay_options(struct options *options)
 const struct application relay_application = {
     .name = "relay",
     .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS | OFFERS_POST | OFFERS_CONNECTIONS,
-    .ordered_answers = true, /* a message that is dropped would be a gap in a stream */
     .descriptors = 2,
     .options = relay_options,
     .open = relay_open,
