@@ -72,19 +72,6 @@ static uint64_t wakeups(void)
     return atomic_load(&framework_dispatcher(&framework)->selector.wakeups_asked);
 }
 
-/* A test of that name with the handler in the dispatcher, and one with it in a worker. */
-#define BOTH_WAYS(name)                                                                            \
-    static void name(const char *workers);                                                         \
-    Test(stage5_runs, name##_in_the_dispatcher)                                                    \
-    {                                                                                              \
-        name("--workers 0");                                                                       \
-    }                                                                                              \
-    Test(stage5_runs, name##_in_a_worker)                                                          \
-    {                                                                                              \
-        name("--workers 2");                                                                       \
-    }                                                                                              \
-    static void name(const char *workers)
-
 /* ---- one run at a time ---- */
 
 /* In Roth's code each read event schedules a task, and those of a busy connection fill the pool. */
@@ -116,7 +103,7 @@ Test(stage5_runs, erratum_16_a_busy_connection_has_one_worker)
 }
 
 /* The dispatcher may see an adapter as soon as it is in the queue: it is dead by then, or not. */
-BOTH_WAYS(erratum_07_dead_before_it_can_be_seen)
+WaysTest(stage5_runs, erratum_07_dead_before_it_can_be_seen)
 {
     int client = begin(workers, "");
     test_point_hold(RUN_ENDED);
@@ -142,7 +129,7 @@ BOTH_WAYS(erratum_07_dead_before_it_can_be_seen)
  * The socket has taken a part of a message. Others enqueue; then the dispatcher drains. Roth's
  * drain() empties the queue first, and has to put back in front what the socket does not take.
  */
-BOTH_WAYS(erratum_17_what_a_partial_write_left_stays_in_front)
+WaysTest(stage5_runs, erratum_17_what_a_partial_write_left_stays_in_front)
 {
     enum { OTHERS = 200 };
     static char text[BIG];
@@ -201,7 +188,7 @@ static void *send_lines(void *argument)
 
 /* Many at once, with a socket that takes a part of everything: whole lines, each sender's in order.
  */
-BOTH_WAYS(erratum_17_lines_of_many_threads_stay_whole_and_in_order)
+WaysTest(stage5_runs, erratum_17_lines_of_many_threads_stay_whole_and_in_order)
 {
     enum { ALL = SENDERS * LINES_EACH * LINE };
     static char got[ALL];
@@ -289,7 +276,7 @@ Test(stage5_runs, erratum_18_interest_between_dispatch_and_status_round)
 }
 
 /* Selected, and not dispatched yet: what others do in between holds for the run. */
-BOTH_WAYS(erratum_18_changes_between_select_and_dispatch)
+WaysTest(stage5_runs, erratum_18_changes_between_select_and_dispatch)
 {
     static char text[BIG];
     memset(text, 'x', BIG);
@@ -308,7 +295,7 @@ BOTH_WAYS(erratum_18_changes_between_select_and_dispatch)
 }
 
 /* While the handler runs: kept, and merged with what the handler itself has changed. */
-BOTH_WAYS(erratum_18_changes_during_a_run)
+WaysTest(stage5_runs, erratum_18_changes_during_a_run)
 {
     static char text[BIG];
     memset(text, 'x', BIG);
