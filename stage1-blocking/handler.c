@@ -24,7 +24,7 @@ struct handler *handler_create(struct handler_threads *threads, int fd)
     struct server *server = threads->server;
     struct handler *handler = calloc(1, sizeof(*handler) + threads->factory->handler_size);
     struct input_handler *input = NULL;
-    if (handler != NULL && buffer_factory_stock(&server->buffers, 1))
+    if (handler != NULL && buffer_factory_stock(&server->buffers))
         input = input_handler_create(threads->factory, handler->memory);
     if (input == NULL) {
         free(handler);
@@ -145,13 +145,13 @@ static int64_t send_all(struct handler *handler, struct run *run) NO_LOCK_HELD
 void handler_run(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
-    struct run run = {0};
     unsigned wants = CONNECTION_RUN;
     int64_t now = clock_ms();
     handler->has_patience = set_socket_timeout(connection->output.fd, SO_RCVTIMEO, RECEIVE_MS);
     handler->is_quiet = !handler->has_patience; /* recv would wait forever */
     connection_live_to(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
+        struct run run = {0};
         if ((wants & SELECT_READ) != 0)
             receive(handler, wants, now);
         else if (wants != CONNECTION_RUN) /* there is no room, or input is suspended */

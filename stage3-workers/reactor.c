@@ -233,7 +233,8 @@ void reactor_run(struct reactor *reactor)
         reactor_check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)
             handler_take_told(reactor);
-        handler_take_turns(&reactor->again);
+        if (!list_is_empty(&reactor->again))
+            handler_take_turns(&reactor->again);
         reactor_submit_round(reactor);
     }
     reactor_end_workers(reactor);

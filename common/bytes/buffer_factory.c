@@ -48,36 +48,32 @@ static size_t take_pooled(struct buffer_factory *factory, size_t count, struct s
     return taken;
 }
 
-/* Adds count segments from the heap to the front of chain; false if there is no memory. */
-static bool take_new(size_t count, struct segment **chain)
+static struct segment *new_segment(void)
 {
-    while (count-- > 0) {
-        struct segment *segment = malloc(sizeof(*segment) + SEGMENT_SIZE);
-        if (segment == NULL)
-            return false;
-        segment->next = *chain;
-        *chain = segment;
-    }
-    return true;
+    struct segment *segment = malloc(sizeof(*segment) + SEGMENT_SIZE);
+    if (segment != NULL)
+        segment->next = NULL;
+    return segment;
 }
 
-/* Takes count segments from the pool and the heap, and up to `spare` more from the pool alone. */
-static struct segment *take_shared(struct buffer_factory *factory, size_t count, size_t spare,
-                                   size_t *taken)
+/* Takes up to `most` segments from the pool, or if that is empty one from the heap. */
+static struct segment *take_shared(struct buffer_factory *factory, size_t most, size_t *taken)
 {
     struct segment *chain = NULL;
 
     mutex_lock(&factory->lock);
-    size_t pooled = take_pooled(factory, count + spare, &chain);
-    *taken = pooled > count ? pooled : count;
+    size_t pooled = take_pooled(factory, most, &chain);
+    *taken = pooled > 0 ? pooled : 1;
     factory->out += *taken;
     mutex_unlock(&factory->lock);
 
-    if (take_new(*taken - pooled, &chain))
+    if (pooled > 0)
         return chain;
-    free_chain(chain);
+    chain = new_segment();
+    if (chain != NULL)
+        return chain;
     mutex_lock(&factory->lock);
-    factory->out -= *taken;
+    factory->out--;
     mutex_unlock(&factory->lock);
     return NULL;
 }
@@ -114,52 +110,30 @@ void segment_cache_close(struct segment_cache *cache)
         own_cache = NULL;
 }
 
-/* Makes sure that the cache has count segments, and while it is at it some for the next takers. */
-static bool refill(struct segment_cache *cache, size_t count)
+/* Takes from the cache, which fetches some for the next takers, too, when it is empty. */
+static struct segment *take_cached(struct segment_cache *cache)
 {
-    size_t taken;
-    struct segment *chain =
-        take_shared(cache->factory, count - cache->count, cache->limit / 2, &taken);
-    if (chain == NULL)
-        return false;
-    struct segment *last = chain;
-    while (last->next != NULL)
-        last = last->next;
-    last->next = cache->first;
-    cache->first = chain;
-    cache->count += taken;
-    return true;
+    if (cache->count == 0)
+        cache->first = take_shared(cache->factory, 1 + cache->limit / 2, &cache->count);
+    struct segment *segment = cache->first;
+    if (segment == NULL) {
+        cache->count = 0;
+        return NULL;
+    }
+    cache->first = segment->next;
+    cache->count--;
+    return segment;
 }
 
-/* Cuts the first count segments, which must be there, off the cache. */
-static struct segment *take_cached(struct segment_cache *cache, size_t count)
-{
-    struct segment *chain = cache->first;
-    struct segment **end = &cache->first;
-    cache->count -= count;
-    while (count-- > 0)
-        end = &(*end)->next;
-    cache->first = *end;
-    *end = NULL;
-    return chain;
-}
-
-struct segment *buffer_factory_take(struct buffer_factory *factory, size_t count)
+struct segment *buffer_factory_take(struct buffer_factory *factory)
 {
     struct segment_cache *cache = own_cache;
-    struct segment *chain = NULL;
     size_t taken;
-    if (count == 0)
-        return NULL;
-    if (cache == NULL || cache->factory != factory)
-        chain = take_shared(factory, count, 0, &taken);
-    else if (cache->count >= count || refill(cache, count))
-        chain = take_cached(cache, count);
-    for (struct segment *segment = chain; segment != NULL; segment = segment->next) {
-        segment->start = segment->end = 0;
-        segment->verbs = NULL;
-    }
-    return chain;
+    bool is_cached = cache != NULL && cache->factory == factory;
+    struct segment *segment = is_cached ? take_cached(cache) : take_shared(factory, 1, &taken);
+    if (segment != NULL)
+        *segment = (struct segment){0};
+    return segment;
 }
 
 static bool is_full(struct buffer_factory *factory)
@@ -170,40 +144,45 @@ static bool is_full(struct buffer_factory *factory)
     return full;
 }
 
-bool buffer_factory_stock(struct buffer_factory *factory, size_t count)
+bool buffer_factory_stock(struct buffer_factory *factory)
 {
-    struct segment *chain = NULL;
     if (is_full(factory))
         return true;
-    if (!take_new(count, &chain)) {
-        free_chain(chain);
+    struct segment *segment = new_segment();
+    if (segment == NULL)
         return false;
-    }
     mutex_lock(&factory->lock);
-    factory->out += count;
+    factory->out++;
     mutex_unlock(&factory->lock);
-    give_back_shared(factory, chain);
+    give_back_shared(factory, segment);
     return true;
 }
 
-void buffer_factory_give_back(struct buffer_factory *factory, struct segment *chain)
+/* A cache that is full gives half of what it holds to the pool. */
+static void give_back_half(struct segment_cache *cache)
+{
+    struct segment **end = &cache->first;
+    for (size_t kept = 0; kept < (cache->limit + 1) / 2; kept++)
+        end = &(*end)->next;
+    struct segment *rest = *end;
+    *end = NULL;
+    cache->count = (cache->limit + 1) / 2;
+    give_back_shared(cache->factory, rest);
+}
+
+void buffer_factory_give_back(struct buffer_factory *factory, struct segment *segment)
 {
     struct segment_cache *cache = own_cache;
-    if (chain == NULL)
-        return;
     if (cache == NULL || cache->factory != factory) {
-        give_back_shared(factory, chain);
+        segment->next = NULL;
+        give_back_shared(factory, segment);
         return;
     }
-    while (chain != NULL) {
-        struct segment *next = chain->next;
-        chain->next = cache->first;
-        cache->first = chain;
-        cache->count++;
-        chain = next;
-    }
+    segment->next = cache->first;
+    cache->first = segment;
+    cache->count++;
     if (cache->count > cache->limit)
-        give_back_shared(factory, take_cached(cache, cache->count - (cache->limit + 1) / 2));
+        give_back_half(cache);
 }
 
 size_t buffer_factory_out(struct buffer_factory *factory)

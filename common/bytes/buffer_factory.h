@@ -81,20 +81,17 @@ void buffer_factory_init(struct buffer_factory *factory, size_t pool_limit);
 /** Frees the pool. Every segment must have been given back. */
 void buffer_factory_destroy(struct buffer_factory *factory);
 
-/**
- * Takes count empty segments, linked through next. The caller owns them.
- * NULL if there is no memory for all of them; nothing is taken then.
- */
-struct segment *buffer_factory_take(struct buffer_factory *factory, size_t count);
+/** Takes an empty segment, which the caller owns. NULL without memory. */
+struct segment *buffer_factory_take(struct buffer_factory *factory);
 
 /**
- * Puts count new segments into the pool, as far as it takes them, for somebody who will take one
- * soon. False if there is no memory for them.
+ * Puts a new segment into the pool, unless that is full, for somebody who will take one soon. False
+ * without memory.
  */
-bool buffer_factory_stock(struct buffer_factory *factory, size_t count);
+bool buffer_factory_stock(struct buffer_factory *factory);
 
-/** Gives back a whole chain, linked through next and ended by NULL; NULL is an empty chain. */
-void buffer_factory_give_back(struct buffer_factory *factory, struct segment *chain);
+/** Gives a segment back. */
+void buffer_factory_give_back(struct buffer_factory *factory, struct segment *segment);
 
 /**
  * From now on the calling thread keeps up to `limit` segments of this factory, at least one. A

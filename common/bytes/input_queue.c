@@ -29,26 +29,21 @@ static struct segment *take_block(struct input_queue *queue, size_t capacity)
 {
     bool is_segment = capacity <= (size_t)SEGMENT_SIZE;
     struct segment *block =
-        is_segment ? buffer_factory_take(queue->factory, 1) : malloc(sizeof(*block) + capacity);
-    if (block == NULL)
-        return NULL;
-    block->start = block->end = 0;
-    block->capacity = is_segment ? (uint32_t)SEGMENT_SIZE : (uint32_t)capacity;
-    block->searched = 0;
+        is_segment ? buffer_factory_take(queue->factory) : malloc(sizeof(*block) + capacity);
+    if (block != NULL)
+        *block = (struct segment){.capacity = is_segment ? SEGMENT_SIZE : (uint32_t)capacity};
     return block;
 }
 
 /* Gives a block back to where it came from. Its bytes are not needed any more. */
-static void drop_block(struct input_queue *queue, struct segment *block)
+static void drop_block(const struct input_queue *queue, struct segment *block)
 {
     if (queue->secret)
         explicit_bzero(block->data, block->end);
-    if (block->capacity > (uint32_t)SEGMENT_SIZE) {
+    if (block->capacity > (uint32_t)SEGMENT_SIZE)
         free(block);
-    } else {
-        block->next = NULL;
+    else
         buffer_factory_give_back(queue->factory, block);
-    }
 }
 
 void input_queue_clear(struct input_queue *queue)
@@ -140,7 +135,8 @@ static bool make_room(struct input_queue *queue, size_t wanted)
 
 ssize_t input_queue_fill(struct input_queue *queue, int fd)
 {
-    input_queue_retire(queue);
+    if (queue->block != NULL)
+        input_queue_retire(queue);
     size_t room = queue->limit - input_queue_length(queue);
     if (room == 0) {
         errno = ENOBUFS;
@@ -183,10 +179,11 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
 bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
                             size_t *index)
 {
-    if (from >= input_queue_length(queue))
+    size_t length = input_queue_length(queue);
+    if (from >= length)
         return false;
     const unsigned char *front = queue->block->data + queue->block->start;
-    const unsigned char *found = memchr(front + from, wanted, input_queue_length(queue) - from);
+    const unsigned char *found = memchr(front + from, wanted, length - from);
     if (found != NULL)
         *index = (size_t)(found - front);
     return found != NULL;
@@ -210,12 +207,13 @@ struct message input_queue_peek(const struct input_queue *queue, size_t count)
     return (struct message){queue->block->data + queue->block->start, count};
 }
 
-/* The block stays for the message. */
+/* The block stays for the message. The one before has been used, so a secret is wiped. */
 struct message input_queue_dequeue(struct input_queue *queue, size_t count)
 {
-    input_queue_retire(queue);
     struct message message = input_queue_peek(queue, count);
     struct segment *block = queue->block;
+    if (queue->secret)
+        explicit_bzero(block->data, block->start);
     block->start += count;
     block->searched = block->searched > count ? block->searched - (uint32_t)count : 0;
     return message;

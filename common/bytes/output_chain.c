@@ -35,7 +35,7 @@ int output_chain_append_copy(struct output_chain *chain, const unsigned char *da
     while (length > 0) {
         struct segment *last = chain->last;
         if (last == NULL || last->verbs != NULL || last->end == (size_t)SEGMENT_SIZE) {
-            last = buffer_factory_take(chain->settings->buffers, 1);
+            last = buffer_factory_take(chain->settings->buffers);
             if (last == NULL)
                 return ENOMEM;
             output_chain_append_link(chain, last);
@@ -58,7 +58,6 @@ void output_chain_drop_first(struct output_chain *chain)
     chain->last->next = first->next;
     if (first == chain->last)
         chain->last = NULL;
-    first->next = NULL;
     if (first->verbs != NULL)
         first->verbs->release(chain, first);
     else

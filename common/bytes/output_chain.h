@@ -146,6 +146,13 @@ static inline bool output_chain_has_drained(const struct output_chain *chain)
     return atomic_load_explicit(&chain->drained, memory_order_relaxed);
 }
 
+/** Whether nothing waits for the socket, and nobody has to hear that less does. Any thread. */
+static inline bool output_chain_is_calm(const struct output_chain *chain)
+{
+    return atomic_load_explicit(&chain->state, memory_order_relaxed) == OUTPUT_FLOWING &&
+           !atomic_load_explicit(&chain->drained, memory_order_relaxed);
+}
+
 /** Whether it was choked and is not any more; true once for each time that it was choked. */
 static inline bool output_chain_take_drained(struct output_chain *chain)
 {

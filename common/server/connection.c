@@ -264,9 +264,9 @@ static bool hears_end(const struct connection *connection)
 }
 
 /* One that is not as it mostly is. */
-static unsigned look_closer(struct connection *connection, enum output_result output,
-                            unsigned asked)
+static unsigned look_closer(struct connection *connection, unsigned asked)
 {
+    enum output_result output = output_chain_look(&connection->output);
     if (connection->phase == CONNECTION_ENDED)
         return CONNECTION_OVER;
     connection->marks &= ~(unsigned)MARK_HELD_BACK;
@@ -290,9 +290,8 @@ static unsigned look_closer(struct connection *connection, enum output_result ou
 unsigned connection_wants(struct connection *connection)
 {
     unsigned asked = atomic_load(&connection->asked);
-    enum output_result output = output_chain_look(&connection->output);
     if ((asked | connection->marks) == 0 && connection->phase == CONNECTION_OPEN &&
-        output == OUTPUT_FLOWING && !output_chain_has_drained(&connection->output))
+        output_chain_is_calm(&connection->output))
         return SELECT_READ;
-    return look_closer(connection, output, asked);
+    return look_closer(connection, asked);
 }

@@ -20,7 +20,7 @@ void connection_received(struct connection *connection, size_t received)
         connection->marks |= MARK_PEER_ENDED | MARK_INPUT_OVER;
         connection_end_because(connection, END_PEER_CLOSED);
     }
-    connection_count(connection, COUNTER_BYTES_IN, received);
+    counters_add(connection_home(connection)->counters, COUNTER_BYTES_IN, received);
 }
 
 /* Reads once, as far as there is room. False if there was nothing to read. */
@@ -153,11 +153,13 @@ static void end_messages(struct connection *connection, enum end_reason reason)
 }
 
 /*
- * Has one message treated. False if no other one can follow it now. Mostly that can be told without
- * asking the handler: a client sends one message and waits for the answer.
+ * Has one message treated. Returns what is left: MARK_MORE if another message may follow, MARK_PART
+ * if only a part of one is there, 0 if nothing is. Mostly that can be told without asking the
+ * handler: a client sends one message and waits for the answer.
  */
-static bool treat_next(struct connection *connection, struct run *run, enum connection_messages how,
-                       struct connection_message *found, bool first) NO_LOCK_HELD
+static unsigned treat_next(struct connection *connection, struct run *run,
+                           enum connection_messages how, struct connection_message *found,
+                           bool first) NO_LOCK_HELD
 {
     struct message message = {found->data, found->length};
     enum framing_result result = (enum framing_result)found->result;
@@ -167,8 +169,10 @@ static bool treat_next(struct connection *connection, struct run *run, enum conn
     switch (result) {
     case FRAMING_MESSAGE:
         treat(connection, run, how, message, first);
-        return !input_queue_retire(&connection->input) ||
-               (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) != 0;
+        if (input_queue_retire(&connection->input) &&
+            (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) == 0)
+            return 0;
+        return MARK_MORE;
     case FRAMING_TOO_LONG: end_messages(connection, END_TOO_LONG); break;
     case FRAMING_REFUSED: end_messages(connection, END_REFUSED); break;
     case FRAMING_NO_MEMORY: connection_out_of_memory(connection); break;
@@ -177,7 +181,7 @@ static bool treat_next(struct connection *connection, struct run *run, enum conn
             end_messages(connection, END_TOO_LONG);
         break;
     }
-    return false;
+    return connection_has_input(connection) ? MARK_PART : 0;
 }
 
 /* ---- A turn -------------------------------------------------------------------------------- */
@@ -209,31 +213,29 @@ static void make_calls(struct connection *connection) NO_LOCK_HELD
 
 /*
  * Messages, up to a limit. A long answer goes on before the next message. What is left may be
- * bytes, or such an answer.
+ * bytes, or such an answer. Of an ordinary run we know that it takes the first message.
  */
 static void take_turn(struct connection *connection, struct run *run, enum connection_messages how,
-                      struct connection_message *found) NO_LOCK_HELD
+                      struct connection_message *found, bool ordinary) NO_LOCK_HELD
 {
     int turns = how == HANDLE_MESSAGES ? MESSAGES_PER_TURN : 1;
-    bool more = true;
-    for (bool first = true; more && turns-- > 0 && connection_takes_message(connection);
-         first = false) {
+    unsigned left = MARK_MORE;
+    bool takes = ordinary || connection_takes_message(connection);
+    for (bool first = true; takes; first = false) {
         bool continues = (connection->traits & TRAIT_CONTINUES) != 0;
         if (continues)
             cork(connection, run);
-        more = (continues &&
-                input_handler_continue_output(connection->handler, &connection->facade)) ||
-               treat_next(connection, run, how, found, first);
+        if (!continues || !input_handler_continue_output(connection->handler, &connection->facade))
+            left = treat_next(connection, run, how, found, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
-        if (run->burst.work >= BURST_WORK)
-            break;
+        takes = left == MARK_MORE && --turns > 0 && run->burst.work < BURST_WORK &&
+                connection_takes_message(connection);
     }
-    connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
-    if (connection_has_input(connection))
-        connection->marks |= more ? MARK_MORE : MARK_PART;
-    else if (more && (connection->traits & TRAIT_CONTINUES) != 0)
-        connection->marks |= MARK_MORE;
+    if (left == MARK_MORE && (connection->traits & TRAIT_CONTINUES) == 0 &&
+        !connection_has_input(connection))
+        left = 0;
+    connection->marks = (connection->marks & ~(unsigned)(MARK_MORE | MARK_PART)) | left;
 }
 
 /* A deadline has passed: the handler says so, and gets no further message. */
@@ -330,17 +332,18 @@ static bool is_ordinary(const struct connection *connection)
     const unsigned usual = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
     return (connection->marks & ~usual) == 0 && connection->phase == CONNECTION_OPEN &&
            atomic_load(&connection->asked) == 0 && connection->timers.first == NULL &&
-           !output_chain_has_drained(&connection->output);
+           output_chain_is_calm(&connection->output);
 }
 
 void connection_handle_found(struct connection *connection, struct run *run,
                              enum connection_messages how, struct connection_message *found)
 {
+    bool ordinary = is_ordinary(connection);
     trace_event(TRACE_RUN, connection->output.fd, 0);
-    if (!is_ordinary(connection) && !prepare(connection, run, how))
+    if (!ordinary && !prepare(connection, run, how))
         return;
     if (connection->life == LIFE_STARTED)
-        take_turn(connection, run, how, found);
+        take_turn(connection, run, how, found, ordinary);
     unsigned asked = atomic_load(&connection->asked);
     if ((asked != 0 || connection_is(connection, MARK_INPUT_OVER)) &&
         !connection_is(connection, MARK_BROKEN))

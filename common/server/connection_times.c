@@ -19,10 +19,11 @@ enum {
 static const struct deadline_limits *limits_of(const struct connection *connection)
 {
     const struct server *server = connection_home(connection)->server;
+    if ((connection->traits & TRAIT_OUTGOING) == 0)
+        return &server->settings.deadlines;
     bool is_closed =
         connection->phase >= CONNECTION_DRAINING && connection->phase <= CONNECTION_RESETTING;
-    bool is_needed = (connection->traits & TRAIT_OUTGOING) != 0 && !is_closed;
-    return is_needed ? &server->outgoing : &server->settings.deadlines;
+    return is_closed ? &server->settings.deadlines : &server->outgoing;
 }
 
 /*

@@ -25,7 +25,7 @@ ssize_t bytes(struct input_queue *input, struct output_chain *output, struct seg
 {
     size_t index = 0;
 
-    segment = buffer_factory_take(factory, 1);
+    segment = buffer_factory_take(factory);
     size_t remaining = segment_length(segment);
     size_t room = segment_room(segment);
     buffer_factory_give_back(factory, segment);
