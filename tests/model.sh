@@ -42,6 +42,7 @@ a connection that opens another one|CONNECTS=1 APPLICATION=0
 three threads register at once|CONNECTIONS=3 WORKERS=1 APPLICATION=0 SILENT=1
 two threads submit to two workers|EXECUTOR
 and the executor is shut down|EXECUTOR SHUTDOWN=1
+a handler of stage 3 is told to go on|HOLD
 END
 }
 
@@ -93,6 +94,8 @@ RUNNING_CLEARED_EARLY|.runners==1|short|CONNECTIONS=1 ENDS=0
 RESUME_RUNNING|.running)|short|CONNECTIONS=1 ENDS=0
 NO_HAND_OVER|is_run|short|EXECUTOR
 GET_UP_UNASKED|.gone)|short|EXECUTOR
+HOLD_UNSEEN|went_on|short|HOLD
+HOLD_FORGOTTEN|went_on|short|HOLD
 END
 }
 
@@ -112,6 +115,7 @@ search() {
     rm -f pan pan.* ./*.trail
     case " $* " in
     *' EXECUTOR '*) file=executor.pml ;; # a model of its own
+    *' HOLD '*) file=hold.pml ;;         # and this
     *) file=model.pml ;;
     esac
     case $kind in
