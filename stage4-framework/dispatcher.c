@@ -120,12 +120,10 @@ void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *a
 {
     struct task *task = &adapter->run.future.task;
     handler_future_task_prepare(&adapter->run, adapter);
-    if (connection_must_run(&adapter->connection)) {
-        if (!executor_insist(dispatcher->executor, task))
-            task_run(task);
-    } else {
+    if (!connection_must_run(&adapter->connection))
         task_list_append(&dispatcher->round, task);
-    }
+    else if (!executor_insist(dispatcher->executor, task))
+        task_run(task);
 }
 
 /* Hands over what this round has prepared to run; what the executor does not take is refused. */
@@ -280,7 +278,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
         TEST_POINT("dispatcher: before select");
-        size_t count = selector_select(selector, select_timeout(dispatcher));
+        int wait = strand_host_sleep(dispatcher->server->strands, select_timeout(dispatcher));
+        size_t count = selector_select(selector, wait);
         TEST_POINT("dispatcher: after select");
         dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
@@ -295,6 +294,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
+        strand_host_look(dispatcher->server->strands, dispatcher->now);
         submit_round(dispatcher);
     }
 }

@@ -30,6 +30,7 @@ static enum run_outcome call_handler(struct handler_adapter *adapter,
     if ((adapter->ready & SELECT_READ) != 0)
         connection_receive(connection);
     connection_handle(connection, &run, how);
+    run_make_calls(&run);
     connection_send(connection, &run);
     run_end(&run);
     return outcome_of(connection);

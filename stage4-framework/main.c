@@ -8,6 +8,7 @@
 #include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
+#include "strands.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ struct parts {
     struct admission admission;
     struct dispatcher dispatcher;
     struct acceptor acceptor;
+    struct strands strands;
     struct watch watch;
     struct watched_loop loop;
     struct watched_executor watched_workers;
@@ -59,6 +61,7 @@ static int cannot(const struct server *server, const char *what, int error)
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
 {
+    strands_host(&parts->strands, &parts->dispatcher);
     int error = dispatcher_start(&parts->dispatcher);
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
@@ -68,8 +71,10 @@ static int serve(struct server *server, const struct choice *choice,
                    &server->counters, "dispatcher");
     watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
     watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
+    strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
+    strand_host_stop(&parts->strands.host);
     dispatcher_stop(&parts->dispatcher);
     dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
     executor_end(&parts->executor, false);
@@ -85,6 +90,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
+    strands_init(&parts.strands, server);
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
@@ -102,6 +108,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         status = serve(server, choice, &parts);
     else
         cannot(server, "open the dispatcher", errno);
+    strand_host_end(&parts.strands.host);
     application_close(choice->application.chosen, parts.application); /* it may wake a dispatcher */
     if (is_open)
         dispatcher_close(&parts.dispatcher);
@@ -126,7 +133,7 @@ int main(int argc, char **argv)
     options_set_default(&options, "--request-timeout", "30");
     application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
-                            OFFERS_POST);
+                            OFFERS_POST | OFFERS_STRANDS);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options(&options, &choice.executor);
     options_add(&options, executor_helpers_option(&choice.helpers));

@@ -42,7 +42,8 @@ struct dispatcher {
     alignas(CACHE_LINE_SIZE) struct server *server;
     struct executor *executor; /* NULL: handlers run in the dispatcher's thread */
     struct admission *admission;
-    struct counters counters; /* of its connections */
+    struct strand_host *strands; /* which run here; NULL: no strand does */
+    struct counters counters;    /* of its connections */
     struct connection_home home;
     struct selector selector;
     struct loop loop; /* how late it is, for others to read */

@@ -1,6 +1,7 @@
 #include "dispatcher_pool.h"
 
 #include "common/base/clock.h"
+#include "strands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ void dispatcher_pool_close(struct dispatcher_pool *pool)
 
 int dispatcher_pool_start(struct dispatcher_pool *pool)
 {
+    strands_keep(pool->dispatchers[0].strands);
     while (pool->running < pool->count) {
         struct dispatcher *next = &pool->dispatchers[pool->running];
         next->number = pool->running + 1;
@@ -61,8 +63,11 @@ void dispatcher_pool_stop(struct dispatcher_pool *pool)
     int64_t deadline = clock_ms() + pool->server->settings.drain_timeout;
     for (size_t i = 0; i < pool->running; i++)
         dispatcher_stop(&pool->dispatchers[i]);
-    while (pool->running > 0)
+    while (pool->running > 0) {
+        if (pool->running == 1)
+            strands_let_go(pool->dispatchers[0].strands);
         dispatcher_join(&pool->dispatchers[--pool->running], deadline);
+    }
 }
 
 /* ---- The next one -------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ static enum run_outcome call_handler(struct handler_adapter *adapter,
     TEST_POINT("adapter: call");
     run_begin(&run, connection);
     connection_handle(connection, &run, how);
+    run_make_calls(&run);
     connection_send(connection, &run);
     run_end(&run);
     return outcome_of(connection);

@@ -8,6 +8,7 @@
 #include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
+#include "strands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@ struct parts {
     struct admission admission;
     struct dispatcher_pool dispatchers;
     struct acceptor acceptor;
+    struct strands strands;
     struct watch watch;
     struct watched_loop *loops;
     struct watched_executor watched_workers;
@@ -95,13 +97,16 @@ static void begin_watch(struct server *server, struct parts *parts)
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
 {
+    strands_host(&parts->strands, &parts->dispatchers.dispatchers[0]);
     int error = dispatcher_pool_start(&parts->dispatchers);
     if (error != 0)
         return cannot(server, "start the dispatchers", error);
     acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission, parts->chain);
     begin_watch(server, parts);
+    strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
+    strand_host_stop(&parts->strands.host);
     dispatcher_pool_stop(&parts->dispatchers);
     executor_end(&parts->executor, false);
     executor_end(&parts->helpers, true);
@@ -118,6 +123,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
+    strands_init(&parts.strands, server);
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
@@ -143,6 +149,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         status = serve(server, choice, &parts);
     else
         cannot(server, "open the dispatchers", errno);
+    strand_host_end(&parts.strands.host);
     application_close(choice->application.chosen, parts.application); /* it may wake a dispatcher */
     if (is_open)
         dispatcher_pool_close(&parts.dispatchers);
@@ -168,7 +175,7 @@ int main(int argc, char **argv)
     options_set_default(&options, "--request-timeout", "30");
     application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
-                            OFFERS_POST | OFFERS_WRITE_RATE);
+                            OFFERS_POST | OFFERS_STRANDS | OFFERS_WRITE_RATE);
     options_add(&options, selector_provider_option(&choice.provider));
     options_add(&options, dispatcher_pool_option(&choice.dispatchers));
     executor_options_or_none(&options, &choice.executor);

@@ -43,6 +43,7 @@ three threads register at once|CONNECTIONS=3 WORKERS=1 APPLICATION=0 SILENT=1
 two threads submit to two workers|EXECUTOR
 and the executor is shut down|EXECUTOR SHUTDOWN=1
 a handler of stage 3 is told to go on|HOLD
+a strand, three that post, and its host|STRAND
 END
 }
 
@@ -96,6 +97,10 @@ NO_HAND_OVER|is_run|short|EXECUTOR
 GET_UP_UNASKED|.gone)|short|EXECUTOR
 HOLD_UNSEEN|went_on|short|HOLD
 HOLD_FORGOTTEN|went_on|short|HOLD
+LEFT_BLINDLY|called[i]|short|STRAND
+TAKEN_AS_FREE|is_run|short|STRAND
+ASKED_CLEARED_LATE|called[i]|short|STRAND
+DUE_RESET_LATE|fired==2|short|STRAND
 END
 }
 
@@ -116,6 +121,7 @@ search() {
     case " $* " in
     *' EXECUTOR '*) file=executor.pml ;; # a model of its own
     *' HOLD '*) file=hold.pml ;;         # and this
+    *' STRAND '*) file=strand.pml ;;     # and this
     *) file=model.pml ;;
     esac
     case $kind in
@@ -249,7 +255,8 @@ done <list
 
 # What has a name of C's is there in C; the model and the chapter know the same mistakes.
 sed -n 's/^inline \([a-z_]*\).*/\1/p; s/^#define \([a-z_]*\)(.*/\1/p' \
-    selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml executor.pml |
+    selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml executor.pml \
+    strand.pml |
     sort -u >names
 while read -r name; do
     grep -q "^[a-z].*[ *]$name(" "$top"/common/*/*.c "$top"/stage4-framework/*.c ||

@@ -25,6 +25,7 @@ enum stage_offer {
     OFFERS_POST = 4,                  /* channel_post(), from any thread */
     OFFERS_CONNECTIONS = 8,           /* channel_connect() */
     OFFERS_WRITE_RATE = 16,           /* channel_set_write_rate(); without it there is no limit */
+    OFFERS_STRANDS = 32,              /* strand_open() */
 };
 
 struct application {

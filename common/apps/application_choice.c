@@ -19,6 +19,7 @@ static const struct offer {
     {OFFERS_POST, "functions that other threads post", "stages 4 and 5 do"},
     {OFFERS_CONNECTIONS, "outgoing connections", "stages 4 and 5 do"},
     {OFFERS_WRITE_RATE, "a write rate", "stage 5 does"},
+    {OFFERS_STRANDS, "strands", "stages 4 and 5 do"},
 };
 
 /* Applications that not every program links: what a program without them has to lack for that. */

@@ -20,21 +20,50 @@
 #include "common/server/burst.h"
 
 struct connection;
+struct run;
+
+/** A call that a run makes before its output leaves: the turn of a strand (strand.h). */
+struct run_call {
+    void (*make)(struct run_call *self, struct run *run);
+    struct run_call *next;
+};
 
 struct run {
     int64_t now;        /* when connection_send() began; ms of clock_ms() */
     struct burst burst; /* what it holds back for others */
     bool corks;         /* what it answers waits for connection_send() */
     uint64_t sent;      /* bytes of its answers that left at once, not counted yet */
-    const struct connection *connection; /* whose turn it is; NULL: run_begin() was not called */
+    const struct connection *connection; /* whose turn it is; NULL: that of none, or not begun */
+    struct run_call *calls;              /* to be made */
     struct run *outer;                   /* the thread's run in which this one lies; NULL: none */
 };
 
-/** Begins a run of that connection, which is the calling thread's until run_end(). */
+/** Begins a run of that connection (NULL: of a strand), which is the calling thread's until
+ * run_end(). */
 void run_begin(struct run *run, const struct connection *connection);
 
-/** It is over: what is still held back leaves. The run that it lies in is the thread's again. */
-void run_end(struct run *run);
+/** Has it make a call, which is in no run's list yet. */
+static inline void run_add_call(struct run *run, struct run_call *call)
+{
+    call->next = run->calls;
+    run->calls = call;
+}
+
+/** Makes the calls, and those that they add. Behind the handler's, and before connection_send(). */
+static inline void run_make_calls(struct run *run) NO_LOCK_HELD
+{
+    while (run->calls != NULL) {
+        struct run_call *call = run->calls;
+        run->calls = call->next;
+        call->make(call, run);
+    }
+}
+
+/**
+ * It is over: makes the calls that are left, and what is still held back leaves. The run that it
+ * lies in is the thread's again.
+ */
+void run_end(struct run *run) NO_LOCK_HELD;
 
 /** The calling thread's run; NULL: it has none. */
 struct run *run_own(void);

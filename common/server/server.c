@@ -119,6 +119,7 @@ static void init_parts(struct server *server)
     server->memory_limit = server->proxy_limit = (struct log_limit){0};
     memset(&server->counters, 0, sizeof(server->counters));
     server->helpers = NULL;
+    server->strands = NULL;
     server->observer = NULL;
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};

@@ -18,6 +18,7 @@
 #include "common/server/server_options.h"
 #include "common/server/service.h"
 #include "common/server/sockets.h"
+#include "common/server/strand_host.h"
 #include "common/workers/executor.h"
 
 struct burst;
@@ -87,6 +88,8 @@ struct server {
     struct service service;
     _Atomic(const struct connection_part *) parts[SERVER_PARTS]; /* in use: connection_parts.h */
     struct server_observer *observer;                            /* NULL: none */
+    struct strand_host
+        *strands; /* runs those of the application (strand.h); NULL: the stage runs none */
     struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
 };
 

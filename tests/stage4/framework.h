@@ -10,6 +10,9 @@
 
 #include "inside/framework.h"
 
+/** Before framework_stop(): the dispatcher that runs strands (strands.h) may end. */
+#define framework_let_go(host) ((void)(host))
+
 /** A test with its handlers in workers; `workers` is the option. In stage 5 the same body makes
  * two. */
 #define WaysTest(suite, name)                                                                      \

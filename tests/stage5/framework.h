@@ -11,6 +11,9 @@
 
 #include "inside/framework.h"
 
+/** Before framework_stop(): the dispatcher that runs strands (strands.h) may end. */
+#define framework_let_go(host) strands_let_go(host)
+
 #ifndef IN_THE_DISPATCHER
 #define IN_THE_DISPATCHER "--workers 0"
 #endif
