@@ -88,8 +88,9 @@ static void keep_client(int fd, const struct short_endpoint *proxy,
 static bool is_same(const struct short_endpoint *a, const struct short_endpoint *b)
 {
     return a->family == b->family && a->port == b->port &&
-           (a->family == AF_INET ? a->address.v4.s_addr == b->address.v4.s_addr
-                                 : memcmp(&a->address, &b->address, sizeof(a->address)) == 0);
+           (a->family == AF_INET
+                ? a->address.v4.s_addr == b->address.v4.s_addr
+                : memcmp(&a->address.v6, &b->address.v6, sizeof(a->address.v6)) == 0);
 }
 
 void connection_client_behind(struct endpoint *peer, int fd)

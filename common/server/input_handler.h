@@ -51,10 +51,10 @@ struct input_handler_verbs {
      * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
      * enqueued its error, and the framework reads no more from the client. It does the same, but
      * nothing has been said, if a full queue is INCOMPLETE: then the rest can never come.
-     * FRAMING_REFUSED: as TOO_LONG, but it is no message (END_REFUSED). FRAMING_NO_MEMORY: the connection ends. It is not called while a task holds messages
-     * (CHANNEL_WAITS); nor while output is choked, but for a `duplex` handler, or input is
-     * suspended, but when the server stops. NULL: a message is a line of at most --max-line bytes
-     * (input_handler_next_line()).
+     * FRAMING_REFUSED: as TOO_LONG, but it is no message (END_REFUSED). FRAMING_NO_MEMORY: the
+     * connection ends. It is not called while a task holds messages (CHANNEL_WAITS); nor while
+     * output is choked, but for a `duplex` handler, or input is suspended, but when the server
+     * stops. NULL: a message is a line of at most --max-line bytes (input_handler_next_line()).
      */
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message);

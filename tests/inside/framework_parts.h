@@ -238,8 +238,8 @@ void framework_end(struct framework *framework)
     cr_assert(executor_await(&framework->executor, INT64_MAX / 2));
     executor_shutdown(&framework->helpers, true);
     cr_assert(executor_await(&framework->helpers, INT64_MAX / 2));
-    uint64_t accepted = framework_count(framework, COUNTER_ACCEPTED) +
-                        framework_count(framework, COUNTER_CONNECTS);
+    uint64_t accepted =
+        framework_count(framework, COUNTER_ACCEPTED) + framework_count(framework, COUNTER_CONNECTS);
     uint64_t closed = framework_count(framework, COUNTER_CLOSED);
     stage_close(framework);
     mutex_lock(&framework->admission.lock);
