@@ -62,7 +62,7 @@ static void put_words(_Atomic uint64_t to[WORDS], const struct short_endpoint *f
 
 static void get_words(struct short_endpoint *to, const _Atomic uint64_t from[WORDS])
 {
-    uint64_t words[WORDS];
+    uint64_t words[WORDS] = {0};
     for (size_t i = 0; i < WORDS; i++)
         words[i] = atomic_load(&from[i]);
     memcpy(to, words, sizeof(words));
