@@ -113,7 +113,7 @@ static struct task *next_task(struct executor *executor, struct worker *self)
     struct task *task;
     while ((task = take(executor)) == NULL && !executor->closing) {
         bool spare = executor->stats.threads > executor->settings.core;
-        if (spare && !in_time)
+        if (spare && (!in_time || executor->settings.keep_alive == 0))
             break;
         in_time = doze(executor, self, spare);
         if ((task = self->task) != NULL)
