@@ -301,7 +301,8 @@ static bool handle_message(struct fuzz_channel *channel)
         }
         complete_task(channel);
         return true;
-    case FRAMING_TOO_LONG: channel->closing = true; return false;
+    case FRAMING_TOO_LONG:
+    case FRAMING_REFUSED: channel->closing = true; return false;
     case FRAMING_INCOMPLETE: return false;
     case FRAMING_NO_MEMORY: fuzz_check(false, "no memory");
     }
