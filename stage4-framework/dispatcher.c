@@ -99,6 +99,12 @@ static void add_adapter(struct dispatcher *dispatcher, struct handler_adapter *a
     ask_by_phase(dispatcher, adapter);
 }
 
+/* It is in the queue, and begins from there: what it is sent is not part of that run. */
+static bool is_new(const struct handler_adapter *adapter)
+{
+    return !timer_is_set(&adapter->timer);
+}
+
 /* Ends a registration, after the handler's `stopped`. */
 static void drop_adapter(struct dispatcher *dispatcher,
                          struct handler_adapter *adapter) NO_LOCK_HELD
@@ -193,17 +199,12 @@ static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HEL
         struct handler_adapter *adapter = next;
         unsigned interest;
         next = adapter->next_changed; /* before it can be put in again */
+        add_adapter(dispatcher, adapter);
         switch (handler_adapter_status(adapter, &interest)) {
         case ADAPTER_IS_RUNNING: break;
         case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
-        case ADAPTER_WANTS_RUN:
-            add_adapter(dispatcher, adapter);
-            invoke_handler(dispatcher, adapter, SELECT_NOTHING);
-            break;
-        case ADAPTER_WANTS_REST:
-            add_adapter(dispatcher, adapter);
-            resume_selection(dispatcher, adapter, interest);
-            break;
+        case ADAPTER_WANTS_RUN: invoke_handler(dispatcher, adapter, SELECT_NOTHING); break;
+        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, interest); break;
         }
     }
 }
@@ -254,12 +255,6 @@ static bool goes_on(const struct dispatcher *dispatcher)
     return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
 }
 
-/* Without a guard the acceptor waits for a lock that this thread takes in each round. */
-static void let_acceptor_in(void)
-{
-    poll(NULL, 0, 1);
-}
-
 /*
  * How long select may sleep: until the first timer. If the queue holds anything, not at all,
  * because no second wakeup announces a registration: its guard was let go after it was put in.
@@ -289,8 +284,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)
-                let_acceptor_in();
-            else if (key != NULL) /* not cancelled by a status change */
+                poll(NULL, 0, 1); /* without a guard the acceptor waits for our lock */
+            else if (key != NULL && !is_new(key->attachment)) /* not cancelled by a change */
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);

@@ -217,17 +217,12 @@ static void check_status_change_queue(struct dispatcher *dispatcher) NO_LOCK_HEL
         struct handler_adapter *adapter = next;
         unsigned interest;
         next = adapter->next_changed; /* before it can be put in again */
+        add_adapter(dispatcher, adapter);
         switch (handler_adapter_status(adapter, &interest)) {
         case ADAPTER_IS_RUNNING: break;
         case ADAPTER_IS_DEAD: drop_adapter(dispatcher, adapter); break;
-        case ADAPTER_WANTS_RUN:
-            add_adapter(dispatcher, adapter);
-            invoke_handler(dispatcher, adapter, SELECT_NOTHING);
-            break;
-        case ADAPTER_WANTS_REST:
-            add_adapter(dispatcher, adapter);
-            resume_selection(dispatcher, adapter, interest);
-            break;
+        case ADAPTER_WANTS_RUN: invoke_handler(dispatcher, adapter, SELECT_NOTHING); break;
+        case ADAPTER_WANTS_REST: resume_selection(dispatcher, adapter, interest); break;
         }
     }
 }
@@ -291,12 +286,6 @@ static bool goes_on(const struct dispatcher *dispatcher)
     return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
 }
 
-/* Without a guard the acceptor waits for a lock that this thread takes in each round. */
-static void let_acceptor_in(void)
-{
-    poll(NULL, 0, 1);
-}
-
 void dispatcher_dispatch(struct dispatcher *dispatcher)
 {
     struct selector *selector = &dispatcher->selector;
@@ -314,7 +303,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)
-                let_acceptor_in();
+                poll(NULL, 0, 1); /* without a guard the acceptor waits for our lock */
             else if (key != NULL && !is_new(key->attachment)) /* still wanted */
                 invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }

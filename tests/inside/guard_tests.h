@@ -134,4 +134,42 @@ static void a_registration_is_one_wakeup(const char *options)
     recorder_expect_whole_life(&recorder);
 }
 
+/*
+ * A connection that is registered between the barrier and select, and has sent already: select
+ * reports it before it is in the queue. The dispatcher is awake then.
+ */
+static int begin_early_event(struct registrar *registrar, struct recorder *recorder)
+{
+    framework_await_asleep(&framework);
+    test_point_hold(DISPATCHER_SELECTS);
+    selector_wakeup(&framework_dispatcher(&framework)->selector);
+    test_point_await_held(DISPATCHER_SELECTS, 1);
+    test_point_hold(RUN_ENDED);
+    int client = begin_registration(registrar, recorder);
+    client_send_text(client, "hello\n");
+    test_point_await_held(RUN_ENDED, 1);
+    test_point_hold(DISPATCHER_AWAKE);
+    test_point_release(DISPATCHER_SELECTS);
+    test_point_await_held(DISPATCHER_AWAKE, 1);
+    test_point_hold(RUN_BEGINS);
+    return client;
+}
+
+/* It is in the queue now. Its first run is the one that begins it, and reads nothing. */
+static void expect_it_begins_first(struct registrar *registrar, int client)
+{
+    struct recorder *recorder = registrar->recorder;
+    struct handler_adapter *adapter =
+        container_of(recorder_facade(recorder), struct handler_adapter, connection.facade);
+    test_point_await_held(RUN_BEGINS, 1);
+    mutex_lock(&adapter->state_lock);
+    unsigned ready = adapter->ready;
+    mutex_unlock(&adapter->state_lock);
+    test_point_release(RUN_BEGINS);
+    cr_assert_eq(ready, SELECT_NOTHING, "its first run, which calls `started`, reads");
+    pthread_join(registrar->thread, NULL);
+    client_expect_text(client, "hello\n");
+    client_close(client);
+}
+
 #endif

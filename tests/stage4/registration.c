@@ -24,6 +24,36 @@ Test(stage4_registration, is_one_wakeup)
     a_registration_is_one_wakeup("--workers 2");
 }
 
+/* The queue comes before the events: the new one is put in while the dispatcher has taken it. */
+Test(stage4_registration, an_early_event_waits_until_the_connection_has_begun)
+{
+    struct registrar registrar;
+    struct recorder recorder, other;
+    recorder_init(&other);
+    framework_start(&framework, "--idle-timeout 0 --request-timeout 0 --workers 2");
+    int other_client = framework_connect(&framework, &other.handler);
+    client_echo(other_client, "hello\n");
+    struct handler_adapter *queued =
+        container_of(recorder_facade(&other), struct handler_adapter, connection.facade);
+    int client = begin_early_event(&registrar, &recorder);
+    mutex_lock(&queued->state_lock);
+    queued->queued = true;
+    status_change_queue_put(&framework.dispatcher.changes, queued);
+    test_point_release(DISPATCHER_AWAKE);
+    double end = deadline();
+    while (!status_change_queue_is_empty(&framework.dispatcher.changes) && test_left_ms(end) > 0) {
+        test_pause_ms(1);
+    }
+    test_point_release(RUN_ENDED);
+    cr_assert(await_registered(&registrar, deadline()));
+    mutex_unlock(&queued->state_lock);
+    expect_it_begins_first(&registrar, client);
+    client_close(other_client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    recorder_expect_whole_life(&other);
+}
+
 /* Readers share the guard: all of them are through in one cycle of the dispatcher. */
 Test(stage4_registration, many_registrations_share_one_wakeup)
 {

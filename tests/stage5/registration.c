@@ -22,3 +22,18 @@ Test(stage5_registration, is_one_wakeup)
 {
     a_registration_is_one_wakeup("--workers 0 --dispatchers 1");
 }
+
+/* Events come before the queue here. */
+Test(stage5_registration, an_early_event_waits_until_the_connection_has_begun)
+{
+    struct registrar registrar;
+    struct recorder recorder;
+    framework_start(&framework, "--idle-timeout 0 --request-timeout 0 --workers 0 --dispatchers 1");
+    int client = begin_early_event(&registrar, &recorder);
+    test_point_release(RUN_ENDED);
+    cr_assert(await_registered(&registrar, deadline()));
+    test_point_release(DISPATCHER_AWAKE);
+    expect_it_begins_first(&registrar, client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
