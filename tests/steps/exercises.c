@@ -156,7 +156,7 @@ Test(exercise2_4, a_long_answer_is_made_as_there_is_room)
     client_send_text(bob, number);
     verdict(step_answers(ann, "hello\n"), "Ann got no answer in %d ms", step_patience_ms());
     long grown = probe_resident_kib(server.pid) - before;
-    client_try_receive(bob, answers, length, step_patience(), &size);
+    size = step_receive(bob, answers, length);
     verdict(size == length && memcmp(answers, wanted, length) == 0,
             "Bob got %zu of %zu bytes, or others", size, length);
     client_echo(bob, "good bye\n");
@@ -184,7 +184,7 @@ Test(exercise2_4, lines_behind_a_long_answer_wait_for_it)
     client_send_text(bob, "count 200000\n");
     client_send(bob, lines, length);
     step_thaw(&server);
-    client_try_receive(bob, answers, size, step_patience(), &got);
+    got = step_receive(bob, answers, size);
     verdict(got == size && memcmp(answers, wanted, size) == 0,
             "Bob got %zu of %zu bytes, or others", got, size);
     free(lines);

@@ -247,6 +247,16 @@ double step_patience(void)
     return test_now() + step_patience_ms() / 1000.0;
 }
 
+size_t step_receive(int client, char *data, size_t length)
+{
+    enum { PIECE = 1 << 16 };
+    size_t count = 0, got = 1;
+    for (; count < length && got > 0; count += got)
+        client_try_receive(client, data + count, length - count < PIECE ? length - count : PIECE,
+                           step_patience(), &got);
+    return count;
+}
+
 bool step_answers(int client, const char *line)
 {
     return client_try_echo(client, line, step_patience());

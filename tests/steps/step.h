@@ -73,6 +73,12 @@ void step_expect_rounds(const char *options, int clients, int rounds, const char
 /** Sends a line and takes the answer: false if it does not come within step_patience_ms(). */
 bool step_answers(int client, const char *line);
 
+/**
+ * Takes @p length bytes, however long all of them take: fewer if none comes for step_patience_ms(),
+ * or no more can. How many.
+ */
+size_t step_receive(int client, char *data, size_t length);
+
 /** A client that has had an answer already. */
 int step_client(const struct server_process *server);
 

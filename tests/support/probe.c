@@ -114,7 +114,7 @@ static double thread_busy_seconds(pid_t pid, const char *thread)
     return fields == 2 ? (double)(ran + waited) / 1e9 : -1;
 }
 
-static double cpu_seconds(pid_t pid)
+double probe_cpu_seconds(pid_t pid)
 {
     clockid_t clock;
     struct timespec used;
@@ -137,7 +137,7 @@ static double busy_seconds(pid_t pid)
     if (directory) {
         closedir(directory);
     }
-    return sum > 0 ? sum : cpu_seconds(pid);
+    return sum > 0 ? sum : probe_cpu_seconds(pid);
 }
 
 static double busy_once(pid_t pid, int milliseconds)

@@ -54,6 +54,10 @@ bool probe_await_descriptors(pid_t pid, long most);
  */
 double probe_busy_during(pid_t pid, int milliseconds);
 
+/** Processor time of all threads so far, however long each waited for a core; -1 if it is not told.
+ */
+double probe_cpu_seconds(pid_t pid);
+
 long probe_resident_kib(pid_t pid);
 long probe_virtual_kib(pid_t pid);
 
