@@ -101,6 +101,7 @@ LEFT_BLINDLY|called[i]|short|STRAND
 TAKEN_AS_FREE|is_run|short|STRAND
 ASKED_CLEARED_LATE|called[i]|short|STRAND
 DUE_RESET_LATE|fired==2|short|STRAND
+LEFT_UNTOLD|fired==2|short|STRAND
 END
 }
 

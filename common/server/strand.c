@@ -141,6 +141,24 @@ static void take_turn(struct run_call *call, struct run *run) NO_LOCK_HELD
         leave_to_host(strand);
 }
 
+/* Like a post that is made at once: what is due comes before it. */
+bool strand_enter(struct strand *strand)
+{
+    struct channel_post *expected = NULL;
+    if (run_own() == NULL || !atomic_compare_exchange_strong(&strand->newest, &expected, &busy))
+        return false;
+    fire_timers(strand);
+    return true;
+}
+
+/* What was posted meanwhile this thread's run makes at its end, and is inside until then. */
+void strand_leave(struct strand *strand)
+{
+    tell_due(strand);
+    if (!leave(strand, NULL))
+        run_add_call(run_own(), &strand->call);
+}
+
 /* A run that is nobody's but the strand's. */
 static void run_alone(struct strand *strand) NO_LOCK_HELD
 {

@@ -101,6 +101,17 @@ static inline struct channel_facade *strand_facade(struct strand *strand)
     return &strand->facade;
 }
 
+/**
+ * Enters a strand if nobody is inside: then what the caller does is a call of the strand, as a post
+ * would be that it had posted, and comes before strand_leave(). So what only a strand touches can
+ * be asked for without a post. False if somebody is inside, or the thread is in no run: post then.
+ * It never waits. In a handler's call, or in one of another strand. It costs an atomic step.
+ */
+bool strand_enter(struct strand *strand) NO_LOCK_HELD;
+
+/** Leaves it, before the call in which it was entered returns. */
+void strand_leave(struct strand *strand) NO_LOCK_HELD;
+
 /** The strand of a call, which got its facade. */
 static inline struct strand *strand_of(struct channel_facade *facade)
 {

@@ -2,8 +2,9 @@
  * A strand as a model of its own: common/server/strand.c. Who is inside, what is posted meanwhile,
  * and when the host has to look, without what the calls do. docs/model.md explains it.
  *
- * Two threads are in runs: the first posts two calls, the second one. A third one is in no run. The
- * first call sets a timer, which sets another one when it fires. A turn is of two calls.
+ * Two threads are in runs: the first posts two calls, the second one, which it makes at once if
+ * nobody is inside. A third one is in no run. The second thread's call sets a timer, which sets
+ * another one when it fires. A turn is of two calls.
  */
 #define POSTS 4
 #define TICK  POSTS       /* the host's post */
@@ -80,13 +81,16 @@ inline leave() {
 #endif
 }
 
+/* One step: only the thread inside touches this, and the moment is read once. */
 inline fire_timers() {
-    if
-    :: timer <= now ->
-        fired++;
-        timer = (timer == 1 -> 2 : NEVER)
-    :: else
-    fi
+    atomic {
+        if
+        :: timer <= now ->
+            fired++;
+            timer = (timer == 1 -> 2 : NEVER)
+        :: else
+        fi
+    }
 }
 
 inline tell_due() {
@@ -96,17 +100,20 @@ inline tell_due() {
     fi
 }
 
+/* One step: of what others read it writes one thing. */
 inline run_first() {
-    post = taken;
-    taken = next[post];
-    printf("%e: makes call %d\n", me, post);
-    if
-    :: post == TICK -> tick_waits = false
-    :: post == 0 -> timer = 1
-    :: post == 1 -> assert(called[0]) /* which the same thread has posted before */
-    :: else
-    fi;
-    called[post] = true
+    atomic {
+        post = taken;
+        taken = next[post];
+        printf("%e: makes call %d\n", me, post);
+        if
+        :: post == TICK -> tick_waits = false
+        :: post == 1 -> assert(called[0]) /* which the same thread has posted before */
+        :: post == 2 -> timer = 1
+        :: else
+        fi;
+        called[post] = true
+    }
 }
 
 inline take_turn() {
@@ -134,6 +141,37 @@ inline take_turn() {
     fi
 }
 
+/* The second thread's way in: no post, but the same word. */
+inline strand_enter() {
+    atomic {
+        enters = (newest == NONE);
+        if
+        :: enters ->
+            assert(!is_run);
+            is_run = true;
+            newest = BUSY;
+            printf("%e: enters\n", me)
+        :: else
+        fi
+    }
+    if
+    :: enters -> fire_timers()
+    :: else
+    fi
+}
+
+inline strand_leave() {
+#ifndef LEFT_UNTOLD
+    tell_due();
+#endif
+    leave();
+    is_mine = is_inside;
+    if
+    :: is_mine -> is_run = false /* until its turn */
+    :: else
+    fi
+}
+
 #define TURNS byte post, older, calls; bool enters, is_inside
 
 mtype:thread = { run_1, run_2, helper_1, loop_1 };
@@ -147,6 +185,21 @@ proctype run_of(mtype:thread me; byte first, last) {
     :: i <= last -> push(i); is_mine = is_mine || enters; i++
     :: else -> break
     od;
+    if
+    :: is_mine -> take_turn()
+    :: else
+    fi
+}
+
+/* A thread that has a call made in a run, at once if it can be. */
+proctype visit(mtype:thread me; byte i) {
+    TURNS;
+    bool is_mine;
+    strand_enter();
+    if
+    :: enters -> atomic { timer = 1; called[i] = true }; strand_leave()
+    :: else -> push(i); is_mine = enters
+    fi;
     if
     :: is_mine -> take_turn()
     :: else
@@ -224,7 +277,7 @@ init {
     byte i;
     atomic {
         run run_of(run_1, 0, 1);
-        run run_of(run_2, 2, 2);
+        run visit(run_2, 2);
         run helper(helper_1, 3);
         run loop(loop_1);
         run clock()

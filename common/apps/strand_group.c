@@ -1,0 +1,198 @@
+#include "common/apps/strand_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether a message is answered: the strand's, for each member. */
+enum {
+    ANSWERED,
+    SPEAKS, /* `said` has not returned */
+    WAITS,
+    OVER, /* it is no member */
+};
+
+static struct strand_member *member_of(struct input_handler *handler)
+{
+    return container_of(handler, struct strand_member, handler);
+}
+
+/* ---- In the strand ------------------------------------------------------------------------- */
+
+static void join(struct channel_post *post, struct channel_facade *facade)
+{
+    struct strand_member *member = container_of(post, struct strand_member, joining);
+    struct strand_group *group = member->group;
+    (void)facade;
+    list_append(&group->members, &member->link);
+    group->count++;
+    if (group->verbs->joined != NULL)
+        group->verbs->joined(group, member);
+}
+
+static void say(struct strand_member *member)
+{
+    struct strand_group *group = member->group;
+    member->answer = SPEAKS;
+    if (group->verbs->said == NULL || group->verbs->said(group, member, member->message))
+        member->answer = ANSWERED;
+    if (member->answer == SPEAKS)
+        member->answer = WAITS;
+}
+
+static void hear_message(struct channel_post *post, struct channel_facade *facade)
+{
+    struct strand_member *member = container_of(post, struct strand_member, saying);
+    (void)facade;
+    say(member);
+    free(member->copy);
+    member->copy = NULL;
+    if (member->answer == ANSWERED)
+        channel_go_on(member->facade, &member->hold);
+}
+
+/* It may have been answered meanwhile; and the next one may wait already, which nobody reads. */
+static void hear_gone(struct channel_post *post, struct channel_facade *facade)
+{
+    struct strand_member *member = container_of(post, struct strand_member, going);
+    struct strand_group *group = member->group;
+    (void)facade;
+    if (member->answer != WAITS)
+        return;
+    if (group->verbs->gone != NULL)
+        group->verbs->gone(group, member);
+    else
+        channel_close(member->facade);
+}
+
+static void leave(struct channel_post *post, struct channel_facade *facade)
+{
+    struct strand_member *member = container_of(post, struct strand_member, leaving);
+    struct strand_group *group = member->group;
+    (void)facade;
+    list_remove(&member->link);
+    group->count--;
+    member->answer = OVER;
+    if (group->verbs->left != NULL)
+        group->verbs->left(group, member);
+    channel_release(member->facade);
+}
+
+/* A strand closes after all connections, and until then it runs what is posted. */
+static void never_dropped(struct channel_post *post)
+{
+    (void)post;
+}
+
+struct strand_member *strand_group_next(struct strand_group *group, struct strand_member *member)
+{
+    struct list_link *next = member->link.next;
+    return next != &group->members ? container_of(next, struct strand_member, link) : NULL;
+}
+
+struct strand_member *strand_group_first(struct strand_group *group)
+{
+    return list_is_empty(&group->members)
+               ? NULL
+               : container_of(group->members.next, struct strand_member, link);
+}
+
+void strand_group_send(struct strand_group *group, const struct strand_member *except,
+                       struct piece piece)
+{
+    for (struct strand_member *member = strand_group_first(group); member != NULL;
+         member = strand_group_next(group, member)) {
+        if (member != except)
+            channel_enqueue(member->facade, piece);
+    }
+}
+
+void strand_member_go_on(struct strand_member *member)
+{
+    bool waits = member->answer == WAITS;
+    if (waits || member->answer == SPEAKS)
+        member->answer = ANSWERED;
+    if (waits)
+        channel_go_on(member->facade, &member->hold);
+}
+
+/* ---- In the connection --------------------------------------------------------------------- */
+
+/* If somebody is inside, that thread does it. */
+static void do_or_post(struct strand_member *member, struct channel_post *post) NO_LOCK_HELD
+{
+    struct strand *strand = &member->group->strand;
+    if (!strand_enter(strand)) {
+        channel_post(strand_facade(strand), post);
+        return;
+    }
+    post->run(post, strand_facade(strand));
+    strand_leave(strand);
+}
+
+void strand_member_started(struct input_handler *self, struct channel_facade *facade)
+{
+    struct strand_member *member = member_of(self);
+    channel_retain(facade);
+    member->facade = facade;
+    member->group = application_data(self);
+    member->joining = (struct channel_post){.run = join, .dropped = never_dropped};
+    member->saying = (struct channel_post){.run = hear_message, .dropped = never_dropped};
+    member->going = (struct channel_post){.run = hear_gone, .dropped = never_dropped};
+    member->leaving = (struct channel_post){.run = leave, .dropped = never_dropped};
+    do_or_post(member, &member->joining);
+}
+
+/* Somebody may have it go on before it holds: then it does not hold. */
+bool strand_member_handle_input(struct input_handler *self, struct message message,
+                                struct channel_facade *facade)
+{
+    struct strand_member *member = member_of(self);
+    struct strand *strand = &member->group->strand;
+    bool waits = true;
+    member->message = message;
+    if (strand_enter(strand)) {
+        say(member);
+        waits = member->answer == WAITS;
+        strand_leave(strand);
+    } else {
+        member->copy = malloc(message.length + 1);
+        if (member->copy == NULL)
+            return false;
+        memcpy(member->copy, message.data, message.length);
+        member->message.data = member->copy;
+        channel_post(strand_facade(strand), &member->saying);
+    }
+    if (waits)
+        channel_hold(facade, &member->hold);
+    return true;
+}
+
+void strand_member_left(struct input_handler *self, struct channel_facade *facade)
+{
+    struct strand_member *member = member_of(self);
+    (void)facade;
+    do_or_post(member, &member->going);
+}
+
+void strand_member_stopping(struct input_handler *self, struct channel_facade *facade)
+{
+    struct strand_member *member = member_of(self);
+    (void)facade;
+    do_or_post(member, &member->leaving);
+}
+
+const struct input_handler_verbs strand_member_verbs = {.handle_input = strand_member_handle_input,
+                                                        .started = strand_member_started,
+                                                        .left = strand_member_left,
+                                                        .stopping = strand_member_stopping};
+
+/* ---- The group ----------------------------------------------------------------------------- */
+
+bool strand_group_open(struct strand_group *group, struct server *server,
+                       const struct strand_group_verbs *verbs)
+{
+    group->verbs = verbs;
+    group->count = 0;
+    list_init(&group->members);
+    return strand_open(&group->strand, server, &verbs->strand);
+}
