@@ -82,10 +82,6 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
 void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                                  unsigned interest);
 
-/** Has a worker run an adapter that is prepared to run. It may be freed when this returns. */
-void dispatcher_execute(struct dispatcher *dispatcher,
-                        struct handler_adapter *adapter) NO_LOCK_HELD;
-
 /** Makes the dispatcher go through its status-change queue. Any thread. */
 void dispatcher_wakeup(struct dispatcher *dispatcher);
 

@@ -156,7 +156,8 @@ static void run_here(struct dispatcher *dispatcher, struct handler_adapter *adap
  * for. With one, no saturation policy refuses a run that must take place; if there is no worker at
  * all, the dispatcher runs it itself. Any other run may be refused, and then so is its message.
  */
-void dispatcher_execute(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+static void dispatcher_execute(struct dispatcher *dispatcher,
+                               struct handler_adapter *adapter) NO_LOCK_HELD
 {
     struct task *task = &adapter->run.future.task;
     if (dispatcher->executor == NULL) {

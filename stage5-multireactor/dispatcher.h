@@ -98,10 +98,6 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
 void dispatcher_register_adapter(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                                  unsigned interest);
 
-/** Runs an adapter that is prepared to run, or has a worker run it. It may be freed afterwards. */
-void dispatcher_execute(struct dispatcher *dispatcher,
-                        struct handler_adapter *adapter) NO_LOCK_HELD;
-
 /** Makes the dispatcher go through its status-change queue. Any thread; in its own a no-op. */
 void dispatcher_wakeup(struct dispatcher *dispatcher);
 

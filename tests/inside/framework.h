@@ -27,6 +27,7 @@
 #define RUN_BEGINS         "adapter: call"
 #define RUN_ENDED          "adapter: before done"
 #define RUN_DONE           "adapter: after done"
+#define RUN_DROPPED        "adapter: dropped"
 #define GUARD_HELD         "guard: held"
 #define GUARD_BARRIER      "guard: barrier"
 #define HELPER_BEGINS      "helper: before a task"

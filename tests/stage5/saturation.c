@@ -53,6 +53,58 @@ Test(stage5_saturation, case_35_discard_oldest_loses_no_life_cycle_call_of_anoth
     client_close(newcomer);
 }
 
+static void *drop_task(void *task)
+{
+    task_drop(task);
+    return NULL;
+}
+
+static bool await_run(struct handler_adapter *adapter)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (bool runs = true; test_left_ms(end) > 0; test_pause_ms(1)) {
+        mutex_lock(&adapter->state_lock);
+        runs = adapter->running;
+        mutex_unlock(&adapter->state_lock);
+        if (!runs)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A run that had to take place is dropped by another thread than its dispatcher's, and meanwhile
+ * its reason goes: output that had drained is choked again. That thread must not go to what is its
+ * dispatcher's alone, which sleeps.
+ */
+Test(stage5_saturation, case_35_a_dropped_run_takes_place_although_its_reason_goes)
+{
+    struct recorder recorder;
+    pthread_t thread;
+    recorder_init(&recorder);
+    framework_start(&framework, "--workers 1 --dispatchers 2 --idle-timeout 0 --request-timeout 0");
+    int client = framework_connect(&framework, &recorder.handler);
+    client_echo(client, "hello\n");
+    framework_await_asleep(&framework);
+    struct handler_adapter *adapter =
+        container_of(recorder_facade(&recorder), struct handler_adapter, connection.facade);
+    cr_assert(handler_adapter_prepare_to_run(adapter, SELECT_NOTHING));
+    handler_future_task_prepare(&adapter->run, adapter);
+    adapter->connection.traits |= TRAIT_HEARS_DRAINED;
+    atomic_store(&adapter->connection.output.drained, true);
+    test_point_hold(RUN_DROPPED);
+    cr_assert_eq(pthread_create(&thread, NULL, drop_task, &adapter->run.future.task), 0);
+    test_point_await_held(RUN_DROPPED, 1);
+    atomic_store(&adapter->connection.output.drained, false);
+    test_point_release(RUN_DROPPED);
+    pthread_join(thread, NULL);
+    cr_assert(await_run(adapter), "it waits for a dispatcher that sleeps");
+    client_echo(client, "hello\n");
+    client_close(client);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+}
+
 /* Who submits it runs it: the dispatcher of that connection, and the other one goes on meanwhile.
  */
 Test(stage5_saturation, case_35_caller_runs_in_the_connections_own_dispatcher)

@@ -46,17 +46,24 @@ void handler_future_task_refuse(struct handler_future_task *task, enum connectio
     handler_adapter_done(task->adapter, call_handler(task->adapter, how));
 }
 
-/* In the worker, or, if the executor has dropped the run, in the thread that dropped it. */
+/*
+ * In the worker, or, if the executor has dropped the run, in the thread that dropped it, which may
+ * be any: what is the dispatcher's own, as its round, is not touched.
+ */
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     int outcome;
-    if (future_task_has_run(future, &outcome))
+    if (future_task_has_run(future, &outcome)) {
         handler_adapter_done(adapter, (enum run_outcome)outcome);
-    else if (connection_must_run(&adapter->connection))
-        dispatcher_execute(adapter->dispatcher, adapter);
-    else
+    } else if (connection_must_run(&adapter->connection)) {
+        TEST_POINT("adapter: dropped");
+        handler_future_task_prepare(&adapter->run, adapter);
+        if (!executor_insist(adapter->dispatcher->executor, &future->task))
+            task_run(&future->task);
+    } else {
         handler_future_task_refuse(&adapter->run, DROP_MESSAGE);
+    }
 }
 
 void handler_future_task_prepare(struct handler_future_task *task, struct handler_adapter *adapter)
