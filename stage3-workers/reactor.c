@@ -105,8 +105,8 @@ static bool reactor_owns(const struct reactor *reactor, const struct timer *time
            timer == &reactor->end_timer;
 }
 
-/* What is open, late and held at this moment, and what was counted. */
-static void reactor_report(struct reactor *reactor)
+/* What the connections hold at this moment. */
+static void reactor_count_held(struct reactor *reactor)
 {
     uint64_t output = 0, input = 0;
     for (size_t i = 0; i < reactor->timers.count; i++) {
@@ -115,7 +115,6 @@ static void reactor_report(struct reactor *reactor)
             handler_count_held(handler_of_timer(timer), &output, &input);
     }
     loop_answers(&reactor->loop, output, input);
-    server_report(reactor->server);
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
@@ -126,8 +125,10 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
     signals_take(&server->signals);
     acceptor_update(&reactor->acceptor);
     reactor_count(reactor);
+    if (server->signals.report || loop_is_asked(&reactor->loop))
+        reactor_count_held(reactor);
     if (server->signals.report)
-        reactor_report(reactor);
+        server_report(server);
     if (server->signals.stop && !reactor_is_stopping(reactor))
         reactor_stop(reactor);
 }

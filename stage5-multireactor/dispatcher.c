@@ -299,7 +299,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         TEST_POINT("dispatcher: after select");
         dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
-        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+        if (loop_is_asked(&dispatcher->loop))
             count_held(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);

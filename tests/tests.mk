@@ -180,7 +180,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -190,7 +190,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)))
+test-all: test-tools all test-build $$(MEASURED) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -247,6 +247,21 @@ RESTARTED := $(foreach n,2 4 5,$(OUT)/$(call stage,$n))
 test-running: $(OUT)/tests/upgrade $(RESTARTED)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
 	@tests/run.sh $(foreach s,$(RESTARTED),'$(notdir $s) restarted=python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
+
+# Stages that have a loop, with docs/examples/metrics.c.
+MEASURED := $(foreach n,2 3 4 5,$(OUT)/metrics/$(call stage,$n))
+$(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
+$(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/metrics.o $(LIBRARY) % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
+
+### test-metrics: ask servers for their gauges and counters as Prometheus does
+.PHONY: test-metrics
+run_metrics = $(foreach s,$(MEASURED),'$(notdir $s) metrics=python3 -B tests/running/metrics.py $s')
+test-metrics: $(MEASURED)
+	@tests/need.sh 'Python 3' 'command -v python3' python3
+	@tests/run.sh $(run_metrics)
 
 # ---- servers that hang --------------------------------------------------------------------------
 

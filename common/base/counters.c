@@ -31,6 +31,11 @@ static const char *const names[COUNTERS] = {
     [COUNTER_LINES_MISSED] = "lines_missed",
 };
 
+const char *counter_name(enum counter counter)
+{
+    return names[counter];
+}
+
 /* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */
 void counters_print(const struct counters *counters, const char *program)
 {

@@ -68,6 +68,9 @@ static inline uint64_t counters_open(const struct counters *counters)
            closed;
 }
 
+/** `accepted`. */
+const char *counter_name(enum counter counter);
+
 /**
  * Writes `<program>: stats name=value name=value ...` to standard error, in one piece. What not
  * every stage has is left out while it is zero.

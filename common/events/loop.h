@@ -10,7 +10,7 @@
  * - The functions belong to the loop's thread. Any thread may read the atomics meanwhile: they are
  *   copies for readers, so they need no order among each other. watch.h reads them.
  * - The loop stores the descriptor of a connection in `fd` before it runs its handler, with relaxed
- *   order. If `asked` is not `answered`, it counts what its connections hold, and calls
+ *   order. If loop_is_asked(), it counts what its connections hold, and calls
  *   loop_answers().
  */
 #ifndef COMMON_LOOP_H
@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -96,6 +97,12 @@ static inline int64_t loop_sleeps(struct loop *loop, size_t timers)
     atomic_store_explicit(&loop->fd, LOOP_NOBODY, memory_order_relaxed);
     atomic_store_explicit(&loop->awake_since, 0, memory_order_relaxed);
     return ns / 1000000;
+}
+
+/** Whether somebody has asked since the last answer. */
+static inline bool loop_is_asked(const struct loop *loop)
+{
+    return atomic_load(&loop->asked) != atomic_load(&loop->answered);
 }
 
 /** The answer to all that have asked so far. */

@@ -13,40 +13,56 @@ enum {
 /* What is too long in one handler; ns. */
 static const int64_t SLOW_NS = 1000000000;
 
+/* A server's observer does not go while somebody who may outlive it asks. */
+static struct mutex observer_lock = {PTHREAD_MUTEX_INITIALIZER};
+
 static int64_t look(struct server_observer *observer, int64_t now);
 static void report(struct server_observer *observer);
 static size_t describe(void *context, char *text, size_t size);
+
+static void set_observer(struct server *server, struct server_observer *observer)
+{
+    mutex_lock(&observer_lock);
+    server->observer = observer;
+    mutex_unlock(&observer_lock);
+}
 
 void watch_open(struct watch *watch, struct server *server, struct watched_loop *loops)
 {
     *watch = (struct watch){.observer = {look, report}, .server = server, .loops = loops};
     mutex_init(&watch->lock);
-    server->observer = &watch->observer;
+    set_observer(server, &watch->observer);
     signals_describe(describe, watch);
 }
 
 void watch_close(struct watch *watch)
 {
+    mutex_lock(&watch->lock);
     watch->over = true;
+    mutex_unlock(&watch->lock);
     if (watch->server->settings.stats)
         report(&watch->observer);
     signals_describe(NULL, NULL);
-    watch->server->observer = NULL;
+    set_observer(watch->server, NULL);
     mutex_destroy(&watch->lock);
 }
 
 void watch_add_loop(struct watch *watch, struct loop *loop, struct selector *selector,
                     const struct counters *counters, const char *name)
 {
+    mutex_lock(&watch->lock);
     struct watched_loop *watched = &watch->loops[watch->loop_count++];
     *watched = (struct watched_loop){.loop = loop, .selector = selector, .counters = counters};
     snprintf(watched->name, sizeof(watched->name), "%s", name);
+    mutex_unlock(&watch->lock);
 }
 
 void watch_add_part(struct watch *watch, struct watched_part *part)
 {
+    mutex_lock(&watch->lock);
     assert(watch->part_count < WATCH_PARTS);
     watch->parts[watch->part_count++] = part;
+    mutex_unlock(&watch->lock);
 }
 
 /* ---- Who has been in a handler for long ----------------------------------------------------- */
@@ -245,31 +261,36 @@ static void tell_loop(const struct watch *watch, const struct watched_loop *watc
     tell_lag(watch, watched, gauge, context);
 }
 
-static bool has_answered(const struct watched_loop *watched)
-{
-    const struct loop *loop = watched->loop;
-    return watched->selector == NULL || atomic_load(&loop->answered) == atomic_load(&loop->asked);
-}
-
-/* Has each loop count what its connections hold. Those of one that is held up are older. */
-static void ask_loops(struct watch *watch) REQUIRES(&watch->lock)
+/*
+ * Has each loop count what its connections hold. Those of one that is held up are older. Where main
+ * is the loop it has counted before it reports, and any other thread rings for it. Without the
+ * lock: main may want to look, and must not wait for what it has to answer itself.
+ */
+static void ask_loops(const struct watch *watch, size_t count, bool is_main)
 {
     int64_t until = clock_ms() + ANSWER_MS;
-    for (size_t i = 0; i < watch->loop_count; i++) {
-        atomic_fetch_add(&watch->loops[i].loop->asked, 1);
-        if (watch->loops[i].selector != NULL)
-            selector_wakeup(watch->loops[i].selector);
+    for (size_t i = 0; i < count; i++) {
+        const struct watched_loop *watched = &watch->loops[i];
+        if (watched->selector != NULL || !is_main)
+            atomic_fetch_add(&watched->loop->asked, 1);
+        if (watched->selector != NULL)
+            selector_wakeup(watched->selector);
+        else if (!is_main)
+            signals_ring();
     }
-    for (size_t i = 0; i < watch->loop_count; i++)
-        while (!has_answered(&watch->loops[i]) && clock_ms() < until)
+    for (size_t i = 0; i < count; i++)
+        while ((watch->loops[i].selector != NULL || !is_main) &&
+               loop_is_asked(watch->loops[i].loop) && clock_ms() < until)
             poll(NULL, 0, 1);
 }
 
-void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
+static void tell_gauges(struct watch *watch, bool is_main, watch_gauge *gauge, void *context)
 {
     mutex_lock(&watch->lock);
-    if (!watch->over)
-        ask_loops(watch);
+    size_t count = watch->over ? 0 : watch->loop_count;
+    mutex_unlock(&watch->lock);
+    ask_loops(watch, count, is_main);
+    mutex_lock(&watch->lock);
     for (size_t i = 0; i < watch->loop_count; i++)
         tell_loop(watch, &watch->loops[i], gauge, context);
     for (size_t i = 0; i < watch->part_count; i++)
@@ -277,6 +298,44 @@ void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
     gauge(context, "", "memory_held",
           buffer_factory_out(&watch->server->buffers) * (uint64_t)SEGMENT_SIZE);
     mutex_unlock(&watch->lock);
+}
+
+void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
+{
+    tell_gauges(watch, true, gauge, context);
+}
+
+bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context)
+{
+    mutex_lock(&observer_lock);
+    struct watch *watch = (struct watch *)server->observer;
+    if (watch != NULL)
+        tell_gauges(watch, false, gauge, context);
+    mutex_unlock(&observer_lock);
+    return watch != NULL;
+}
+
+static void tell_counters(struct watch *watch, watch_gauge *counter, void *context)
+{
+    mutex_lock(&watch->lock);
+    for (size_t i = 0; i < watch->loop_count; i++)
+        for (enum counter c = 0; c < COUNTER_WAKEUPS_ASKED; c++)
+            if (c != COUNTER_REJECTED) /* whoever accepts counts those */
+                counter(context, watch->loops[i].name, counter_name(c),
+                        counters_get(watch->loops[i].counters, c));
+    counter(context, "", counter_name(COUNTER_REJECTED),
+            counters_get(&watch->server->counters, COUNTER_REJECTED));
+    mutex_unlock(&watch->lock);
+}
+
+bool watch_tell_counters(struct server *server, watch_gauge *counter, void *context)
+{
+    mutex_lock(&observer_lock);
+    struct watch *watch = (struct watch *)server->observer;
+    if (watch != NULL)
+        tell_counters(watch, counter, context);
+    mutex_unlock(&observer_lock);
+    return watch != NULL;
 }
 
 /* The line that is being put together: one for each part of the server. */

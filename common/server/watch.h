@@ -14,8 +14,7 @@
  *
  * Interface:
  * - main() has the one struct watch, adds loops and other parts to it before their threads start,
- * and closes it after they have ended. Then watch_look() and watch_gauges() may be called by any
- *   thread.
+ *   and closes it after they have ended. Other threads ask by watch_tell_gauges().
  * - The server calls it through server_look() and server_report(), so that a program without a
  *   watch does not link it.
  */
@@ -36,7 +35,10 @@ enum {
     WATCH_SNAPSHOTS = 6, /* so they are the last minute */
 };
 
-/** Is given each gauge: of which part of the server ("dispatcher 1", "" for all), name, value. */
+/**
+ * Is given each gauge, or counter: of which part of the server ("dispatcher 1", "" for all), name,
+ * value.
+ */
 typedef void watch_gauge(void *context, const char *part, const char *name, uint64_t value);
 
 struct watch;
@@ -94,9 +96,18 @@ void watch_add_part(struct watch *watch, struct watched_part *part);
 
 /**
  * Calls `gauge` for all gauges, those of one part one after the other. It waits a moment for what
- * other loops have to count. Any thread.
+ * other loops have to count. Main only: watch_tell_gauges() is for any other thread.
  */
 void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context);
+
+/**
+ * watch_gauges() of the server's watch, for a thread that may outlive that. False: the server has
+ * none, or not yet, or not any more. Any thread that ends before the server is closed.
+ */
+bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context);
+
+/** The same for the counters that each loop keeps up to date. */
+bool watch_tell_counters(struct server *server, watch_gauge *counter, void *context);
 
 /* ---- For parts ----------------------------------------------------------------------------- */
 

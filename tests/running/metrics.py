@@ -1,0 +1,194 @@
+"""Asks a server with docs/examples/metrics.c for its metrics, as Prometheus would.
+
+    usage: python3 tests/running/metrics.py SERVER        (it serves --app metrics)
+
+- Samples of one name stand together, behind their type, and say how many clients and messages there are.
+- What is held for a client that does not read is there at once, whichever thread asks.
+- Whoever connects and asks nothing does not keep the next one waiting for longer than two seconds.
+- A server that stops while it is asked all the time ends in order.
+- promtool, Prometheus' own reader, finds nothing to say but that there is no help text. Without it that
+  check is skipped, and counted.
+
+Prints what is wrong, and "N passed, N failed, N skipped".
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+DEADLINE = 30.0
+LINE = b"x" * 4000 + b"\n"
+
+
+def wait_until(question, what):
+    """Asks until the answer is true."""
+    end = time.monotonic() + DEADLINE
+    while not question():
+        if time.monotonic() > end:
+            raise AssertionError(what() if callable(what) else what)
+        time.sleep(0.02)
+
+
+class Server:
+    """A server that has printed its first line. Its second port was free a moment ago; if somebody has
+    taken it since, the server does not start, and is started with another one."""
+
+    def __init__(self, program):
+        for _ in range(10):
+            with socket.create_server(("127.0.0.1", 0)) as unused:
+                self.metrics_port = unused.getsockname()[1]
+            environment = dict(os.environ, METRICS_PORT=str(self.metrics_port))
+            self.process = subprocess.Popen(
+                [program, "--app", "metrics", "--port", "0", "--send-buffer", "8192",
+                 "--max-connections", "3"],
+                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            first = self.process.stdout.readline()
+            if first:
+                self.port = int(first.rsplit(":", 1)[1])
+                return
+        raise AssertionError("the server does not start: " + self.process.stderr.read())
+
+    def client(self):
+        client = socket.create_connection(("127.0.0.1", self.port), DEADLINE)
+        client.sendall(b"here\n")
+        assert client.makefile("rb").readline() == b"here\n", "the server echoes lines"
+        return client
+
+    def ask(self):
+        """What the second listener says: status and text."""
+        with socket.create_connection(("127.0.0.1", self.metrics_port), DEADLINE) as asks:
+            asks.sendall(b"GET /metrics HTTP/1.1\r\nHost: metrics\r\n\r\n")
+            answer = b""
+            while piece := asks.recv(65536):
+                answer += piece
+        head, _, text = answer.decode().partition("\r\n\r\n")
+        return int(head.split()[1]), text
+
+    def sum(self, name):
+        """Of the samples of that name; None: there are none."""
+        found = re.findall(r"^echo_%s\{part=\"[^\"]*\"\} (\S+)$" % name, self.ask()[1], re.M)
+        return sum(map(float, found)) if found else None
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        _, said = self.process.communicate(timeout=DEADLINE)
+        assert self.process.returncode == 0, f"the server ends with {self.process.returncode}: {said}"
+
+
+def says_what_there_is(server):
+    clients = [server.client() for _ in range(3)]
+    status, text = server.ask()
+    assert status == 200 and text.endswith("\n"), f"expected an answer, got {status}: {text}"
+    seen, before = set(), None
+    for line in text.splitlines():
+        name = line.split()[2] if line.startswith("# TYPE ") else line.split("{")[0]
+        if name != before:
+            assert line.startswith("# TYPE "), f"{name} has no type before it: {line}"
+            assert name not in seen, f"{name} stands in two places:\n{text}"
+            expected = "counter" if name.endswith("_total") else "gauge"
+            assert line.split()[3] == expected, f"{name} should be a {expected}: {line}"
+        seen.add(name)
+        before = name
+    for wanted in "open", "timers", "lag_p99_seconds", "output_held", "memory_held", "accepted_total":
+        assert "echo_" + wanted in seen, f"no {wanted} in:\n{text}"
+    assert server.sum("open") == 3, f"three clients are there, and open is {server.sum('open')}"
+    assert server.sum("messages_total") == 3, "each of three clients has sent a line"
+    lag = server.sum("lag_max_seconds")
+    assert lag < DEADLINE, f"the lag is in seconds: {lag}"
+    with socket.create_connection(("127.0.0.1", server.port), DEADLINE) as refused:
+        assert refused.recv(100).startswith(b"ERR"), "a fourth client is turned away"
+    wait_until(lambda: server.sum("rejected_total") == 1, "one client was turned away")
+    clients.pop().close()
+    wait_until(lambda: server.sum("open") == 2, "a client has left, and it is still open")
+    for client in clients:
+        client.close()
+
+
+def knows_what_is_held(server):
+    with server.client() as client:
+        client.settimeout(0.2)
+        try:
+            for _ in range(4000):
+                client.sendall(LINE)
+        except TimeoutError:
+            pass
+        wait_until(lambda: server.sum("output_held") > 32768,
+                   lambda: f"nobody reads 64 KiB of answers, and output_held is {server.sum('output_held')}")
+    wait_until(lambda: server.sum("open") == 0, "the client has left")
+    assert server.sum("output_held") == 0, "nothing is held once nobody is there"
+
+
+def waits_for_nobody(server):
+    silent = [socket.create_connection(("127.0.0.1", server.metrics_port), DEADLINE) for _ in range(2)]
+    begun = time.monotonic()
+    assert server.ask()[0] == 200, "the third one is answered"
+    assert time.monotonic() - begun < DEADLINE
+    for each in silent:
+        each.close()
+
+
+def stops_while_it_is_asked(server):
+    over, wrong = threading.Event(), []
+
+    def ask_always():
+        while not over.is_set():
+            try:
+                status = server.ask()[0]
+                if status not in (200, 503):
+                    wrong.append(status)
+            except (OSError, IndexError):
+                pass  # it has ended
+
+    askers = [threading.Thread(target=ask_always) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    with server.client():
+        try:
+            server.stop()
+        finally:
+            over.set()
+            for asker in askers:
+                asker.join()
+    assert not wrong, f"got {wrong[0]}"
+
+
+def promtool_reads_it(server):
+    result = subprocess.run(["promtool", "check", "metrics"], input=server.ask()[1], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=DEADLINE)
+    rest = [line for line in result.stdout.splitlines() if not line.endswith(" no help text")]
+    assert not rest and result.returncode in (0, 3), f"promtool ends with {result.returncode}: {rest}"
+
+
+def main():
+    passed = failed = skipped = 0
+    for test in (says_what_there_is, knows_what_is_held, waits_for_nobody, promtool_reads_it,
+                 stops_while_it_is_asked):
+        if test is promtool_reads_it and not shutil.which("promtool"):
+            print("skipped: metrics/promtool_reads_it: promtool is not installed (package prometheus)")
+            skipped += 1
+            continue
+        server = Server(sys.argv[1])
+        try:
+            test(server)
+            if server.process.returncode is None:
+                server.stop()
+            passed += 1
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            print(f"metrics: FAILED: metrics/{test.__name__}: {error}")
+            failed += 1
+        finally:
+            if server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
