@@ -180,7 +180,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -190,7 +190,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(MEASURED) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)))
+test-all: test-tools all test-build $$(MEASURED) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -501,6 +501,67 @@ test-mystery: all
 	$(if $(CLIENT),$(if $(wildcard $(CLIENT)),,$(error CLIENT=$(CLIENT): no such program)))$(NEED_PYTHON)
 	@tests/run.sh $(if $(CLIENT),'mystery $(N)=OUT=$(OUT) tests/mystery/mystery.py test $(N) "$(CLIENT)"', \
 	    "mysteries=FOLDER=$(OUT)/mystery-tested $(subst ",\",$(MYSTERY)) check $(N)")
+
+# ---- slow motion ------------------------------------------------------------------------------------
+
+# A stage with test points at which each thread stops, its main included: tests/slow/slow.c. What is
+# wrapped are the names of its WRAP lines. Addresses are those in the file, for addr2line.
+SLOWED := $(foreach n,3 4 5,$(if $(wildcard tests/slow/slow.c),$(filter $n,$(NUMBERS))))
+SLOW_WRAPPED := status_change_queue_init $(shell sed -nE 's/^WRAP[A-Z_]*.((int|void), )?([a-z_]*),.*/\3/p' tests/slow/slow.c 2>/dev/null)
+slow_parts = $(OUT)/obj/tests/slow/slow.o $(if $(filter-out 3,$1),$(OUT)/slow/framework$1.o)
+slow_objects = $(call with_points,$(call objects,$(call stage,$1)))
+LINK_SLOW = $(LINK) -no-pie $(SLOW_WRAPPED:%=-Wl,--wrap=%) -o $@
+
+$(OUT)/obj/tests/slow/%.o: tests/slow/%.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+$(OUT)/slow/framework%.o: tests/slow/framework.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(COMPILE) -I$(call stage,$*) -c -o $@ $<
+
+$(SLOWED:%=$(OUT)/slow/stage%): $(OUT)/slow/stage%: $$(call slow_objects,$$*) $$(call slow_parts,$$*) \
+    $(LIBRARY_WITH_POINTS) Makefile
+	$(call say,LINK,$@)
+	$(Q)$(LINK_SLOW) $(filter %.o %.a,$^) $(call libraries,stage$*)
+
+# The same with a fault: tests/slow/NAME.patch, which changes files of one stage. Those take the place of the stage's.
+SLOW_PATCHED := $(patsubst tests/slow/%.patch,$(OUT)/slow/%,$(if $(SLOWED),$(wildcard tests/slow/*.patch)))
+slow_stage = $(shell sed -n 's/^--- stage\([1-5]\)-.*/\1/p; T; q' tests/slow/$1.patch)
+
+$(SLOW_PATCHED): $(OUT)/slow/%: tests/slow/%.patch $$(call slow_objects,$$(call slow_stage,$$*)) \
+    $$(call slow_parts,$$(call slow_stage,$$*)) $(LIBRARY_WITH_POINTS) Makefile
+	$(call say,SLOW,$@)
+	$(Q)rm -rf $@.sources && mkdir -p $@.sources && cp -r $(call stage,$(call slow_stage,$*)) $@.sources
+	$(Q)patch -s -p0 -d $@.sources <$<
+	$(Q)objects='$(filter %.o %.a,$^)'; for source in $$(sed -n 's/^+++ //p' $<); do \
+	    $(filter-out -MMD -MP,$(COMPILE)) -DTEST_POINTS -Wno-thread-safety -c -o "$@.sources/$${source%c}o" "$@.sources/$$source" && \
+	    objects=$$(echo "$$objects" | sed "s,[^ ]*/$${source%c}o,$@.sources/$${source%c}o,") || exit 1; done; \
+	$(LINK_SLOW) $$objects $(call libraries,stage$(call slow_stage,$*))
+
+ifneq ($(filter slow,$(MAKECMDGOALS)),)
+ifeq ($(filter $(SLOWED),$(STAGE))$(SCHEDULE),)
+$(error slow: expected STAGE=3, 4 or 5, whose threads depend on each other; in stages 1 and 2 no thread waits for another one's wakeup)
+endif
+endif
+
+### slow STAGE=N [ARGS="..."]: stage 3, 4 or 5, each of whose threads goes on when you say so (docs/slow.md)
+# slow SCHEDULE=path [AGAINST=patch or option]: the same, beginning with a schedule that was saved
+.PHONY: slow
+slow: $(if $(STAGE),$(OUT)/slow/stage$(STAGE),$(SLOWED:%=$(OUT)/slow/stage%) $(filter $(AGAINST:%=$(OUT)/slow/%),$(SLOW_PATCHED)))
+	$(NEED_PYTHON)
+	@OUT=$(OUT) tests/slow/slow.py $(if $(SCHEDULE),replay $(SCHEDULE) $(AGAINST),by-hand $(STAGE) $(ARGS))
+
+SCHEDULES := $(if $(SLOWED),$(sort $(wildcard tests/slow/*.schedule)))
+need_slow = $(if $(SCHEDULES),$(SLOWED:%=$(OUT)/slow/stage%) $(SLOW_PATCHED))
+run_slow = $(if $(SCHEDULES),'slow=OUT=$(OUT) tests/slow/slow_test.py $(SCHEDULES)')
+### test-slow: replay each schedule that is kept, on the stage and on what goes wrong with it
+.PHONY: test-slow
+test-slow: all $$(need_slow)
+	$(NEED_PYTHON)
+	@tests/run.sh $(run_slow)
 
 # ---- a store, built by the reader --------------------------------------------------------------
 

@@ -7,8 +7,8 @@
 
 #ifdef TEST_POINTS
 /** The test's: called by the thread that has reached the place of that name. */
-void test_point(const char *name);
-#define TEST_POINT(name) test_point(name)
+void test_point(const char *name, const char *function, const char *file, int line);
+#define TEST_POINT(name) test_point(name, __func__, __FILE__, __LINE__)
 #else
 #define TEST_POINT(name) ((void)0)
 #endif
