@@ -206,10 +206,9 @@ static int reactor_timeout(struct reactor *reactor)
 /* Hands over what this round has found for workers; what they do not take is refused. */
 static void reactor_submit_round(struct reactor *reactor) NO_LOCK_HELD
 {
-    struct task *task;
     executor_submit_all(reactor->executor, &reactor->round);
-    while ((task = task_list_remove_first(&reactor->round)) != NULL)
-        handler_refuse(task);
+    while (reactor->round.first != NULL)
+        handler_refuse(task_list_remove_first(&reactor->round));
 }
 
 void reactor_run(struct reactor *reactor)

@@ -174,10 +174,10 @@ static void dispatcher_execute(struct dispatcher *dispatcher,
 /* Hands over what this round has prepared to run; what the executor does not take is refused. */
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
-    struct task *task;
     executor_submit_all(dispatcher->executor, &dispatcher->round);
-    while ((task = task_list_remove_first(&dispatcher->round)) != NULL)
-        handler_future_task_refuse(container_of(task, struct handler_future_task, future.task),
+    while (dispatcher->round.first != NULL)
+        handler_future_task_refuse(container_of(task_list_remove_first(&dispatcher->round),
+                                                struct handler_future_task, future.task),
                                    REFUSE_MESSAGE);
 }
 

@@ -107,10 +107,11 @@ static inline void trace_accepted(int fd)
         trace_begin_connection(fd);
 }
 
-/** What tells one task or one selector from another, as an event's number. */
-static inline int64_t trace_id(const void *object)
+/** The same of a task or a selector: what tells it from others is the event's number. */
+static inline void trace_object(enum trace_kind kind, int fd, const void *object)
 {
-    return (int64_t)(intptr_t)object;
+    if (atomic_load_explicit(&trace_is_on, memory_order_relaxed))
+        trace_record(kind, fd, (int64_t)(intptr_t)object);
 }
 
 #endif

@@ -79,9 +79,10 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
  */
 static void deselect(struct selector *selector, struct selection_key *key)
 {
-    if (key->selected != 0)
-        atomic_store_explicit(&selector->selected[key->selected - 1], NULL, memory_order_relaxed);
-    key->selected = 0;
+    uint32_t place = key->selected;
+    if (place < selector->selected_count &&
+        atomic_load_explicit(&selector->selected[place], memory_order_relaxed) == key)
+        atomic_store_explicit(&selector->selected[place], NULL, memory_order_relaxed);
 }
 
 void selector_cancel(struct selection_key *key)
@@ -142,18 +143,6 @@ int selector_interest(struct selection_key *key, unsigned interest)
     return result;
 }
 
-/* Deselects the keys of the last round. */
-static void clear_selected(struct selector *selector) REQUIRES(&selector->lock)
-{
-    for (size_t i = 0; i < selector->selected_count; i++) {
-        struct selection_key *key =
-            atomic_load_explicit(&selector->selected[i], memory_order_relaxed);
-        if (key != NULL)
-            key->selected = 0;
-    }
-    selector->selected_count = 0;
-}
-
 /*
  * Selects the key of an event, if its owner still wants it. If not, the kernel does not know the
  * key's interest yet, so this sets it.
@@ -169,9 +158,8 @@ static void select_key(struct selector *selector, const struct ready_event *even
     }
     if (key->interest & SELECT_ONCE)
         key->interest = SELECT_NOTHING;
-    atomic_store_explicit(&selector->selected[selector->selected_count++], key,
-                          memory_order_relaxed);
-    key->selected = (uint32_t)selector->selected_count;
+    key->selected = (uint32_t)selector->selected_count++;
+    atomic_store_explicit(&selector->selected[key->selected], key, memory_order_relaxed);
 }
 
 /* Sleeps, unless a wakeup has come since the last select. Returns events found, or -1. */
@@ -192,8 +180,8 @@ size_t selector_select(struct selector *selector, int timeout_ms)
     struct ready_event events[SELECTOR_BATCH];
     atomic_store_explicit(&selector->thread, &own_mark, memory_order_relaxed);
     mutex_lock(&selector->lock);
-    trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, trace_id(selector));
-    clear_selected(selector);
+    trace_object(TRACE_SELECT, TRACE_NO_CONNECTION, selector);
+    selector->selected_count = 0;
     int count = wait_for_events(selector, events, timeout_ms);
     for (int i = 0; i < count; i++)
         select_key(selector, &events[i]);
@@ -213,8 +201,7 @@ void selector_wakeup(struct selector *selector)
 {
     atomic_fetch_add_explicit(&selector->wakeups_asked, 1, memory_order_relaxed);
     bool asleep = atomic_exchange(&selector->sleep, CALLED) == ASLEEP;
-    trace_event(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION,
-                trace_id(selector));
+    trace_object(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION, selector);
     if (!asleep)
         return;
     atomic_fetch_add_explicit(&selector->wakeups_written, 1, memory_order_relaxed);

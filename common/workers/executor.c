@@ -9,12 +9,6 @@ enum {
     BACK_OFF_MS = 100, /* after no thread could be started twice, before that is tried again */
 };
 
-/* Reads the clock only if there is a max_wait. Differences of 32 bits hold for 49 days. */
-static uint32_t now_if_limited(const struct executor *executor)
-{
-    return executor->settings.max_wait > 0 ? (uint32_t)clock_ms() : 0;
-}
-
 /* A blocked submitter may try again. */
 static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
 {
@@ -24,43 +18,46 @@ static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
 
 /* A thread of the pool. It is on that thread's stack. */
 struct worker {
-    struct list_link link; /* in `idle`, and then in `called` */
+    struct list_link link; /* in `idle` */
     struct semaphore call;
     _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
+    struct worker *next_called;  /* in `called` */
     bool is_called;              /* or will be, when the lock is released; under that lock */
     struct segment_cache cache;
     struct executor_place place;
 };
 
-static struct worker *worker_of(const struct list_link *list)
-{
-    return container_of(list->next, struct worker, link);
-}
-
 /* Takes a sleeping worker out of `idle`. It gets its call when the lock is released. */
 static void call_worker(struct executor *executor, struct worker *worker) REQUIRES(&executor->lock)
 {
     list_remove(&worker->link);
-    list_append(&executor->called, &worker->link);
+    worker->next_called = executor->called;
+    executor->called = worker;
     worker->is_called = true;
     executor->stats.idle--;
 }
 
-/* Hands tasks that wait over to workers that sleep: such a worker needs no lock to begin. */
-static void hand_over(struct executor *executor) REQUIRES(&executor->lock)
+/*
+ * Hands the task over to a worker that sleeps: it needs no lock to begin. A worker sleeps only when
+ * the queue is empty, so no other task has waited for longer. False if none sleeps.
+ */
+static bool hand_over(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    while (executor->queue.length > 0 && !list_is_empty(&executor->idle)) {
-        worker_of(&executor->idle)->task = task_queue_take(&executor->queue);
-        call_worker(executor, worker_of(&executor->idle));
-    }
+    if (list_is_empty(&executor->idle))
+        return false;
+    struct worker *worker = container_of(executor->idle.next, struct worker, link);
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    worker->task = task;
+    call_worker(executor, worker);
+    return true;
 }
 
 /* What is called may end at once, and with it the link. */
-static void wake(struct list_link *called)
+static void wake(struct worker *called)
 {
-    while (!list_is_empty(called)) {
-        struct worker *worker = worker_of(called);
-        list_remove(&worker->link);
+    while (called != NULL) {
+        struct worker *worker = called;
+        called = worker->next_called;
         semaphore_post(&worker->call);
     }
 }
@@ -68,17 +65,19 @@ static void wake(struct list_link *called)
 /* Releases the lock before it wakes a thread, which may want the lock next. */
 static void release(struct executor *executor) RELEASE(&executor->lock)
 {
-    struct list_link called;
-    list_move(&called, &executor->called);
+    struct worker *called = executor->called;
+    executor->called = NULL;
     mutex_unlock(&executor->lock);
-    wake(&called);
+    wake(called);
 }
 
 /* The task whose turn it is. One that a thread was started for waits for no room: it goes first. */
 static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 {
-    struct task *task = task_list_remove_first(&executor->first_tasks);
-    if (task == NULL && (task = task_queue_take(&executor->queue)) != NULL)
+    if (executor->first_tasks.first != NULL)
+        return task_list_remove_first(&executor->first_tasks);
+    struct task *task = task_queue_take(&executor->queue);
+    if (task != NULL)
         signal_room(executor);
     return task;
 }
@@ -131,11 +130,14 @@ static struct task *next_task(struct executor *executor, struct worker *self)
     return task;
 }
 
-/* In the worker, when the run is about to begin. */
+/*
+ * In the worker, when the run is about to begin, if there is a max_wait. Differences of 32 bits
+ * hold for 49 days.
+ */
 static void look_at_wait(struct executor *executor, struct task *task) EXCLUDES(&executor->lock)
 {
-    uint32_t waited = (now_if_limited(executor) - task->since) & TASK_SINCE_MASK;
-    task->late = executor->settings.max_wait > 0 && waited > executor->settings.max_wait;
+    uint32_t waited = ((uint32_t)clock_ms() - task->since) & TASK_SINCE_MASK;
+    task->late = waited > executor->settings.max_wait;
     if (!task->late)
         return;
     mutex_lock(&executor->lock);
@@ -146,7 +148,7 @@ static void look_at_wait(struct executor *executor, struct task *task) EXCLUDES(
 /* The task's owner may be gone when it has run. */
 static void run_task(struct task *task) NO_LOCK_HELD
 {
-    trace_event(TRACE_TASK, task->fd, trace_id(task));
+    trace_object(TRACE_TASK, task->fd, task);
     task_run(task);
     trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
 }
@@ -167,7 +169,8 @@ static void *worker(void *argument)
     mutex_lock(&executor->lock);
     list_append(&executor->places, &self.place.link);
     while ((task = next_task(executor, &self)) != NULL) {
-        look_at_wait(executor, task);
+        if (executor->settings.max_wait > 0)
+            look_at_wait(executor, task);
         atomic_store_explicit(&self.place.turn, ++turn, memory_order_relaxed);
         atomic_store_explicit(&self.place.fd, task->fd, memory_order_relaxed);
         run_task(task);
@@ -209,7 +212,7 @@ static bool start_thread_for(struct executor *executor, struct task *task, size_
 {
     if (!start_thread(executor, limit))
         return false;
-    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
     task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
     return true;
 }
@@ -223,7 +226,6 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     condition_init(&executor->gone);
     mutex_lock(&executor->lock);
     list_init(&executor->idle);
-    list_init(&executor->called);
     list_init(&executor->places);
     task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
     while (settings->warm && settings->core > 0 && start_thread(executor, settings->core))
@@ -233,10 +235,7 @@ void executor_open(struct executor *executor, const struct executor_settings *se
 
 static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    if (!task_queue_offer(&executor->queue, task, executor->stats.idle))
-        return false;
-    hand_over(executor);
-    return true;
+    return hand_over(executor, task) || task_queue_offer(&executor->queue, task);
 }
 
 /* Finds a thread or a place in the queue for the task. Without any thread a place is useless. */
@@ -255,7 +254,8 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return false;
     if (place(executor, task))
         return true;
-    wake(&executor->called); /* a policy may wait for them */
+    wake(executor->called); /* a policy may wait for them */
+    executor->called = NULL;
     if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* no thread would ever run it */
     return executor->settings.policy->saturated(executor, task);
@@ -265,7 +265,8 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
 static void begin_wait(const struct executor *executor, struct task *task)
 {
     task->late = false;
-    task->since = now_if_limited(executor) & TASK_SINCE_MASK;
+    if (executor->settings.max_wait > 0)
+        task->since = (uint32_t)clock_ms() & TASK_SINCE_MASK;
 }
 
 bool executor_submit(struct executor *executor, struct task *task)
@@ -278,12 +279,12 @@ bool executor_submit(struct executor *executor, struct task *task)
 
 void executor_submit_all(struct executor *executor, struct task_list *tasks)
 {
-    struct task_list refused = {0};
-    struct task *task;
     if (tasks->first == NULL)
         return;
+    struct task_list refused = {0};
     mutex_lock(&executor->lock);
-    while ((task = task_list_remove_first(tasks)) != NULL) {
+    while (tasks->first != NULL) {
+        struct task *task = task_list_remove_first(tasks);
         begin_wait(executor, task);
         if (!accept_task(executor, task))
             task_list_append(&refused, task);
@@ -298,8 +299,8 @@ bool executor_insist(struct executor *executor, struct task *task)
     mutex_lock(&executor->lock);
     bool accepted = start_thread_for(executor, task, executor->settings.core);
     if (!accepted && executor->stats.threads > 0) {
-        task_queue_insist(&executor->queue, task);
-        hand_over(executor);
+        if (!hand_over(executor, task))
+            task_queue_insist(&executor->queue, task);
         accepted = true;
     }
     release(executor);
@@ -341,7 +342,7 @@ static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES
 static bool drop(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     executor->stats.discarded++;
-    trace_event(TRACE_TASK_DROPPED, task->fd, trace_id(task));
+    trace_object(TRACE_TASK_DROPPED, task->fd, task);
     mutex_unlock(&executor->lock);
     task_drop(task);
     mutex_lock(&executor->lock);
@@ -380,7 +381,7 @@ void executor_shutdown(struct executor *executor, bool now)
     mutex_lock(&executor->lock);
     executor->closing = true;
     while (!list_is_empty(&executor->idle))
-        call_worker(executor, worker_of(&executor->idle));
+        call_worker(executor, container_of(executor->idle.next, struct worker, link));
     condition_broadcast(&executor->room);
     struct task *waiting;
     while (now && (waiting = task_queue_take(&executor->queue)) != NULL)

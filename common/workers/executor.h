@@ -92,8 +92,8 @@ struct executor {
     struct condition gone; /* the last thread has ended */
     struct task_list first_tasks GUARDED_BY(&lock); /* for threads that are starting */
     struct task_queue queue GUARDED_BY(&lock);
-    struct list_link idle GUARDED_BY(&lock);   /* workers that sleep, the last one first */
-    struct list_link called GUARDED_BY(&lock); /* workers to be woken when the lock is released */
+    struct list_link idle GUARDED_BY(&lock); /* workers that sleep, the last one first */
+    struct worker *called GUARDED_BY(&lock); /* workers to be woken when the lock is released */
     struct executor_stats stats GUARDED_BY(&lock);
     struct list_link places GUARDED_BY(&lock); /* of its threads */
     atomic_size_t named;                       /* threads so far: worker 1, worker 2, ... */

@@ -24,34 +24,29 @@ struct task *task_list_remove_first(struct task_list *list)
     return task;
 }
 
-/* More waiting tasks than waiting workers would be tasks that are stored. */
-static bool direct_offer(struct task_queue *queue, struct task *task, size_t idle)
+static bool direct_offer(struct task_queue *queue, struct task *task)
 {
-    if (queue->length >= idle)
-        return false;
-    task_list_append(&queue->others, task);
-    return true;
+    (void)queue;
+    (void)task;
+    return false;
 }
 
-static bool bounded_offer(struct task_queue *queue, struct task *task, size_t idle)
+static bool bounded_offer(struct task_queue *queue, struct task *task)
 {
-    (void)idle;
     if (queue->length >= queue->limit)
         return false;
     task_list_append(&queue->others, task);
     return true;
 }
 
-static bool unbounded_offer(struct task_queue *queue, struct task *task, size_t idle)
+static bool unbounded_offer(struct task_queue *queue, struct task *task)
 {
-    (void)idle;
     task_list_append(&queue->others, task);
     return true;
 }
 
-static bool priority_offer(struct task_queue *queue, struct task *task, size_t idle)
+static bool priority_offer(struct task_queue *queue, struct task *task)
 {
-    (void)idle;
     task_list_append(task->urgent ? &queue->urgent : &queue->others, task);
     return true;
 }
@@ -83,26 +78,26 @@ void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kin
     *queue = (struct task_queue){.kind = kind, .limit = limit};
 }
 
-bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle)
+bool task_queue_offer(struct task_queue *queue, struct task *task)
 {
-    if (!queue->kind->offer(queue, task, idle))
+    if (!queue->kind->offer(queue, task))
         return false;
-    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
     queue->length++;
     return true;
 }
 
 void task_queue_insist(struct task_queue *queue, struct task *task)
 {
-    trace_event(TRACE_TASK_QUEUED, task->fd, trace_id(task));
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
     task_list_append(&queue->others, task);
     queue->length++;
 }
 
 struct task *task_queue_take(struct task_queue *queue)
 {
-    struct task *task = queue->kind->take(queue);
-    if (task != NULL)
-        queue->length--;
-    return task;
+    if (queue->length == 0)
+        return NULL;
+    queue->length--;
+    return queue->kind->take(queue);
 }

@@ -1,13 +1,14 @@
 /*
  * Where tasks wait for a worker: the kinds of task queue that Lea's "Using PooledExecutor" lists.
  *
- *   direct      holds nothing: a task is taken only if a worker waits for one (a hand-off)
+ *   direct      holds nothing: a task is taken only by a worker that waits for one (a hand-off)
  *   bounded:N   holds N tasks, first in, first out
  *   unbounded   holds any number, first in, first out
  *   priority    holds any number; urgent tasks first, but every eighth is the one that has waited
  *               longest among the others, so that they do not starve
  *
- * A kind is a pair of verbs and nothing else. What is left to decide is the executor's.
+ * A kind is a pair of verbs and nothing else. What is left to decide is the executor's; it offers
+ * the queue only what no worker waits for.
  *
  * Interface:
  * - No lock of its own: the executor calls with its lock held.
@@ -84,9 +85,9 @@ struct task_queue {
 
 struct task_queue_kind {
     const char *name;
-    /** Takes a task in; false if it is full. `idle` workers are waiting for a task. */
-    bool (*offer)(struct task_queue *queue, struct task *task, size_t idle);
-    /** Gives out the task whose turn it is; NULL if none waits. */
+    /** Takes a task in; false if it is full. */
+    bool (*offer)(struct task_queue *queue, struct task *task);
+    /** Gives out the task whose turn it is. One waits at least. */
     struct task *(*take)(struct task_queue *queue);
 };
 
@@ -99,7 +100,7 @@ extern const struct task_queue_kind task_queue_priority;
 void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kind, size_t limit);
 
 /** Takes a task in; false if it is full. */
-bool task_queue_offer(struct task_queue *queue, struct task *task, size_t idle);
+bool task_queue_offer(struct task_queue *queue, struct task *task);
 
 /** Takes a task in, even if the kind or the limit would refuse it. */
 void task_queue_insist(struct task_queue *queue, struct task *task);

@@ -162,10 +162,9 @@ static int timeout_of(struct dispatcher *dispatcher)
 /* Hands over what this round has found for workers; what they do not take is refused. */
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
-    struct task *task;
     executor_submit_all(dispatcher->executor, &dispatcher->round);
-    while ((task = task_list_remove_first(&dispatcher->round)) != NULL)
-        handler_adapter_refuse(task);
+    while (dispatcher->round.first != NULL)
+        handler_adapter_refuse(task_list_remove_first(&dispatcher->round));
 }
 
 void dispatcher_dispatch(struct dispatcher *dispatcher)

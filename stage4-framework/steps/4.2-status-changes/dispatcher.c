@@ -243,9 +243,9 @@ static void take_turns(struct dispatcher *dispatcher) NO_LOCK_HELD
 /* Hands over what this round has found for workers; what they do not take is refused. */
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
-    struct task *task;
     executor_submit_all(dispatcher->executor, &dispatcher->round);
-    while ((task = task_list_remove_first(&dispatcher->round)) != NULL) {
+    while (dispatcher->round.first != NULL) {
+        struct task *task = task_list_remove_first(&dispatcher->round);
         struct handler_adapter *adapter = container_of(task, struct handler_adapter, task);
         handler_adapter_refuse(adapter);
         resume_selection(dispatcher, adapter);
