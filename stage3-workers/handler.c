@@ -99,8 +99,8 @@ static void handler_set_processing(struct handler *handler, bool processing)
 /* Lea's "process" and "send", whoever does them. */
 static void handler_call(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
 {
-    struct run run = {0};
-    connection_handle_found(&handler->connection, &run, how, &handler->found);
+    struct run run = {.found = &handler->found};
+    connection_handle(&handler->connection, &run, how);
     connection_send(&handler->connection, &run);
 }
 

@@ -35,6 +35,8 @@ void *application_data(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
 struct message application_process(struct server *server, struct channel_facade *facade,
                                    struct message message)
 {
+    if (service_is_free(&server->service))
+        return message;
     if (service_blocks(&server->service))
         channel_flush(facade);
     return service_process(&server->service, message);

@@ -133,6 +133,14 @@ static bool make_room(struct input_queue *queue, size_t wanted)
 
 /* ---- Bytes that come ------------------------------------------------------------------------ */
 
+/* Nothing has come; if the queue is empty, it needs no block. Keeps errno. */
+static void retire_unfilled(struct input_queue *queue)
+{
+    int error = errno;
+    input_queue_retire(queue);
+    errno = error;
+}
+
 ssize_t input_queue_fill(struct input_queue *queue, int fd)
 {
     if (queue->block != NULL)
@@ -149,14 +157,13 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     struct segment *block = queue->block;
     struct iovec iov = {block->data + block->end, smaller(room, block->capacity - block->end)};
     ssize_t received = socket_receive(fd, &iov, 1);
-    int error = errno;
     if (received >= 0)
         trace_event(TRACE_RECEIVE, fd, received);
-    block->end += received > 0 ? (size_t)received : 0;
-    queue->filled = received > 0 && (size_t)received == iov.iov_len;
-    if (received <= 0)
-        input_queue_retire(queue); /* nothing came into an empty one */
-    errno = error;
+    queue->filled = received == (ssize_t)iov.iov_len;
+    if (received > 0)
+        block->end += (size_t)received;
+    else
+        retire_unfilled(queue);
     return received;
 }
 
@@ -195,10 +202,11 @@ bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_
     if (block == NULL)
         return false;
     size_t from = queue->searched_for == wanted ? block->searched : 0;
-    bool found = input_queue_index_from(queue, wanted, from, index);
+    if (input_queue_index_from(queue, wanted, from, index))
+        return true;
     queue->searched_for = wanted;
-    block->searched = (uint32_t)(found ? *index : segment_length(block));
-    return found;
+    block->searched = (uint32_t)segment_length(block);
+    return false;
 }
 
 struct message input_queue_peek(const struct input_queue *queue, size_t count)
@@ -210,13 +218,13 @@ struct message input_queue_peek(const struct input_queue *queue, size_t count)
 /* The block stays for the message. The one before has been used, so a secret is wiped. */
 struct message input_queue_dequeue(struct input_queue *queue, size_t count)
 {
-    struct message message = input_queue_peek(queue, count);
     struct segment *block = queue->block;
+    assert(count > 0 && count <= input_queue_length(queue));
     if (queue->secret)
         explicit_bzero(block->data, block->start);
     block->start += count;
     block->searched = block->searched > count ? block->searched - (uint32_t)count : 0;
-    return message;
+    return (struct message){block->data + block->start - count, count};
 }
 
 void input_queue_discard(struct input_queue *queue, size_t count)

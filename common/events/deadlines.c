@@ -52,22 +52,26 @@ void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial)
         deadlines->request = stamp(now);
 }
 
+/* More than the largest number is never looked at. */
+static uint32_t add_owed(uint32_t owed, uint64_t sent)
+{
+    return sent < UINT32_MAX - owed ? owed + (uint32_t)sent : UINT32_MAX;
+}
+
 void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent)
 {
     deadlines->active = stamp(now);
-    uint32_t room = UINT32_MAX - deadlines->owed;
-    deadlines->owed += sent < room ? (uint32_t)sent : room;
+    deadlines->owed = add_owed(deadlines->owed, sent);
 }
 
 void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool partial,
                    uint64_t sent)
 {
-    if (received)
+    if (received || sent > 0)
         deadlines->active = stamp(now);
     if (partial || deadlines->request != 0)
         deadlines_framed(deadlines, now, partial);
-    if (sent > 0)
-        deadlines_sent(deadlines, now, sent);
+    deadlines->owed = add_owed(deadlines->owed, sent);
 }
 
 void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)

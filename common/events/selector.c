@@ -118,11 +118,10 @@ static void set_interest(struct selection_key *key, unsigned interest)
         deselect(key->selector, key);
 }
 
-/* The selecting thread itself is not in select now, and touches nothing but the key. */
-static bool needs_no_lock(const struct selection_key *key, unsigned interest)
+/* Whether this thread is the one that selects: then nobody is in select now. */
+static bool is_selecting(const struct selector *selector)
 {
-    const void *selecting = atomic_load_explicit(&key->selector->thread, memory_order_relaxed);
-    return selecting == &own_mark && !has_to_grow(key, interest);
+    return atomic_load_explicit(&selector->thread, memory_order_relaxed) == &own_mark;
 }
 
 int selector_interest(struct selection_key *key, unsigned interest)
@@ -131,12 +130,13 @@ int selector_interest(struct selection_key *key, unsigned interest)
     int result = 0;
     if (interest == SELECT_ONCE)
         interest = SELECT_NOTHING;
-    if (needs_no_lock(key, interest)) {
-        set_interest(key, interest);
+    bool own = is_selecting(selector);
+    if (own && !has_to_grow(key, interest)) {
+        set_interest(key, interest); /* touches nothing but the key */
         return 0;
     }
     mutex_lock(&selector->lock);
-    if (has_to_grow(key, interest))
+    if (own || has_to_grow(key, interest))
         result = watch(selector, key, interest);
     set_interest(key, result == 0 ? interest : SELECT_NOTHING);
     mutex_unlock(&selector->lock);

@@ -311,14 +311,9 @@ enum end_reason connection_facade_end_reason(struct channel_facade *facade);
 
 /**
  * Whether there is something for the handler. A message that was found is kept in *found, for the
- * connection_handle_found() that must follow.
+ * run that must follow, which has it as its `found`.
  */
 bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
-
-/** As connection_handle(), beginning with what connection_find() has found. */
-void connection_handle_found(struct connection *connection, struct run *run,
-                             enum connection_messages how,
-                             struct connection_message *found) NO_LOCK_HELD;
 
 /**
  * Whether the message that the next run is for goes before those of other connections: what a stage

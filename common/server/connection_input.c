@@ -11,6 +11,9 @@ enum {
     MESSAGES_PER_TURN = 64, /* then the other connections get their turn */
 };
 
+/* The marks with which a run need not look for more than messages. */
+static const unsigned MARKS_OF_MESSAGES = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
+
 /* ---- Bytes --------------------------------------------------------------------------------- */
 
 void connection_received(struct connection *connection, size_t received)
@@ -127,10 +130,10 @@ static void treat(struct connection *connection, struct run *run, enum connectio
     const struct connection_home *home = connection_home(connection);
     struct channel_facade *facade = &connection->facade;
     bool more = connection_has_input(connection);
-    if (first && !more && (connection->traits & TRAIT_ONE_PIECE) != 0)
-        output_chain_lift_cork(&connection->output);
-    else
+    if (!first || more || (connection->traits & TRAIT_ONE_PIECE) == 0)
         cork(connection, run);
+    else if (run->corks)
+        output_chain_lift_cork(&connection->output);
     run->burst.more = more;
     if (run->burst.count > 0)
         home->sharing->flush_old(&run->burst);
@@ -152,20 +155,28 @@ static void end_messages(struct connection *connection, enum end_reason reason)
     close_because(connection, reason);
 }
 
+/* What another thread has found before this run. */
+static enum framing_result take_found(struct connection_message *found, struct message *message)
+{
+    *message = (struct message){found->data, found->length};
+    found->found = false;
+    return (enum framing_result)found->result;
+}
+
 /*
  * Has one message treated. Returns what is left: MARK_MORE if another message may follow, MARK_PART
  * if only a part of one is there, 0 if nothing is. Mostly that can be told without asking the
  * handler: a client sends one message and waits for the answer.
  */
 static unsigned treat_next(struct connection *connection, struct run *run,
-                           enum connection_messages how, struct connection_message *found,
-                           bool first) NO_LOCK_HELD
+                           enum connection_messages how, bool first) NO_LOCK_HELD
 {
-    struct message message = {found->data, found->length};
-    enum framing_result result = (enum framing_result)found->result;
-    if (!found->found)
+    struct message message;
+    enum framing_result result;
+    if (run->found != NULL && run->found->found)
+        result = take_found(run->found, &message);
+    else
         result = input_handler_next_message(connection->handler, &connection->facade, &message);
-    found->found = false;
     switch (result) {
     case FRAMING_MESSAGE:
         treat(connection, run, how, message, first);
@@ -211,22 +222,26 @@ static void make_calls(struct connection *connection) NO_LOCK_HELD
         connection_part(connection, PART_HOLD)->call(connection);
 }
 
+/* Puts out the next piece of a long answer; false if none goes on. */
+static bool continue_output(struct connection *connection, struct run *run) NO_LOCK_HELD
+{
+    cork(connection, run);
+    return input_handler_continue_output(connection->handler, &connection->facade);
+}
+
 /*
  * Messages, up to a limit. A long answer goes on before the next message. What is left may be
  * bytes, or such an answer. Of an ordinary run we know that it takes the first message.
  */
 static void take_turn(struct connection *connection, struct run *run, enum connection_messages how,
-                      struct connection_message *found, bool ordinary) NO_LOCK_HELD
+                      bool ordinary) NO_LOCK_HELD
 {
     int turns = how == HANDLE_MESSAGES ? MESSAGES_PER_TURN : 1;
     unsigned left = MARK_MORE;
     bool takes = ordinary || connection_takes_message(connection);
     for (bool first = true; takes; first = false) {
-        bool continues = (connection->traits & TRAIT_CONTINUES) != 0;
-        if (continues)
-            cork(connection, run);
-        if (!continues || !input_handler_continue_output(connection->handler, &connection->facade))
-            left = treat_next(connection, run, how, found, first);
+        if ((connection->traits & TRAIT_CONTINUES) == 0 || !continue_output(connection, run))
+            left = treat_next(connection, run, how, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
         takes = left == MARK_MORE && --turns > 0 && run->burst.work < BURST_WORK &&
@@ -329,29 +344,21 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
 /* Mostly a run is for messages, and for nothing else. */
 static bool is_ordinary(const struct connection *connection)
 {
-    const unsigned usual = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
-    return (connection->marks & ~usual) == 0 && connection->phase == CONNECTION_OPEN &&
+    return (connection->marks & ~MARKS_OF_MESSAGES) == 0 && connection->phase == CONNECTION_OPEN &&
            atomic_load(&connection->asked) == 0 && connection->timers.first == NULL &&
            output_chain_is_calm(&connection->output);
 }
 
-void connection_handle_found(struct connection *connection, struct run *run,
-                             enum connection_messages how, struct connection_message *found)
+void connection_handle(struct connection *connection, struct run *run, enum connection_messages how)
 {
     bool ordinary = is_ordinary(connection);
     trace_event(TRACE_RUN, connection->output.fd, 0);
     if (!ordinary && !prepare(connection, run, how))
         return;
     if (connection->life == LIFE_STARTED)
-        take_turn(connection, run, how, found, ordinary);
+        take_turn(connection, run, how, ordinary);
     unsigned asked = atomic_load(&connection->asked);
     if ((asked != 0 || connection_is(connection, MARK_INPUT_OVER)) &&
         !connection_is(connection, MARK_BROKEN))
         end_input(connection, asked);
-}
-
-void connection_handle(struct connection *connection, struct run *run, enum connection_messages how)
-{
-    struct connection_message none = {0};
-    connection_handle_found(connection, run, how, &none);
 }

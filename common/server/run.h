@@ -20,6 +20,7 @@
 #include "common/server/burst.h"
 
 struct connection;
+struct connection_message;
 struct run;
 
 /** A call that a run makes before its output leaves: the turn of a strand (strand.h). */
@@ -29,10 +30,11 @@ struct run_call {
 };
 
 struct run {
-    int64_t now;        /* when connection_send() began; ms of clock_ms() */
-    struct burst burst; /* what it holds back for others */
-    bool corks;         /* what it answers waits for connection_send() */
-    uint64_t sent;      /* bytes of its answers that left at once, not counted yet */
+    int64_t now;                      /* when connection_send() began; ms of clock_ms() */
+    struct burst burst;               /* what it holds back for others */
+    bool corks;                       /* what it answers waits for connection_send() */
+    uint64_t sent;                    /* bytes of its answers that left at once, not counted yet */
+    struct connection_message *found; /* by connection_find(), to be handled first; NULL: none */
     const struct connection *connection; /* whose turn it is; NULL: that of none, or not begun */
     struct run_call *calls;              /* to be made */
     struct run *outer;                   /* the thread's run in which this one lies; NULL: none */

@@ -45,7 +45,7 @@ static void block(struct service *service)
 static bool pays(struct service *service, struct message request)
 {
     const char *text = service->cost_for;
-    if (service->work_us == 0 && service->block_ms == 0)
+    if (service_is_free(service))
         return false;
     if (text != NULL && memmem(request.data, request.length, text, strlen(text)) == NULL)
         return false;

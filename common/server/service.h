@@ -28,6 +28,12 @@ void service_init(struct service *service);
 
 void service_destroy(struct service *service);
 
+/** Whether no message costs anything. */
+static inline bool service_is_free(const struct service *service)
+{
+    return service->work_us == 0 && service->block_ms == 0;
+}
+
 /** Processes one request: pays its cost and returns the reply, which is the request. Any thread. */
 struct message service_process(struct service *service, struct message request);
 

@@ -190,7 +190,8 @@ Test(connection, a_message_that_was_found_waits_for_the_thread_that_handles_it)
     cr_assert_not(connection_find(&bench.connection, &found));
     give(&bench, "one\ntwo\n");
     cr_assert(connection_find(&bench.connection, &found));
-    connection_handle_found(&bench.connection, &turn, HANDLE_MESSAGES, &found);
+    turn.found = &found;
+    connection_handle(&bench.connection, &turn, HANDLE_MESSAGES);
     connection_send(&bench.connection, &turn);
     expect(ends[1], "one\ntwo\n");
     bench_close(&bench);
@@ -930,7 +931,7 @@ Test(connection, a_timer_is_found_like_a_message)
     cr_assert(connection_expire(&bench.connection, clock_ms()));
     cr_assert(connection_find(&bench.connection, &found));
     expect_calls("");
-    connection_handle_found(&bench.connection, &(struct run){0}, HANDLE_MESSAGES, &found);
+    connection_handle(&bench.connection, &(struct run){.found = &found}, HANDLE_MESSAGES);
     expect_calls("a");
     bench_close(&bench);
     pair_close(ends);

@@ -161,7 +161,8 @@ Test(connection_posts, of_a_refusal_wait_for_a_run)
     cr_assert_str_eq(poster.calls, "-");
     cr_assert(connection_must_run(&poster.connection));
     cr_assert(connection_find(&poster.connection, &found));
-    connection_handle_found(&poster.connection, &turn, HANDLE_MESSAGES, &found);
+    turn.found = &found;
+    connection_handle(&poster.connection, &turn, HANDLE_MESSAGES);
     connection_send(&poster.connection, &turn);
     cr_assert_eq(connection_wants(&poster.connection), SELECT_READ);
     cr_assert_str_eq(poster.calls, "-a");

@@ -177,8 +177,8 @@ struct handler *handler_of_timer(struct timer *timer)
 
 void handler_work(struct handler *handler)
 {
-    struct run run = {0};
-    connection_handle_found(&handler->connection, &run, HANDLE_MESSAGES, &handler->found);
+    struct run run = {.found = &handler->found};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
     connection_send(&handler->connection, &run);
 }
 

@@ -79,8 +79,8 @@ static void handler_adapter_set_processing(struct handler_adapter *adapter, bool
 static void handler_adapter_call(struct handler_adapter *adapter,
                                  enum connection_messages how) NO_LOCK_HELD
 {
-    struct run run = {0};
-    connection_handle_found(&adapter->connection, &run, how, &adapter->found);
+    struct run run = {.found = &adapter->found};
+    connection_handle(&adapter->connection, &run, how);
     connection_send(&adapter->connection, &run);
 }
 

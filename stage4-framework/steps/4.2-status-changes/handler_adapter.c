@@ -39,8 +39,8 @@ void handler_adapter_release(struct handler_adapter *adapter)
 static void handler_adapter_call(struct handler_adapter *adapter,
                                  enum connection_messages how) NO_LOCK_HELD
 {
-    struct run run = {0};
-    connection_handle_found(&adapter->connection, &run, how, &adapter->found);
+    struct run run = {.found = &adapter->found};
+    connection_handle(&adapter->connection, &run, how);
     connection_send(&adapter->connection, &run);
 }
 
