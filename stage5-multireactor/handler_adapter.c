@@ -99,6 +99,15 @@ static void end_run(struct handler_adapter *adapter, enum run_outcome outcome)
     adapter->running = false;
 }
 
+/* Wakes the dispatcher if it has to; as soon as the lock is released the adapter may be gone. */
+static void unlock(struct handler_adapter *adapter, bool wakes) RELEASE(&adapter->state_lock)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    mutex_unlock(&adapter->state_lock);
+    if (wakes)
+        dispatcher_wakeup(dispatcher);
+}
+
 /*
  * One step under the lock. The adapter is marked dead before the dispatcher can see it (erratum 7),
  * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
@@ -106,25 +115,17 @@ static void end_run(struct handler_adapter *adapter, enum run_outcome outcome)
  */
 void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     TEST_POINT("adapter: before done");
     mutex_lock(&adapter->state_lock);
     end_run(adapter, outcome);
-    bool first = enqueue_change(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first && outcome != RUN_NONE)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, enqueue_change(adapter) && outcome != RUN_NONE);
     TEST_POINT("adapter: after done");
 }
 
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     mutex_lock(&adapter->state_lock);
-    bool first = connection_ask(&adapter->connection, set, reset) && announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, connection_ask(&adapter->connection, set, reset) && announce(adapter));
 }
 
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason)
@@ -135,7 +136,6 @@ void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason
 
 void handler_adapter_output(struct handler_adapter *adapter, enum output_result result)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     if (result == OUTPUT_REFUSED)
         handler_adapter_end(adapter, END_CAP);
     if (result == OUTPUT_FLOWING || result == OUTPUT_REFUSED)
@@ -145,9 +145,7 @@ void handler_adapter_output(struct handler_adapter *adapter, enum output_result 
     bool unwatched = (adapter->watching & SELECT_WRITE) == 0;
     bool still_read = result == OUTPUT_CHOKED && (adapter->watching & SELECT_READ) != 0;
     bool first = (broken || unwatched || still_read) && announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, first);
 }
 
 /*
@@ -156,13 +154,10 @@ void handler_adapter_output(struct handler_adapter *adapter, enum output_result 
  */
 void handler_adapter_post(struct handler_adapter *adapter, struct channel_post *post)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     mutex_lock(&adapter->state_lock);
     bool taken = connection_post(&adapter->connection, post);
     bool first = taken && announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, first);
     if (!taken)
         channel_post_drop(post);
 }
@@ -237,10 +232,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
     if (!connection_expire(&adapter->connection, now))
         return connection_deadline(&adapter->connection, now);
     mutex_lock(&adapter->state_lock);
-    bool first = announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(adapter->dispatcher);
+    unlock(adapter, announce(adapter));
     return INT64_MAX;
 }
 

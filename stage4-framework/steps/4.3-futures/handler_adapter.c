@@ -53,6 +53,15 @@ static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_l
     return !adapter->running && !adapter->dead && enqueue_change(adapter);
 }
 
+/* Wakes the dispatcher if it has to; as soon as the lock is released the adapter may be gone. */
+static void unlock(struct handler_adapter *adapter, bool wakes) RELEASE(&adapter->state_lock)
+{
+    struct dispatcher *dispatcher = adapter->dispatcher;
+    mutex_unlock(&adapter->state_lock);
+    if (wakes)
+        dispatcher_wakeup(dispatcher);
+}
+
 /*
  * One step under the lock. The adapter is marked dead before the dispatcher can see it (erratum 7),
  * and it does not stop running before it is in the queue (erratum 8), so that no other thread's
@@ -60,27 +69,19 @@ static bool announce(struct handler_adapter *adapter) REQUIRES(&adapter->state_l
  */
 void handler_adapter_done(struct handler_adapter *adapter, enum run_outcome outcome)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     TEST_POINT("adapter: before done");
     mutex_lock(&adapter->state_lock);
     adapter->dead = outcome == RUN_OVER;
     adapter->again = outcome == RUN_AGAIN;
     adapter->running = false;
-    bool first = enqueue_change(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first && outcome != RUN_NONE)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, enqueue_change(adapter) && outcome != RUN_NONE);
     TEST_POINT("adapter: after done");
 }
 
 void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned reset)
 {
-    struct dispatcher *dispatcher = adapter->dispatcher;
     mutex_lock(&adapter->state_lock);
-    bool first = connection_ask(&adapter->connection, set, reset) && announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(dispatcher);
+    unlock(adapter, connection_ask(&adapter->connection, set, reset) && announce(adapter));
 }
 
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason)
@@ -133,10 +134,7 @@ int64_t handler_adapter_expire(struct handler_adapter *adapter, int64_t now)
     if (!connection_expire(&adapter->connection, now))
         return connection_deadline(&adapter->connection, now);
     mutex_lock(&adapter->state_lock);
-    bool first = announce(adapter);
-    mutex_unlock(&adapter->state_lock);
-    if (first)
-        dispatcher_wakeup(adapter->dispatcher);
+    unlock(adapter, announce(adapter));
     return INT64_MAX;
 }
 
