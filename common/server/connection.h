@@ -333,7 +333,7 @@ bool connection_must_run(const struct connection *connection);
 /** Lets other threads send to all connections of that home. Before the first one. */
 void connection_share(struct connection_home *home, const struct connection_sharing *sharing);
 
-/** Output, as the facade's verbs want it. Any thread. */
+/** Output, as the facade's verbs want it, of a connection of such a home. Any thread. */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece);
 
 /** Drains what a burst (burst.h) holds back here. Any thread. */

@@ -41,13 +41,14 @@ enum output_result connection_enqueue(struct connection *connection, struct piec
     struct run *run = run_own();
     if (run != NULL && run->burst.more)
         return enqueue_held(connection, piece, &run->burst);
-    connection_lock_output(connection);
+    const struct connection_sharing *sharing = connection_home(connection)->sharing;
+    sharing->lock_output(connection);
     enum output_result result = output_chain_enqueue(&connection->output, piece);
     if (connection->output.holder != 0 && result < OUTPUT_REFUSED)
         result = output_chain_release(&connection->output);
     if (run != NULL && run->connection == connection)
         run->sent += output_chain_newly_sent(&connection->output);
-    connection_unlock_output(connection);
+    sharing->unlock_output(connection);
     return result;
 }
 

@@ -24,6 +24,7 @@ void run_begin(struct run *run, const struct connection *connection)
 void run_end(struct run *run)
 {
     run_make_calls(run);
-    burst_end(&run->burst);
+    if (run->burst.held != NULL)
+        burst_end(&run->burst);
     run_enter(run->outer);
 }

@@ -250,7 +250,7 @@ Test(connection_outgoing, a_duplex_one_stays_open_for_output_after_the_end_of_it
     end_peer(&bench);
     cr_assert_eq(run(&bench, true), SELECT_LOSS);
     cr_assert_str_eq(bench.noting.calls, "starting end_of_input");
-    connection_enqueue(&bench.connection, piece_bytes("later\n", 6));
+    channel_enqueue(&bench.connection.facade, piece_bytes("later\n", 6));
     cr_assert_eq(run(&bench, false), SELECT_LOSS);
     cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
     channel_finish(&bench.connection.facade);
@@ -264,7 +264,7 @@ Test(connection_outgoing, a_finished_output_ends_when_it_has_left_and_input_goes
     struct bench bench;
     char got[100];
     bench_connect(&bench);
-    connection_enqueue(&bench.connection, piece_bytes("last\n", 5));
+    channel_enqueue(&bench.connection.facade, piece_bytes("last\n", 5));
     channel_finish(&bench.connection.facade);
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
     cr_assert_eq(run(&bench, false), SELECT_READ);
@@ -308,7 +308,7 @@ Test(connection_outgoing, a_reset_comes_behind_all_output)
     struct bench bench;
     char got[100];
     bench_connect(&bench);
-    connection_enqueue(&bench.connection, piece_bytes("last words", 10));
+    channel_enqueue(&bench.connection.facade, piece_bytes("last words", 10));
     channel_reset(&bench.connection.facade);
     run_to_the_end(&bench);
     int peer = bench.peer;
