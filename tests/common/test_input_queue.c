@@ -734,6 +734,16 @@ BenchTest(input_queue, what_is_secret_is_wiped_when_it_has_been_used, ROOMY)
     cr_assert_eq(memcmp(plain.data, "plain", 5), 0, "and what is no secret is not either");
 }
 
+BenchTest(input_queue, what_is_secret_is_wiped_when_the_next_one_is_taken, ROOMY)
+{
+    feed_text(bench, "secretagain");
+    input_queue_set_secret(&bench->queue, true);
+    struct message secret = input_queue_dequeue(&bench->queue, 6);
+    struct message again = input_queue_dequeue(&bench->queue, 5);
+    cr_assert(all_zero(secret.data, 6), "`%.6s`", (const char *)secret.data);
+    cr_assert_eq(memcmp(again.data, "again", 5), 0, "it is good until the next call");
+}
+
 BenchTest(input_queue, a_secret_that_nobody_took_is_wiped_with_the_rest, ROOMY)
 {
     input_queue_set_secret(&bench->queue, true);
