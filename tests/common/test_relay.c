@@ -183,7 +183,7 @@ static void scene_prepare(struct scene *scene, const char *targets)
     scene->server.log = (struct log){.program = "test", .level = LOG_LEVEL_ERROR};
     const char *const words[] = {"--to", targets, NULL};
     cr_assert(configure(&relay_application, words));
-    scene->relay = relay_application.open(&scene->server);
+    scene->relay = application_open(&relay_application, &scene->server);
     cr_assert_not_null(scene->relay);
 }
 
@@ -217,7 +217,8 @@ static void scene_join(struct scene *scene)
 
 static void scene_close(struct scene *scene)
 {
-    relay_application.close(scene->relay); /* a lookup's thread may still give a reference back */
+    application_close(&relay_application,
+                      scene->relay); /* a lookup's thread may still give a reference back */
     cr_assert_eq(scene->client.references, 0);
     cr_assert_eq(scene->backend.references, 0);
     free(scene->client.memory);
@@ -452,7 +453,7 @@ Test(relay, clients_that_wait_for_one_name_share_one_lookup)
         ends(&clients[i]);
     }
     names_await_asked(1);
-    relay_application.close(scene.relay);
+    application_close(&relay_application, scene.relay);
     for (int i = 0; i < CLIENTS; i++)
         forget(&clients[i]);
 }
@@ -472,7 +473,7 @@ Test(relay, a_name_that_hangs_holds_up_no_other_target)
     names_answer(true);
     hear_lookup(&scene.client);
     ends(&scene.client);
-    relay_application.close(scene.relay);
+    application_close(&relay_application, scene.relay);
     forget(&scene.client);
     forget(&other);
 }
@@ -529,7 +530,7 @@ Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_nothing_behind)
     goes(&other);
     forget(&scene.client);
     forget(&other);
-    relay_application.close(scene.relay); /* and does not wait for the name */
+    application_close(&relay_application, scene.relay); /* and does not wait for the name */
     names_await_asked(1);
     names_answer(true);
 }
@@ -550,7 +551,7 @@ Test(relay, a_result_that_comes_too_late_is_dropped)
     comes(&scene, &other, &server);
     expect_to(&other, NAMES_SLOW ":9"); /* it has no connection, so it is the next */
     ends(&other);
-    relay_application.close(scene.relay);
+    application_close(&relay_application, scene.relay);
     forget(&scene.client);
     forget(&other);
 }
@@ -613,7 +614,7 @@ Test(relay, a_lookup_leaves_half_of_the_time_to_the_addresses_that_were_known)
     expect_to(&other, NAMES_SLOW ":9");
     names_answer(true); /* for nobody */
     ends(&other);
-    relay_application.close(scene.relay);
+    application_close(&relay_application, scene.relay);
     forget(&scene.client);
     forget(&other);
 }
