@@ -23,6 +23,7 @@ static const struct application *const applications[] = {
     &http_application,
     &pop3_application,
     &relay_application,
+    &store_application,
     &application_added,
     NULL,
 };

@@ -659,7 +659,7 @@ check '--help names it behind those that the stage has' \
     'says "--app NAME .*what to serve: echo, http, pop3, count \[echo\]$"'
 run real/build/stage4-framework --app nonsense
 check 'the error for another name names it too' \
-    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, count, got .nonsense.$"'
+    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, store, count, got .nonsense.$"'
 build APP=../mine/count.c
 check 'the same application is not built again' '[ $status -eq 0 ] && ! says " CC \| LINK "'
 sed 's/ bytes/ octets/' mine/count.c >other/count.c
@@ -676,7 +676,7 @@ check 'without APP the servers are linked without it' \
     '[ $status -eq 0 ] && [ "$(count " LINK ")" -eq 2 ]'
 run real/build/stage4-framework --app count
 check 'and do not know it any more' \
-    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, got .count.$"'
+    '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, store, got .count.$"'
 cp mine/count.c mine/echo.c
 build APP=../mine/echo.c
 check 'a name that is taken is refused' \

@@ -35,7 +35,7 @@ TEST_OBJECTS := $(call objects,tests/support) \
 LINK_TEST = $(LINK) -o $@ $(filter %.o %.a,$^) @$(CRITERION:.cflags=.libs) \
     $(call libraries,$*)
 
-APP_SUITES   := chat pop3 http relay
+APP_SUITES   := chat pop3 http relay store
 SUITES       := $(foreach s,common conformance contract soak steps $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
@@ -106,7 +106,7 @@ run_common = $(if $(filter common,$(SUITES)),'common=$(GATE) $(OUT)/tests/common
 # What a stage goes through: what every server answers to, the applications where it has some, and what
 # this stage promises.
 WITH_CHAT := 4 5
-black_box = $(filter conformance soak pop3 http $(if $(filter $1,$(WITH_CHAT)),chat relay),$(SUITES))
+black_box = $(filter conformance soak pop3 http $(if $(filter $1,$(WITH_CHAT)),chat relay store),$(SUITES))
 suites_of = $(if $(SERVER),$(filter conformance,$(SUITES)) $(filter stage$1-graded,$(GRADED)), \
     $(call black_box,$1) $(filter contract,$(SUITES)) $(filter stage$1,$(STAGE_SUITES)))
 
@@ -168,7 +168,7 @@ test-tools:
 	    -- 'Python 3' 'command -v python3' python3
 
 # What a change to a server can break, in two minutes: each application on one stage, faults of one.
-ONCE := pop3-3 http-2 chat-4 relay-5 soak-5
+ONCE := pop3-3 http-2 chat-4 relay-5 store-5 soak-5
 once = $(patsubst %-$1,%,$(filter %-$1,$(ONCE)))
 run_test = $(run_common) \
     $(foreach n,$(NUMBERS),$(call run_suites,$n,conformance contract $(call once,$n) stage$n)) \
@@ -571,14 +571,19 @@ $(error TASK=$(TASK): expected one of the tasks 1 to 8 of docs/build-a-store.md)
 endif
 endif
 
-### test-store [TASK=N] [SERVER=path]: grade the store that you build (docs/build-a-store.md); without SERVER, test the grader
-# Without redis-server, and where it cannot be installed, the tests with it are skipped.
+### test-store [TASK=N] [SERVER=path] [ONLY=COMMAND]: grade the store that you build (docs/build-a-store.md); without SERVER, test the grader, and compare --app store with redis-server
+# Without redis-server, and where it cannot be installed, the tests with it are skipped. With ONLY one
+# command is compared, which may be one that the store has not had so far.
+STORES := $(foreach n,$(WITH_CHAT),$(OUT)/$(call stage,$n))
+run_differential = $(foreach s,$(STORES),'$(notdir $s) store=tests/store/differential.py $s --app store')
+run_graded_stores = $(foreach s,$(STORES),'$(notdir $s) store, graded=tests/store/grader.py 1-4 $s --app store')
 .PHONY: test-store
-test-store:
+test-store: $(if $(SERVER)$(TASK),,$(STORES))
 	$(NEED_PYTHON)
 	@$(if $(SERVER),,tests/need.sh redis 'command -v redis-server' redis-server || true)
-	@tests/run.sh 'store$(if $(TASK),$(comma) task $(TASK))=$(if $(SERVER),tests/store/grader.py $(or $(TASK),1-8) \
-	    "$(abspath $(SERVER))",tests/store/store_test.py $(or $(TASK),1-8))'
+	@tests/run.sh $(if $(SERVER)$(TASK),,$(run_differential) $(if $(ONLY),,$(run_graded_stores))) \
+	    $(if $(SERVER),'store$(if $(TASK),$(comma) task $(TASK))=tests/store/grader.py $(or $(TASK),1-8) "$(abspath $(SERVER))"',\
+	    $(if $(ONLY),,'store$(if $(TASK),$(comma) task $(TASK))=tests/store/store_test.py $(or $(TASK),1-8)'))
 
 # ---- fuzzing -----------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ struct application {
     /** Its own default for --idle-timeout, as a user would type it. NULL: the server's. */
     const char *idle_timeout;
 
+    /** Its own default for --output-cap: its longest answer has to fit. NULL: the server's. */
+    const char *output_cap;
+
     /**
      * Adds the options that it alone has. Their targets are static variables of its own, which
      * `open` reads. NULL: it has none.

@@ -26,6 +26,7 @@ static const struct offer {
 static const struct application elsewhere[] = {
     {.name = "chat", .needs = OFFERS_OUTPUT_FROM_ELSEWHERE},
     {.name = "relay", .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS},
+    {.name = "store", .needs = OFFERS_STRANDS},
 };
 
 static bool is_offered(const struct application *application, unsigned offers)
@@ -74,6 +75,13 @@ static bool parse_application(const struct option *option, const char *text)
     return false;
 }
 
+/* What the help of an option says of an application that has a default of its own. */
+static void append_default(char *help, const struct application *application, const char *value)
+{
+    if (value != NULL)
+        append(help, "; %s: %s", application->name, value);
+}
+
 void application_options(struct options *options, struct application_choice *choice,
                          const struct application *const *applications, unsigned offers)
 {
@@ -85,6 +93,7 @@ void application_options(struct options *options, struct application_choice *cho
     append_names(choice->expects, applications, ~0u);
     strcpy(choice->idle_help,
            "disconnect after SEC seconds without a byte in either direction; 0: never");
+    strcpy(choice->cap_help, "disconnect a client with more output waiting");
     options_add(options, (struct option){.name = "--app",
                                          .value = "NAME",
                                          .default_text = applications[0]->name,
@@ -96,10 +105,11 @@ void application_options(struct options *options, struct application_choice *cho
         const struct application *application = applications[i];
         if (application->options != NULL)
             application->options(options);
-        if (application->idle_timeout != NULL)
-            append(choice->idle_help, "; %s: %s", application->name, application->idle_timeout);
+        append_default(choice->idle_help, application, application->idle_timeout);
+        append_default(choice->cap_help, application, application->output_cap);
     }
     options_find(options, "--idle-timeout")->help = choice->idle_help;
+    options_find(options, "--output-cap")->help = choice->cap_help;
 }
 
 /* Reports the first need that the stage does not meet. */
@@ -126,6 +136,8 @@ int application_settle(const struct application_choice *choice, struct options *
     }
     if (application->idle_timeout != NULL)
         options_set_if_absent(options, "--idle-timeout", application->idle_timeout);
+    if (application->output_cap != NULL)
+        options_set_if_absent(options, "--output-cap", application->output_cap);
     if (application->unordered_answers || policy == NULL || !policy->drops)
         return OPTIONS_SERVE;
     fprintf(stderr,

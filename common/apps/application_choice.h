@@ -17,7 +17,7 @@ struct saturation_policy;
 
 /** The applications of this course: NAME_application is in common/apps/NAME/NAME.c. */
 extern const struct application echo_application, chat_application, http_application,
-    pop3_application, relay_application;
+    pop3_application, relay_application, store_application;
 
 /**
  * The application that `make APP=path/to/mine.c` adds. It stands last in a table, because without
@@ -37,6 +37,7 @@ struct application_choice {
     char help[APPLICATION_TEXT_SIZE];
     char expects[APPLICATION_TEXT_SIZE];
     char idle_help[APPLICATION_TEXT_SIZE];
+    char cap_help[APPLICATION_TEXT_SIZE];
 };
 
 /**

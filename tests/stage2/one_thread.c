@@ -126,6 +126,16 @@ Test(stage2_one_thread, cannot_yet_chat)
     cr_assert(strstr(result.err, server_name()), "%s", result.err);
 }
 
+/* Nor has it a context that all clients share and none of them owns. */
+Test(stage2_one_thread, cannot_yet_be_a_store)
+{
+    struct program_result result = program_run("--app store --port 0");
+    cr_assert_not(result.started, "it serves a store");
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert(strstr(result.err, "--app: store needs strands, which "), "%s", result.err);
+    cr_assert(strstr(result.err, "; stages 4 and 5 do\n"), "%s", result.err);
+}
+
 /* Writes a file with a user whose password takes this machine a good while to check. */
 static void write_user(const char *path)
 {

@@ -20,3 +20,13 @@ Test(stage3_usage, cannot_yet_chat)
         "%s", result.err);
     cr_assert(strstr(result.err, server_name()), "%s", result.err);
 }
+
+/* Nor has it a context that all clients share and none of them owns. */
+Test(stage3_usage, cannot_yet_be_a_store)
+{
+    struct program_result result = program_run("--app store --port 0");
+    cr_assert_not(result.started, "it serves a store");
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert(strstr(result.err, "--app: store needs strands, which "), "%s", result.err);
+    cr_assert(strstr(result.err, "; stages 4 and 5 do\n"), "%s", result.err);
+}

@@ -1,0 +1,175 @@
+/*
+ * Commands on lists.
+ */
+#include "common/apps/store/store_parts.h"
+
+#include <string.h>
+
+/* ---- Lists --------------------------------------------------------------------------------- */
+
+static size_t size_of(const struct store_element *element)
+{
+    return sizeof(*element) + element->length;
+}
+
+/* A copy of bytes. NULL without memory. */
+static struct store_element *make_element(struct store *store, struct message bytes)
+{
+    struct store_element *element = store_allocate(store, sizeof(*element) + bytes.length);
+    if (element == NULL)
+        return NULL;
+    *element = (struct store_element){.length = bytes.length};
+    if (bytes.length > 0)
+        memcpy(element->bytes, bytes.data, bytes.length);
+    return element;
+}
+
+static void push(struct store_list *list, struct store_element *element, bool in_front)
+{
+    element->next = in_front ? list->first : NULL;
+    element->previous = in_front ? NULL : list->last;
+    *(element->next != NULL ? &element->next->previous : &list->last) = element;
+    *(element->previous != NULL ? &element->previous->next : &list->first) = element;
+    list->length++;
+}
+
+static void drop(struct store *store, struct store_list *list, struct store_element *element)
+{
+    *(element->next != NULL ? &element->next->previous : &list->last) = element->previous;
+    *(element->previous != NULL ? &element->previous->next : &list->first) = element->next;
+    list->length--;
+    store_free(store, element, size_of(element));
+}
+
+void store_free_list(struct store *store, struct store_list *list)
+{
+    while (list->first != NULL)
+        drop(store, list, list->first);
+}
+
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
+                     struct store_reply *reply)
+{
+    struct store_list *list = &key->list;
+    struct store_element *element = in_front ? list->first : list->last;
+    store_reply_bulk(reply, (struct message){element->bytes, element->length});
+    drop(store, list, element);
+    if (list->length == 0)
+        store_delete(store, key);
+}
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+static void push_words(struct store_call *call, bool in_front)
+{
+    struct store_key *key;
+    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
+        return;
+    if (key == NULL)
+        key = store_add(call->store, call->words[1], STORE_LIST);
+    for (size_t i = 2; key != NULL && i < call->count; i++) {
+        struct store_element *element = make_element(call->store, call->words[i]);
+        if (element == NULL) {
+            store_reply_no_memory(call);
+            if (key->list.length == 0)
+                store_delete(call->store, key);
+            return;
+        }
+        push(&key->list, element, in_front);
+    }
+    if (key == NULL)
+        store_reply_no_memory(call);
+    else
+        store_reply_number(call->reply, (int64_t)key->list.length);
+}
+
+void store_do_lpush(struct store_call *call)
+{
+    push_words(call, true);
+}
+
+void store_do_rpush(struct store_call *call)
+{
+    push_words(call, false);
+}
+
+/* With a count the answer is an array, of all that there are at most. */
+static void pop(struct store_call *call, bool in_front)
+{
+    struct store_key *key;
+    int64_t count = 1;
+    bool has_count = call->count > 2;
+    if (call->count > 3) {
+        store_reply_arity(call);
+        return;
+    }
+    if (has_count && (!request_number(call->words[2], &count) || count < 0)) {
+        store_reply_error(call->reply, "ERR value is out of range, must be positive");
+        return;
+    }
+    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
+        return;
+    if (key == NULL) {
+        if (has_count)
+            store_reply_null_array(call->reply);
+        else
+            store_reply_null(call->reply);
+        return;
+    }
+    size_t pops = key->list.length < (uint64_t)count ? key->list.length : (size_t)count;
+    if (has_count)
+        store_reply_array(call->reply, pops);
+    for (size_t i = 0; i < pops; i++)
+        store_reply_pop(call->store, key, in_front, call->reply);
+}
+
+void store_do_lpop(struct store_call *call)
+{
+    pop(call, true);
+}
+
+void store_do_rpop(struct store_call *call)
+{
+    pop(call, false);
+}
+
+void store_do_llen(struct store_call *call)
+{
+    struct store_key *key;
+    if (store_find_typed(call, call->words[1], STORE_LIST, &key))
+        store_reply_number(call->reply, key != NULL ? (int64_t)key->list.length : 0);
+}
+
+/* The element with that number, from the end that is nearer. */
+static const struct store_element *element_at(const struct store_list *list, size_t index)
+{
+    bool from_front = index < list->length / 2;
+    size_t steps = from_front ? index : list->length - 1 - index;
+    const struct store_element *element = from_front ? list->first : list->last;
+    while (steps-- > 0)
+        element = from_front ? element->next : element->previous;
+    return element;
+}
+
+void store_do_lrange(struct store_call *call)
+{
+    struct store_key *key;
+    int64_t from;
+    int64_t to;
+    if (!request_number(call->words[2], &from) || !request_number(call->words[3], &to)) {
+        store_reply_no_integer(call);
+        return;
+    }
+    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
+        return;
+    int64_t length = key != NULL ? (int64_t)key->list.length : 0;
+    from = from < 0 ? from + length : from;
+    to = to < 0 ? to + length : to;
+    from = from < 0 ? 0 : from;
+    to = to >= length ? length - 1 : to;
+    size_t count = from <= to ? (size_t)(to - from) + 1 : 0;
+    store_reply_array(call->reply, count);
+    const struct store_element *element = count > 0 ? element_at(&key->list, (size_t)from) : NULL;
+    for (; count > 0; count--, element = element->next)
+        store_reply_bulk(call->reply, (struct message){element->bytes, element->length});
+}

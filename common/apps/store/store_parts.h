@@ -1,0 +1,223 @@
+/*
+ * The parts of the store.
+ *
+ *   store.c            the application: bytes of clients become batches of requests, for the strand
+ *   store_commands.c   the table of all commands, and how one is carried out
+ *   store_keys.c       keys: finding, making and deleting them, their expiry; and DEL, TTL, ...
+ *   store_strings.c    GET, SET, INCR, ...
+ *   store_lists.c      LPUSH, RPOP, LRANGE, ...
+ *   store_server.c     what is about the connection or the server: PING, INFO, ...
+ *
+ * All of it but store.c's side of a connection is the strand's: one thread at a time makes its
+ * calls, so there is no lock, and each command sees a store in which no other one is half done.
+ */
+#ifndef STORE_PARTS_H
+#define STORE_PARTS_H
+
+#include "common/apps/application.h"
+#include "common/apps/store/store_reply.h"
+#include "common/apps/store/store_request.h"
+#include "common/apps/store/store_table.h"
+#include "common/server/strand.h"
+
+struct store_client;
+
+enum {
+    STORE_NAME_SIZE = 64, /* of a client's name, with its NUL */
+};
+
+/* ---- The store ----------------------------------------------------------------------------- */
+
+struct store {
+    struct strand strand;
+    struct server *server;
+    struct table keys; /* store_key */
+    size_t expiring;   /* keys that have a time to live */
+    size_t used;       /* bytes of all that is kept */
+    size_t limit;      /* more than that is refused */
+    size_t clients;
+    uint64_t ids;      /* clients that there have been */
+    uint64_t commands; /* that were carried out */
+    int64_t opened;    /* ms of clock_ms() */
+    struct store_reply reply;
+    struct request_words words;
+};
+
+/** Memory that counts. NULL: there is none. */
+void *store_allocate(struct store *store, size_t size);
+
+/** Gives it back; NULL is ignored. */
+void store_free(struct store *store, void *memory, size_t size);
+
+/* ---- A client ------------------------------------------------------------------------------ */
+
+/**
+ * What the store keeps for a connection. The handler's calls fill a batch with requests, hold, and
+ * post `work`; then the batch is the strand's until it tells the handler to go on.
+ */
+struct store_client {
+    struct input_handler handler; /* first */
+    struct store *store;
+    struct channel_facade *facade; /* with a reference, until the strand has heard `gone` */
+    struct request_reader reader;
+    struct channel_hold hold;
+    struct channel_post work; /* there is a batch, or room for its answers */
+    struct channel_post came; /* the connection has begun */
+    struct channel_post gone; /* it is over */
+    unsigned char *batch;     /* NULL: none is under way */
+    size_t length;            /* bytes of it */
+
+    /* The strand's. */
+    size_t done; /* bytes of the batch that have been carried out */
+    uint64_t id;
+    bool is_closed; /* what is left of its batch is not carried out */
+    char name[STORE_NAME_SIZE];
+};
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+/** A request that is being carried out. */
+struct store_call {
+    struct store *store;
+    struct store_client *client;
+    struct store_reply *reply;
+    const struct store_command *command;
+    size_t count;
+    const struct message *words; /* the first is the command's name */
+};
+
+typedef void store_function(struct store_call *call);
+
+enum {
+    STORE_GROWS = 1, /* it is refused if the store is full */
+};
+
+struct store_command {
+    const char *name; /* in small letters, as errors show it */
+    int arity;        /* words that it has; negative: at least so many */
+    store_function *run;
+    unsigned flags;
+};
+
+/** NULL: there is none of that name. */
+const struct store_command *store_find_command(struct message name);
+
+/** All commands; the last one has no name. */
+extern const struct store_command store_commands[];
+
+/** Carries out a request, which may be empty, and puts its answer into the reply. */
+void store_carry_out(struct store_client *client, size_t count, const struct message *words,
+                     struct store_reply *reply);
+
+/** Whether a word is that one, in letters of either case. */
+bool store_word_is(struct message word, const char *name);
+
+/* What several of them answer. */
+void store_reply_ok(struct store_call *call);
+void store_reply_arity(struct store_call *call);
+void store_reply_wrong_type(struct store_call *call);
+void store_reply_syntax(struct store_call *call);
+void store_reply_no_integer(struct store_call *call);
+void store_reply_no_memory(struct store_call *call);
+
+/** The command is one of several with that name in front, and there is no such one. */
+void store_reply_unknown_subcommand(struct store_call *call);
+
+/* ---- Keys ---------------------------------------------------------------------------------- */
+
+enum store_type { STORE_STRING, STORE_LIST };
+
+/** A value that is bytes. */
+struct store_string {
+    size_t length;
+    size_t room;
+    unsigned char bytes[];
+};
+
+/** A value that is a list, which is never empty. */
+struct store_list {
+    struct store_element *first;
+    struct store_element *last;
+    size_t length;
+};
+
+struct store_element {
+    struct store_element *next;
+    struct store_element *previous;
+    size_t length;
+    unsigned char bytes[];
+};
+
+/** That a key has a time to live. */
+struct store_expiry {
+    struct channel_timer timer;
+    struct store *store;
+    struct store_key *key;
+    int64_t moment; /* ms of clock_ms() */
+};
+
+struct store_key {
+    struct table_node node; /* in store->keys; its name is at the end */
+    enum store_type type;
+    union {
+        struct store_string *string;
+        struct store_list list;
+    };
+    struct store_expiry *expiry; /* NULL: it stays */
+    unsigned char name[];
+};
+
+/** NULL: there is none, or its time is over. */
+struct store_key *store_find(struct store *store, struct message name);
+
+/** As store_find(), for a value of that type. False: it is of another one, and the client was told.
+ */
+bool store_find_typed(struct store_call *call, struct message name, enum store_type type,
+                      struct store_key **key);
+
+/** A key that was not there, of that type and with nothing in it. NULL without memory. */
+struct store_key *store_add(struct store *store, struct message name, enum store_type type);
+
+/** With its value. */
+void store_delete(struct store *store, struct store_key *key);
+
+/** Deletes all. */
+void store_delete_all(struct store *store);
+
+/** After that moment, in ms of clock_ms(), it is not there any more. False without memory: nothing
+ * has changed. */
+bool store_expire_at(struct store *store, struct store_key *key, int64_t moment);
+
+/** It stays. */
+void store_persist(struct store *store, struct store_key *key);
+
+/**
+ * When a key expires that has a time to live from now on. `unit` is the milliseconds of one. False:
+ * the word is no such time, and the client was told.
+ */
+bool store_parse_lifetime(struct store_call *call, struct message word, int64_t unit,
+                          int64_t *moment);
+
+/** Frees the value and leaves a key that has none: it has to get one, or to be deleted. */
+void store_drop_value(struct store *store, struct store_key *key);
+
+void store_free_string(struct store *store, struct store_string *string);
+void store_free_list(struct store *store, struct store_list *list);
+
+/** Answers with the first element of a list, or the last one, and drops it; an empty list goes. */
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
+                     struct store_reply *reply);
+
+/* ---- The functions of commands, by file ---------------------------------------------------- */
+
+store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, store_do_reset,
+    store_do_command, store_do_config, store_do_info, store_do_client;
+store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store_do_mset,
+    store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
+    store_do_decrby;
+store_function store_do_lpush, store_do_rpush, store_do_lpop, store_do_rpop, store_do_llen,
+    store_do_lrange;
+store_function store_do_del, store_do_exists, store_do_type, store_do_expire, store_do_pexpire,
+    store_do_persist, store_do_ttl, store_do_pttl, store_do_dbsize, store_do_flushall;
+
+#endif

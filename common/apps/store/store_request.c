@@ -1,0 +1,218 @@
+#include "common/apps/store/store_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_SIZE = 24 }; /* of a line that is a number, with its CR and LF */
+
+bool request_number(struct message word, int64_t *number)
+{
+    size_t at = word.length > 0 && word.data[0] == '-';
+    bool negative = at > 0;
+    uint64_t value = 0;
+    if (word.length == 1 && word.data[0] == '0') {
+        *number = 0;
+        return true;
+    }
+    if (word.length == at || word.length - at > 19 || word.data[at] == '0')
+        return false;
+    for (; at < word.length; at++) {
+        if (word.data[at] < '0' || word.data[at] > '9')
+            return false;
+        value = value * 10 + (word.data[at] - (uint64_t)'0');
+    }
+    if (value > (uint64_t)INT64_MAX + negative)
+        return false;
+    *number = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return true;
+}
+
+/* ---- Where it ends ------------------------------------------------------------------------- */
+
+static enum request_result refuse(struct request_reader *reader, const char *fault)
+{
+    snprintf(reader->fault, sizeof(reader->fault), "%s", fault);
+    return REQUEST_BAD;
+}
+
+/* The line at *at: a kind, and a number. *at is behind it then. Its LF is not looked at. */
+static enum request_result read_number(struct message bytes, size_t *at, int64_t *number)
+{
+    size_t there = bytes.length - *at;
+    const unsigned char *line = bytes.data + *at;
+    const unsigned char *end = memchr(line, '\r', there < NUMBER_SIZE ? there : NUMBER_SIZE);
+    if (end == NULL)
+        return there < NUMBER_SIZE ? REQUEST_PART : REQUEST_BAD;
+    size_t length = (size_t)(end - line);
+    if (length + 1 == there)
+        return REQUEST_PART;
+    *at += length + 2;
+    return request_number((struct message){line + 1, length - 1}, number) ? REQUEST_WHOLE
+                                                                          : REQUEST_BAD;
+}
+
+static enum request_result find_line(struct request_reader *reader, struct message bytes,
+                                     size_t *length)
+{
+    const unsigned char *end = memchr(bytes.data + reader->at, '\n', bytes.length - reader->at);
+    *length = end != NULL ? (size_t)(end - bytes.data) + 1 : bytes.length;
+    if (*length > REQUEST_LINE_MAX || (end == NULL && *length == REQUEST_LINE_MAX))
+        return refuse(reader, "too big inline request");
+    reader->at = *length;
+    return end != NULL ? REQUEST_WHOLE : REQUEST_PART;
+}
+
+static enum request_result begin_array(struct request_reader *reader, struct message bytes)
+{
+    int64_t count;
+    size_t at = 0;
+    enum request_result result = read_number(bytes, &at, &count);
+    if (result == REQUEST_BAD || (result == REQUEST_WHOLE && count > REQUEST_WORDS_MAX))
+        return refuse(reader, "invalid multibulk length");
+    if (result == REQUEST_WHOLE) {
+        reader->at = at;
+        reader->words = count > 0 ? (uint32_t)count : 0;
+    }
+    return result;
+}
+
+/* One word, if all of it is there. */
+static enum request_result pass_word(struct request_reader *reader, struct message bytes)
+{
+    int64_t length;
+    size_t at = reader->at;
+    if (at == bytes.length)
+        return REQUEST_PART;
+    if (bytes.data[at] != '$') {
+        snprintf(reader->fault, sizeof(reader->fault), "expected '$', got '%c'", bytes.data[at]);
+        return REQUEST_BAD;
+    }
+    enum request_result result = read_number(bytes, &at, &length);
+    if (result == REQUEST_PART)
+        return REQUEST_PART;
+    if (result == REQUEST_BAD || length < 0 || length > REQUEST_MAX ||
+        at + (size_t)length + 2 > REQUEST_MAX)
+        return refuse(reader, "invalid bulk length");
+    reader->wants = at + (size_t)length + 2;
+    if (bytes.length < reader->wants)
+        return REQUEST_PART;
+    reader->at = reader->wants;
+    reader->words--;
+    return REQUEST_WHOLE;
+}
+
+enum request_result request_find(struct request_reader *reader, struct message bytes,
+                                 size_t *length)
+{
+    enum request_result result = REQUEST_WHOLE;
+    if (bytes.length == 0 || bytes.length < reader->wants)
+        return REQUEST_PART;
+    if (bytes.data[0] != '*')
+        result = find_line(reader, bytes, length);
+    else if (reader->words == 0)
+        result = begin_array(reader, bytes);
+    while (result == REQUEST_WHOLE && reader->words > 0)
+        result = pass_word(reader, bytes);
+    if (result != REQUEST_WHOLE)
+        return result;
+    *length = reader->at;
+    *reader = (struct request_reader){0};
+    return REQUEST_WHOLE;
+}
+
+/* ---- Its words ----------------------------------------------------------------------------- */
+
+/* All of it is there, so nothing is looked at but the lengths. */
+static void split_array(const unsigned char *bytes, size_t length, struct request_words *words)
+{
+    struct message all = {bytes, length};
+    int64_t number = 0;
+    size_t at = 0;
+    read_number(all, &at, &number);
+    while (at < length) {
+        read_number(all, &at, &number);
+        words->at[words->count++] = (struct message){bytes + at, (size_t)number};
+        at += (size_t)number + 2;
+    }
+}
+
+static bool is_space(unsigned char byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r') || byte == '\0';
+}
+
+static int hex_digit(unsigned char byte)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *digit = byte != '\0' ? strchr(digits, byte | 0x20) : NULL;
+    return digit != NULL && (byte >= 'A' || byte <= '9') ? (int)(digit - digits) : -1;
+}
+
+/* What stands behind a backslash in double quotes; *from is behind it then. */
+static unsigned char unescape(const unsigned char **from, const unsigned char *end)
+{
+    static const char letters[] = "nrtba";
+    static const char meanings[] = "\n\r\t\b\a";
+    const unsigned char *at = *from;
+    if (end - at >= 3 && at[0] == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
+        *from = at + 3;
+        return (unsigned char)(hex_digit(at[1]) << 4 | hex_digit(at[2]));
+    }
+    *from = at + 1;
+    const char *letter = at[0] != '\0' ? strchr(letters, at[0]) : NULL;
+    return letter != NULL ? (unsigned char)meanings[letter - letters] : at[0];
+}
+
+/* Writes a word in quotes to *to. False: they do not end, or the word goes on behind them. */
+static bool unquote(const unsigned char **from, const unsigned char *end, unsigned char **to)
+{
+    unsigned char quote = *(*from)++;
+    while (*from < end && **from != quote) {
+        bool escapes = **from == '\\' && end - *from > 1 && (quote == '"' || (*from)[1] == '\'');
+        *from += escapes;
+        if (escapes && quote == '"')
+            *(*to)++ = unescape(from, end);
+        else
+            *(*to)++ = *(*from)++;
+    }
+    if (*from == end)
+        return false;
+    ++*from;
+    return *from == end || is_space(**from);
+}
+
+/* A word gets no longer by this, so it has its place where it stood. */
+static bool split_line(unsigned char *bytes, size_t length, struct request_words *words)
+{
+    const unsigned char *from = bytes;
+    const unsigned char *end = memchr(bytes, '\n', length);
+    if (end > from && end[-1] == '\r')
+        end--;
+    const unsigned char *nul = memchr(from, '\0', (size_t)(end - from));
+    end = nul != NULL ? nul : end; /* as in redis */
+    while (true) {
+        while (from < end && is_space(*from))
+            from++;
+        if (from == end)
+            return true;
+        unsigned char *word = bytes + (from - bytes);
+        unsigned char *to = word;
+        while (from < end && !is_space(*from)) {
+            if (*from != '"' && *from != '\'')
+                *to++ = *from++;
+            else if (!unquote(&from, end, &to))
+                return false;
+        }
+        words->at[words->count++] = (struct message){word, (size_t)(to - word)};
+    }
+}
+
+bool request_split(unsigned char *bytes, size_t length, struct request_words *words)
+{
+    words->count = 0;
+    if (bytes[0] != '*')
+        return split_line(bytes, length, words);
+    split_array(bytes, length, words);
+    return true;
+}

@@ -1,0 +1,452 @@
+#!/usr/bin/env python3
+"""Sends the same random commands to redis-server and to a store, and compares the answers byte for byte.
+
+  usage: tests/store/differential.py COMMAND...        (as `build/stage4-framework --app store`)
+
+- One client uses all commands that the store has (it says which: COMMAND LIST). Then 200 at once use keys of their
+  own, in rounds: each sends a few commands, cut anywhere, and all read.
+- What a clock decides may differ a little: PTTL by 50 ms, TTL by a second, and by the time for which this program
+  has kept one of the two servers waiting behind the other. INFO, CLIENT, COMMAND and CONFIG are
+  compared by the kind of their answer only. What is closed has to be closed by both.
+- ONLY=LREM tests one command, beside those that give it something to work on. It need not be one that
+  our store has: LINDEX LREM LTRIM RENAME SCAN, and those of hashes and sets, are exercises.
+- COUNT=100000 is how many commands are sent by each of the two parts, SEED=1 with which dice.
+- It was written for redis 7.0. With another version, errors that differ in their words are listed and do not fail.
+
+Prints what failed, and "N passed, N failed" at the end, with ", N skipped" without redis-server.
+"""
+import collections
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import grader
+
+COUNT, SEED = int(os.environ.get("COUNT") or 100000), int(os.environ.get("SEED") or 1)
+ONLY = os.environ.get("ONLY", "").upper()
+CLIENTS = 200
+PATIENCE = 60
+BY_FORM = {"INFO", "CLIENT", "COMMAND", "CONFIG"}
+SHARED = {"DBSIZE", "FLUSHALL", "SCAN"}  # they see the keys of other clients
+
+
+class Difference(Exception):
+    pass
+
+
+# ---- a server ----------------------------------------------------------------------------------------
+
+class Server:
+    def __init__(self, name, command, folder):
+        self.name, self.port = name, grader.free_port()
+        with open(os.path.join(folder, name), "wb") as output:
+            self.process = subprocess.Popen([*command, "--port", str(self.port)], cwd=folder, stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=output)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
+                return
+            except OSError:
+                if time.monotonic() > until or self.process.poll() is not None:
+                    raise Difference(f"{name} does not start") from None
+                time.sleep(0.02)
+
+    def stop(self):
+        """Its status; a store that a sanitizer has complained of has one of its own."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+
+class Client:
+    def __init__(self, server):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.input, self.at, self.is_closed = bytearray(), 0, False
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError:
+            self.is_closed = True
+
+    def reply(self):
+        """The next answer as it came; None at the end of the stream."""
+        while (end := grader.reply_ends(self.input, self.at)) < 0:
+            if self.is_closed:
+                return None
+            try:
+                data = self.socket.recv(1 << 18)
+            except ConnectionError:
+                data = b""
+            del self.input[:self.at]
+            self.at = 0
+            self.input += data
+            self.is_closed = not data
+        reply, self.at = bytes(self.input[self.at:end]), end
+        return reply
+
+    def close(self):
+        self.socket.close()
+
+
+# ---- commands ----------------------------------------------------------------------------------------
+
+class Dice:
+    """What a command is made of."""
+
+    def __init__(self, seed, prefix=b""):
+        self.random, self.prefix = random.Random(seed), prefix
+        self.keys = [prefix + key for key in (b"a", b"b", b"c", b"d", b"list", b"queue", b"set", b"hash",
+                                              b"with\r\nlines", bytes(range(256)), b"" if not prefix else b"e", b"k" * 300)]
+
+    def pick(self, *things):
+        return self.random.choice(things)
+
+    def key(self):
+        return self.random.choice(self.keys)
+
+    def member(self):
+        return self.pick(b"one", b"two", b"three", b"four", b"", b"\0\r\n")
+
+    def number(self):
+        return self.pick(b"0", b"1", b"-1", b"7", b"-3", b"100", b"2147483648", b"9223372036854775807",
+                         b"-9223372036854775808", b"9223372036854775808", b"-9223372036854775809", b"x", b"", b"1.5",
+                         b" 1", b"01", b"+1", b"-0", b"1 ", b"00")
+
+    def small(self):
+        return str(self.random.randrange(-6, 7)).encode() if self.random.random() < 0.9 else self.number()
+
+    def value(self):
+        kind = self.random.random()
+        if kind < 0.4:
+            return str(self.random.randrange(-1000, 1000)).encode()
+        if kind < 0.5:
+            return self.number()
+        if kind < 0.9:
+            return self.random.randbytes(self.random.randrange(40))
+        return self.random.randbytes(self.random.choice((1000, 16383, 16384, 20000, 70000 if kind > 0.99 else 3000)))
+
+    def some(self, make, least=1, most=5):
+        return [make() for _ in range(self.random.randrange(least, most + 1))]
+
+    def time(self):
+        """Seconds or milliseconds, far from now: an answer must not depend on when it is given."""
+        return self.pick(b"1000000", b"5000000", b"70000", b"0", b"-1", b"-5", b"x", b"9223372036854775807",
+                         b"9223372036854775", b"92233720368547758", b"-9223372036854775808", b"1.5", b"")
+
+    def set_options(self):
+        options = []
+        for _ in range(self.random.choice((0, 0, 0, 0, 1, 1, 1, 2, 2, 3))):
+            options += self.pick([b"NX"], [b"xx"], [b"GET"], [b"KEEPTTL"], [b"EX", self.time()], [b"px", self.time()],
+                                 [b"EX"], [b"bogus"], [b"EX", b"1000000"], [b"PX", b"90000000"])
+        return options
+
+    def line(self):
+        """An inline request: of words, quotes and escapes; now and then of none."""
+        pieces = self.some(lambda: self.pick(b"SET", b"GET", b"ECHO", b"a", b"b", b'"two words"', b"'it\\'s'", b'"\\x41\\n\\"q"',
+                                             b'"\\xzz"', b"''", b'""', b"1", b"  ", b"\t", b'x"y z"w', b"a'b'", b'"a"b',
+                                             b'"open', b"'open", b"back\\slash", b'"\\'), 0, 4)
+        return b" ".join([self.pick(b"ECHO", b"SET", b"PING", b"EXISTS", b"nonsense"), *pieces])
+
+
+COMMANDS = {
+    "PING": lambda d: d.some(d.value, 0, 2),
+    "ECHO": lambda d: [d.value()],
+    "SELECT": lambda d: [d.pick(b"0", b"0", b"99999", b"-1", b"x", b"")],
+    "INFO": lambda d: [],
+    "COMMAND": lambda d: d.pick([], [b"COUNT"], [b"LIST"], [b"DOCS"], [b"nonsense"]),
+    "CONFIG": lambda d: d.pick([b"GET", b"save"], [b"GET", b"*"], [b"GET", b"nonsense"]),
+    "CLIENT": lambda d: d.pick([b"ID"], [b"nonsense"]),
+    "GET": lambda d: [d.key()],
+    "SET": lambda d: [d.key(), d.value(), *d.set_options()],
+    "GETDEL": lambda d: [d.key()],
+    "MGET": lambda d: d.some(d.key),
+    "MSET": lambda d: [word for _ in range(d.random.randrange(1, 4)) for word in (d.key(), d.value())] + d.some(d.key, 0, 1),
+    "APPEND": lambda d: [d.key(), d.value()],
+    "STRLEN": lambda d: [d.key()],
+    "INCR": lambda d: [d.key()],
+    "DECR": lambda d: [d.key()],
+    "INCRBY": lambda d: [d.key(), d.number()],
+    "DECRBY": lambda d: [d.key(), d.number()],
+    "DEL": lambda d: d.some(d.key, 1, 3),
+    "EXISTS": lambda d: d.some(d.key),
+    "TYPE": lambda d: [d.key()],
+    "EXPIRE": lambda d: [d.key(), d.time(), *d.some(lambda: d.pick(b"NX", b"xx", b"GT", b"LT", b"no\nword"), 0, 2)],
+    "PEXPIRE": lambda d: [d.key(), d.time()],
+    "PERSIST": lambda d: [d.key()],
+    "TTL": lambda d: [d.key()],
+    "PTTL": lambda d: [d.key()],
+    "DBSIZE": lambda d: [],
+    "FLUSHALL": lambda d: d.pick([], [b"SYNC"], [b"async"], [b"nonsense"]) if d.random.random() < 0.1 else [b"nonsense"],
+    "LPUSH": lambda d: [d.key(), *d.some(d.value)],
+    "RPUSH": lambda d: [d.key(), *d.some(d.value)],
+    "LPOP": lambda d: [d.key(), *d.some(d.small, 0, 1)],
+    "RPOP": lambda d: [d.key(), *d.some(d.small, 0, 1)],
+    "LLEN": lambda d: [d.key()],
+    "LRANGE": lambda d: [d.key(), d.small(), d.small()],
+    # Exercises.
+    "LINDEX": lambda d: [d.key(), d.small()],
+    "LREM": lambda d: [d.key(), d.small(), d.pick(b"0", b"1", b"2", d.value())],
+    "LTRIM": lambda d: [d.key(), d.small(), d.small()],
+    "LSET": lambda d: [d.key(), d.small(), d.value()],
+    "LINSERT": lambda d: [d.key(), d.pick(b"BEFORE", b"after", b"x"), d.pick(b"0", b"1", d.value()), d.value()],
+    "RENAME": lambda d: [d.key(), d.key()],
+    "RENAMENX": lambda d: [d.key(), d.key()],
+    "SADD": lambda d: [d.key(), *d.some(d.member)],
+    "SREM": lambda d: [d.key(), *d.some(d.member)],
+    "SISMEMBER": lambda d: [d.key(), d.member()],
+    "SCARD": lambda d: [d.key()],
+    "HSET": lambda d: [d.key(), *[word for _ in range(d.random.randrange(1, 3)) for word in (d.member(), d.value())]],
+    "HGET": lambda d: [d.key(), d.member()],
+    "HDEL": lambda d: [d.key(), *d.some(d.member)],
+    "HLEN": lambda d: [d.key()],
+    "HEXISTS": lambda d: [d.key(), d.member()],
+    "HINCRBY": lambda d: [d.key(), d.member(), d.number()],
+    "SCAN": lambda d: [b"0", b"COUNT", b"1000000"],
+}
+
+# What each command needs to find when it is tested alone.
+FEEDS = ["SET", "DEL", "RPUSH", "LPUSH"]
+KINDS = {"H": ["HSET"], "S": ["SADD"]}
+
+
+def command(dice, names):
+    """A name, and the bytes. Some have words too many or too few, or are inline."""
+    name = dice.random.choice(names)
+    words = COMMANDS[name](dice)
+    odd = dice.random.random()
+    if odd < 0.01:
+        words = words[:-1]
+    elif odd < 0.02:
+        words = words + [b"more"]
+    if 0.02 < odd < 0.03 and not ONLY:
+        return "line", dice.line() + dice.pick(b"\r\n", b"\n")
+    if 0.03 < odd < 0.035:
+        return "nonsense", grader.words(dice.pick(b"NONSENSE", b"x" * 200, b"no\r\nsense", b""), *words)
+    written = dice.pick(name, name.lower(), name.title())
+    return name, grader.words(written, *words)
+
+
+def names_of(server):
+    """All that it has, or the one that is to be tested, and those that feed it."""
+    client = Client(server)
+    client.send(grader.words("COMMAND", "LIST"))
+    has = set(re.findall(r"\$\d+\r\n([a-z]+)\r\n", client.reply().decode()))
+    client.close()
+    if ONLY and ONLY not in COMMANDS:
+        raise Difference(f"ONLY={ONLY}: expected one of {' '.join(sorted(COMMANDS))}")
+    if ONLY and ONLY.lower() not in has:
+        raise Difference(f"COMMAND LIST of the store does not name {ONLY.lower()}")
+    if ONLY:
+        feeds = [name for name in FEEDS + KINDS.get(ONLY[0], []) if name.lower() in has and name != ONLY]
+        return [ONLY] * (2 * len(feeds)) + feeds
+    return sorted(name for name in COMMANDS if name.lower() in has)
+
+
+# ---- comparing ---------------------------------------------------------------------------------------
+
+def is_same(name, expected, seen, waited):
+    if expected == seen:
+        return True
+    if not expected or not seen:
+        return False
+    if name in BY_FORM:
+        return expected[:1] == seen[:1]
+    slack = {"PTTL": 50 + waited * 1000, "TTL": 1 + waited}.get(name)
+    if slack and expected[:1] == seen[:1] == b":" and int(expected[1:]) > 0 and int(seen[1:]) > 0:
+        return abs(int(expected[1:]) - int(seen[1:])) <= slack
+    if name == "SCAN":
+        return sorted(expected.split(b"\r\n")) == sorted(seen.split(b"\r\n"))
+    return False
+
+
+def shown(data):
+    """Its beginning and its end."""
+    return grader.shown(data) if len(data) < 100 else f"{grader.shown(data[:50])} ... {grader.shown(data[-80:])}"
+
+
+class Comparison:
+    def __init__(self, is_written_for):
+        self.is_written_for, self.words, self.waited = is_written_for, collections.Counter(), 0
+
+    def begin(self):
+        """A round: what it takes lies between the clocks of the two servers."""
+        self.begun = time.monotonic()
+
+    def end(self):
+        self.waited = max(self.waited, time.monotonic() - self.begun)
+
+    def check(self, name, sent, expected, seen):
+        self.end()
+        if is_same(name, expected, seen, self.waited):
+            return
+        if not self.is_written_for and expected and seen and expected[:1] == seen[:1] == b"-":
+            self.words[(expected, seen)] += 1
+            return
+        raise Difference(f"{shown(sent)}: redis answers {expected and shown(expected)}, the store {seen and shown(seen)}")
+
+
+def send_in_pieces(dice, client, data):
+    while data:
+        cut = dice.pick(1, 3, 100, 1500, len(data), len(data))
+        client.send(data[:cut])
+        data = data[cut:]
+
+
+def batch_of(dice, names, most):
+    """A line is the last one: it may be an error, at which redis resets a client that has sent more."""
+    batch = []
+    while len(batch) < most and not (batch and batch[-1][0] == "line"):
+        batch.append(command(dice, names))
+    return batch
+
+
+def run_one(redis, store, names, comparison):
+    """One client after the other: after a protocol error both have closed it."""
+    dice, clients, sent = Dice(SEED), (Client(redis), Client(store)), 0
+    while sent < COUNT:
+        batch = batch_of(dice, names, dice.pick(1, 5, 50, 200))
+        data = b"".join(data for _, data in batch)
+        comparison.begin()
+        for client in clients:
+            send_in_pieces(dice, client, data)
+        for name, data in batch:
+            expected, seen = (client.reply() for client in clients)
+            comparison.check(name, data, expected, seen)
+            if expected is None:
+                break
+        if clients[0].is_closed:
+            for client in clients:
+                client.close()
+            clients = (Client(redis), Client(store))
+        sent += len(batch)
+
+
+def run_many(redis, store, names, comparison):
+    """Each on keys of its own."""
+    names = [name for name in names if name not in SHARED]
+    all_dice = [Dice(SEED * 1000 + i, b"%d:" % i) for i in range(CLIENTS)]
+    all_clients = [(Client(redis), Client(store)) for _ in all_dice]
+    sent = 0
+    while names and sent < COUNT:
+        batches = []
+        comparison.begin()
+        for dice, clients in zip(all_dice, all_clients):
+            batch = [item for item in (command(dice, names) for _ in range(dice.pick(1, 2, 10))) if item[0] != "line"]
+            batches.append(batch)
+            for client in clients:
+                client.send(b"".join(data for _, data in batch))
+            sent += len(batch)
+        for batch, clients in zip(batches, all_clients):
+            for name, data in batch:
+                comparison.check(name, data, *(client.reply() for client in clients))
+    for clients in all_clients:
+        for client in clients:
+            client.close()
+
+
+# ---- single cases ------------------------------------------------------------------------------------
+
+FAULTS = [b"*1\r\n:3\r\n", b"*x\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$99999999999\r\n", b"*99999999999\r\n",
+          b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n", b"GET \"open\r\n", b"*2\r\n$4\r\nECHO\r\n+\r\n", b"*\r\n", b"x" * 70000]
+
+
+def run_faults(redis, store, _names, comparison):
+    """What is no request: an error, and the end of the stream. Nothing of it is answered later."""
+    comparison.begin()
+    for fault in FAULTS:
+        clients = (Client(redis), Client(store))
+        for client in clients:
+            client.send(grader.words("PING") + fault)
+        while not all(client.is_closed for client in clients):
+            comparison.check("fault", fault, *(client.reply() for client in clients))
+    for nothing in b"*0\r\n", b"*-1\r\n", b"\r\n", b"   \n":
+        clients = (Client(redis), Client(store))
+        for client in clients:
+            client.send(nothing + grader.words("ECHO", "x"))
+            comparison.check("nothing", nothing, grader.bulk(b"x"), client.reply())
+
+
+def run_expiry(redis, store, names, _comparison):
+    """Times that pass while the test runs: a key is there before, and gone after."""
+    if "SET" not in names:
+        return
+    for server in redis, store:
+        client = Client(server)
+        for i in range(50):
+            before = time.monotonic()
+            client.send(grader.words("SET", b"t%d" % i, "v", "PX", 20 + i))
+            client.reply()
+            after = time.monotonic()
+            while True:
+                asked = time.monotonic()
+                client.send(grader.words("GET", b"t%d" % i))
+                seen = client.reply()
+                answered = time.monotonic()
+                if seen == grader.NULL and answered - before < (20 + i) / 1000:
+                    raise Difference(f"{server.name}: a key is gone too early")
+                if seen != grader.NULL and asked - after > (21 + i) / 1000:
+                    raise Difference(f"{server.name}: a key is there too long")
+                if seen == grader.NULL:
+                    break
+        client.close()
+
+
+# ---- all of it ---------------------------------------------------------------------------------------
+
+def compare(command_of_store, folder):
+    version = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    version = re.search(r"v=(\d+\.\d+)", version).group(1)
+    comparison = Comparison(version == "7.0")
+    passed = failed = 0
+    redis = Server("redis-server", ["redis-server", "--save", "", "--appendonly", "no"], folder)
+    store = None
+    try:
+        store = Server("store", command_of_store, folder)
+        names = names_of(store)
+        for part in (run_one, run_many) if ONLY else (run_one, run_many, run_faults, run_expiry):
+            try:
+                for server in redis, store:
+                    client = Client(server)
+                    client.send(grader.words("FLUSHALL"))
+                    client.reply()
+                part(redis, store, names, comparison)
+                passed += 1
+            except (Difference, OSError, grader.Failure) as difference:
+                failed += 1
+                print(f"differential: FAILED: {part.__name__}: {difference} (SEED={SEED})", flush=True)
+    finally:
+        redis.stop()
+        status = store.stop() if store else 0
+    if status != 0:
+        failed += 1
+        with open(os.path.join(folder, "store"), encoding="utf-8", errors="replace") as output:
+            print(f"differential: FAILED: the store ended with {status}: {output.read()[-3000:]}")
+    for (expected, seen), count in comparison.words.items():
+        print(f"redis {version} says {shown(expected)} where the store says {shown(seen)}, {count} times")
+    return passed, failed
+
+
+def main():
+    if not shutil.which("redis-server"):
+        print("skipped: differential: redis-server is not installed\n0 passed, 0 failed, 1 skipped")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="differential.") as folder:
+        try:
+            passed, failed = compare([os.path.abspath(sys.argv[1]), *sys.argv[2:]], folder)
+        except Difference as difference:
+            passed, failed = 0, 1
+            print(f"differential: FAILED: {difference}")
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

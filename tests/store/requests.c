@@ -1,0 +1,179 @@
+/*
+ * The store as its clients see it. What each command answers is compared with redis' answers
+ * (differential.py), and what a client may do to others is graded (grader.py); here is what these
+ * two do not look at.
+ */
+#include "support/client.h"
+#include "support/deadline.h"
+#include "support/probe.h"
+#include "support/server_process.h"
+#include "support/with.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(store, .timeout = 120);
+
+struct scene {
+    struct server_process store;
+    int ann;
+    int bob;
+};
+
+static struct scene open_scene(const char *options)
+{
+    struct scene scene = {.store = server_start("--app store --stats %s", options)};
+    scene.ann = client_connect(&scene.store);
+    scene.bob = client_connect(&scene.store);
+    return scene;
+}
+
+static void close_scene(struct scene *scene)
+{
+    client_close(scene->ann);
+    client_close(scene->bob);
+    server_await_counter(&scene->store, "closed", 2);
+    server_stop(&scene->store);
+}
+
+/** A test that has `scene`, a pointer, which was opened with these options. */
+#define SceneTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct scene, scene, *scene = open_scene(options), close_scene(scene))
+
+/** Sends a line and expects that answer. */
+static void ask(int client, const char *line, const char *answer)
+{
+    client_send_text(client, line);
+    client_expect_text(client, answer);
+}
+
+SceneTest(store, all_clients_see_the_same_store, "")
+{
+    ask(scene->ann, "SET name Ann\r\n", "+OK\r\n");
+    ask(scene->bob, "GET name\r\n", "$3\r\nAnn\r\n");
+    ask(scene->bob, "DEL name\r\n", ":1\r\n");
+    ask(scene->ann, "GET name\r\n", "$-1\r\n");
+}
+
+/* More than a batch has, and the end of the stream right behind them. */
+SceneTest(store, what_came_before_a_half_close_is_answered, "")
+{
+    for (int i = 0; i < 1000; i++)
+        client_send_text(scene->ann, "INCR n\r\n");
+    client_half_close(scene->ann);
+    for (int i = 1; i <= 1000; i++) {
+        char answer[16];
+        snprintf(answer, sizeof answer, ":%d\r\n", i);
+        client_expect_text(scene->ann, answer);
+    }
+    client_expect_end(scene->ann);
+}
+
+SceneTest(store, requests_behind_a_quit_are_not_carried_out, "")
+{
+    client_send_text(scene->ann, "SET a 1\r\nQUIT\r\nSET a 2\r\n");
+    client_expect_text(scene->ann, "+OK\r\n+OK\r\n");
+    client_expect_end(scene->ann);
+    ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
+}
+
+SceneTest(store, what_is_no_request_costs_only_its_sender, "")
+{
+    client_send_text(scene->ann, "SET a 1\r\n*1\r\nSET\r\nSET a 2\r\n");
+    client_expect_text(scene->ann, "+OK\r\n-ERR Protocol error: expected '$', got 'S'\r\n");
+    client_expect_end(scene->ann);
+    ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
+}
+
+/** Sends SET with a value of so many bytes. */
+static void send_set(int client, const char *key, size_t length)
+{
+    char *value = malloc(length + 2);
+    char head[64];
+    cr_assert_not_null(value);
+    memset(value, 'v', length);
+    memcpy(value + length, "\r\n", 2);
+    snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$1\r\n%s\r\n$%zu\r\n", key, length);
+    client_send_text(client, head);
+    client_send(client, value, length + 2);
+    free(value);
+}
+
+static const char full[] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+
+/* Memory that is given back counts again, so nothing is counted twice, or forgotten. */
+SceneTest(store, a_full_store_refuses_what_grows_and_nothing_else, "--store-memory 1000000")
+{
+    for (int round = 0; round < 3; round++) {
+        send_set(scene->ann, "a", 400000);
+        client_expect_text(scene->ann, "+OK\r\n");
+        ask(scene->ann, "RPUSH list one two\r\n", ":2\r\n");
+        send_set(scene->ann, "b", 400000);
+        client_expect_text(scene->ann, "+OK\r\n");
+        send_set(scene->bob, "c", 400000);
+        client_expect_text(scene->bob, full);
+        ask(scene->bob, "EXISTS a b c\r\n", ":2\r\n");
+        ask(scene->bob, "EXPIRE a 1000\r\n", ":1\r\n");
+        ask(scene->bob, "LPOP list\r\n", "$3\r\none\r\n");
+        ask(scene->bob, "DEL a b list\r\n", ":3\r\n");
+    }
+    ask(scene->bob, "CONFIG GET maxmemory\r\n", "*2\r\n$9\r\nmaxmemory\r\n$7\r\n1000000\r\n");
+    client_send_text(scene->bob, "INFO\r\n");
+    char info[2048];
+    size_t got;
+    client_try_receive(scene->bob, info, sizeof info - 1, test_now() + 0.5, &got);
+    info[got] = '\0';
+    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
+}
+
+/* Its answers are 64 MB, more than the kernel keeps for it, and more than --output-cap. */
+SceneTest(store, a_client_that_does_not_read_is_not_worked_for, "")
+{
+    enum { SIZE = 1 << 20, GETS = 64 };
+    send_set(scene->ann, "a", SIZE);
+    client_expect_text(scene->ann, "+OK\r\n");
+    for (int i = 0; i < GETS; i++)
+        client_send_text(scene->ann, "GET a\r\n");
+    client_send_text(scene->ann, "SET done 1\r\n");
+    client_await_reply(scene->ann);
+    ask(scene->bob, "GET done\r\n", "$-1\r\n");
+    char *value = malloc(SIZE);
+    cr_assert_not_null(value);
+    memset(value, 'v', SIZE);
+    for (int i = 0; i < GETS; i++) {
+        client_expect_text(scene->ann, "$1048576\r\n");
+        client_expect(scene->ann, value, SIZE);
+        client_expect_text(scene->ann, "\r\n");
+    }
+    client_expect_text(scene->ann, "+OK\r\n");
+    ask(scene->bob, "GET done\r\n", "$1\r\n1\r\n");
+    free(value);
+}
+
+/* They are in the strand's hands then, or on their way to it. */
+Test(store, clients_come_and_go_in_the_middle)
+{
+    enum { ROUNDS = 200 };
+    struct server_process store = server_start("--app store --stats");
+    for (int i = 0; i < ROUNDS; i++) {
+        int client = client_connect(&store);
+        client_send_text(client, "SET a 1\r\nGET a\r\nRPUSH list x\r\nGET a\r\nSET a");
+        if (i % 2 == 0)
+            client_reset(client);
+        client_close(client);
+    }
+    server_await_counter(&store, "closed", ROUNDS);
+    int ann = client_connect(&store);
+    ask(ann, "PING\r\n", "+PONG\r\n");
+    client_close(ann);
+    server_stop(&store);
+}
+
+Test(store, memory_is_a_number_within_its_limits)
+{
+    struct program_result result = program_run("--app store --port 0 --store-memory 65535");
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert_not_null(strstr(result.err, "--store-memory: expected"), "%s", result.err);
+}
