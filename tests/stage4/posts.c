@@ -8,10 +8,12 @@
 #include "inside/one_client.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 
 TestSuite(stage4_posts, .timeout = 60);
 
-#define POSTS_CLOSE "connection: before it takes no more posts"
+#define POSTS_CLOSE  "connection: before it takes no more posts"
+#define POST_BETWEEN "connection: between a post and its request"
 
 static struct note note;
 
@@ -48,6 +50,34 @@ WaysTest(stage4_posts, comes_too_late_for_a_run)
     client_expect_text(client, "one\n");
     end(client);
     note_expect(&note, 1, 0);
+}
+
+static void *post_it(void *argument)
+{
+    note_post(argument);
+    return NULL;
+}
+
+/* A run looks between the two steps of a post, and hears of neither or of both. */
+WaysTest(stage4_posts, comes_in_two_steps_of_which_none_is_lost)
+{
+    pthread_t thread;
+    int client = begin(workers);
+    test_point_hold(RUN_BEGINS);
+    test_point_hold(RUN_ENDED);
+    test_point_hold(POST_BETWEEN);
+    client_send_text(client, "one\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    cr_assert_eq(pthread_create(&thread, NULL, post_it, &note), 0);
+    test_point_await_held(POST_BETWEEN, 1);
+    test_point_release(RUN_BEGINS);
+    test_point_await_held(RUN_ENDED, 1);
+    test_point_release(POST_BETWEEN);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    test_point_release(RUN_ENDED);
+    recorder_await_at(HERE, "runs", &note.runs, 1);
+    client_expect_text(client, "one\n");
+    end(client);
 }
 
 /* Neither what the client sends nor what it does not read has to do with it. */
