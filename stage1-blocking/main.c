@@ -3,6 +3,7 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
+#include "common/apps/memory_bound.h"
 
 #include <stdlib.h>
 
@@ -39,6 +40,8 @@ static int serve(struct server *server, const struct choice *choice,
     acceptor_init(&acceptor, server, &threads);
 
     server_announce(server, choice->application.chosen->name);
+    memory_bound_log(server, choice->application.chosen,
+                     (struct memory_shape){.stack = MEMORY_OF_A_STACK});
     acceptor_run(&acceptor);
     handler_threads_close(&threads);
     return EXIT_SUCCESS;

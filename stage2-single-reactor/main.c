@@ -2,6 +2,7 @@
  * Stage 2: one thread, one selector.
  */
 #include "common/apps/application_choice.h"
+#include "common/apps/memory_bound.h"
 #include "common/events/selector_provider.h"
 #include "common/server/watch.h"
 #include "reactor.h"
@@ -37,6 +38,7 @@ static int serve(struct server *server, const struct choice *choice,
     watch_open(&watch, server, &loop);
     watch_add_loop(&watch, &reactor.loop, NULL, &server->counters, "reactor");
     server_announce(server, choice->application.chosen->name);
+    memory_bound_log(server, choice->application.chosen, (struct memory_shape){.threads = 1});
     reactor_run(&reactor);
     watch_close(&watch);
     reactor_close(&reactor);

@@ -2,6 +2,7 @@
  * Stage 3: one selector, and workers for the processing.
  */
 #include "common/apps/application_choice.h"
+#include "common/apps/memory_bound.h"
 #include "common/events/selector_provider.h"
 #include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
@@ -48,6 +49,8 @@ static int serve(struct server *server, const struct choice *choice,
     watch_add_loop(&watch, &reactor.loop, NULL, &server->counters, "reactor");
     watch_executor(&watch, &workers, &executor, "workers", true);
     server_announce(server, choice->application.chosen->name);
+    memory_bound_log(server, choice->application.chosen,
+                     (struct memory_shape){.threads = 1 + settings.max});
     reactor_run(&reactor);
     watch_close(&watch);
     reactor_close(&reactor);

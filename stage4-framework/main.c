@@ -3,6 +3,7 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
+#include "common/apps/memory_bound.h"
 #include "common/base/clock.h"
 #include "common/events/selector_provider.h"
 #include "common/server/watch_executor.h"
@@ -74,6 +75,9 @@ static int serve(struct server *server, const struct choice *choice,
     watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
     strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
+    memory_bound_log(
+        server, choice->application.chosen,
+        (struct memory_shape){.threads = 2 + parts->executor.settings.max + choice->helpers});
     acceptor_run(&parts->acceptor);
     strand_host_stop(&parts->strands.host);
     dispatcher_stop(&parts->dispatcher);

@@ -4,6 +4,7 @@
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
 #include "common/apps/chain_service.h"
+#include "common/apps/memory_bound.h"
 #include "common/events/selector_provider.h"
 #include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
@@ -51,6 +52,7 @@ struct choice {
 struct parts {
     struct input_handler_factory *application;
     struct input_handler_factory *chain;
+    size_t elements; /* in it */
     struct executor executor;
     struct executor helpers;
     struct admission admission;
@@ -71,11 +73,16 @@ static int cannot(const struct server *server, const char *what, int error)
 
 /* The handlers of connections: the application's, behind the elements that were asked for. */
 static struct input_handler_factory *chain(struct server *server,
-                                           struct input_handler_factory *application)
+                                           struct input_handler_factory *application,
+                                           size_t *elements)
 {
     struct input_handler_factory *factory = application;
-    for (size_t i = 0; factory != NULL && services[i] != NULL; i++)
-        factory = services[i]->over(factory, server);
+    *elements = 0;
+    for (size_t i = 0; factory != NULL && services[i] != NULL; i++) {
+        struct input_handler_factory *inner = factory;
+        factory = services[i]->over(inner, server);
+        *elements += factory != inner;
+    }
     return factory;
 }
 
@@ -106,6 +113,11 @@ static int serve(struct server *server, const struct choice *choice,
     begin_watch(server, parts);
     strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
+    memory_bound_log(server, choice->application.chosen,
+                     (struct memory_shape){.threads = 1 + choice->dispatchers +
+                                                      parts->executor.settings.max +
+                                                      choice->helpers,
+                                           .elements = parts->elements});
     acceptor_run(&parts->acceptor);
     strand_host_stop(&parts->strands.host);
     dispatcher_pool_stop(&parts->dispatchers);
@@ -128,7 +140,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
-    parts.chain = chain(server, parts.application);
+    parts.chain = chain(server, parts.application, &parts.elements);
     if (parts.chain == NULL) {
         application_close(choice->application.chosen, parts.application);
         return EXIT_FAILURE;

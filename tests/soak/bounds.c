@@ -1,6 +1,8 @@
 /*
  * What a client can cost at most, as a formula of the options; and what a stop under load owes.
  */
+#include "ways.h"
+
 #include "support/client.h"
 #include "support/deadline.h"
 #include "support/probe.h"
@@ -13,28 +15,13 @@
 
 TestSuite(soak_bounds, .timeout = 900);
 
-/*
- * Of one connection, in bytes:
- *
- *   input    max_line + 2, in segments of 4 KiB, and up to 4 new ones that a read offers
- *   message  max_line + 2, if it had to be joined
- *   output   high_mark, and the reply that went above it, max_line + 2, in segments
- *   itself   a handler, its key, its times; in stage 1 the part of a thread's stack that was used
- */
-static long bytes_of_one(long max_line, long high_mark)
-{
-    enum { SEGMENTS = 8 * 4096, ITSELF = 2048, STACK = 64 * 1024 };
-    long stack = strstr(server_name(), "stage1") != NULL ? STACK : 0;
-    return 3 * (max_line + 2) + high_mark + SEGMENTS + ITSELF + stack;
-}
-
 /* As much as each is taken from by a client that sends all it can and reads nothing. */
 static void check_memory(long max_line, long high_mark)
 {
     enum { CLIENTS = 16, AROUND_KIB = 3072 /* the pool of segments, and the program's own */ };
     struct server_process server =
         server_start("--max-line %ld --output-high-mark %ld --output-low-mark %ld "
-                     "--output-cap 100000000 --send-buffer 16384 --max-connections 100",
+                     "--output-cap 100000000 --send-buffer 16384 --max-connections 100 --log info",
                      max_line, high_mark, high_mark / 4);
     int clients[CLIENTS];
     size_t length;
@@ -48,7 +35,7 @@ static void check_memory(long max_line, long high_mark)
         client_push(clients[i], line, length, 32 << 20, 20);
     }
     long grown = probe_resident_kib(server.pid) - before;
-    long bound = CLIENTS * bytes_of_one(max_line, high_mark) / 1024;
+    long bound = (long)(CLIENTS * soak_bound(&server, "each") / 1024);
     fprintf(stderr, "%s: max-line %ld, high mark %ld: %ld KiB for each client, %ld allowed\n",
             server_name(), max_line, high_mark, grown / CLIENTS, bound / CLIENTS);
     cr_assert(probe_sanitized() || grown < bound + AROUND_KIB,

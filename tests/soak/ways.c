@@ -35,6 +35,24 @@ long soak_descriptors(void)
     return (long)limit.rlim_max;
 }
 
+long long soak_bound(const struct server_process *server, const char *name)
+{
+    static char text[1 << 16];
+    char wanted[32];
+    const char *said = NULL;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    snprintf(wanted, sizeof wanted, " %s=", name);
+    while (said == NULL && test_now() < end) {
+        server_errors(server, text, sizeof text);
+        said = strstr(text, "event=memory_bound");
+        said = said != NULL ? strstr(said, wanted) : NULL;
+        test_pause_ms(5);
+    }
+    cr_assert_not_null(said, "%s does not say how much memory it may need: %s", server_name(),
+                       text);
+    return atoll(said + strlen(wanted));
+}
+
 /* ---- One client ---- */
 
 static uint32_t chance(struct member *member, uint32_t bound)

@@ -61,4 +61,8 @@ void crowd_await(struct crowd *crowd, double end);
 /** Descriptors as soft a limit as the hard one allows; how many that is. */
 long soak_descriptors(void);
 
+/** What the server says at its start of its memory, with --log info, in bytes: "bytes" that it may
+ * need in all, or "each" client. */
+long long soak_bound(const struct server_process *server, const char *name);
+
 #endif
