@@ -39,7 +39,21 @@ APP_SUITES   := chat pop3 http relay store
 SUITES       := $(foreach s,common conformance contract soak steps $(APP_SUITES),$(if $(wildcard tests/$s/*.c),$s))
 STAGE_SUITES := $(foreach n,$(NUMBERS),$(if $(wildcard tests/stage$n/*.c),stage$n))
 
-$(SUITES:%=$(OUT)/tests/%): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
+# What only talks to a server is the same with every sanitizer: it is the server that this watches.
+CLIENTS := $(filter-out common,$(SUITES)) $(if $(wildcard tests/faults),faults)
+UNWATCHED := $(if $(SANITIZER),$(CLIENTS))
+
+$(UNWATCHED:%=$(OUT)/tests/%): $(OUT)/unwatched
+	@mkdir -p $(@D)
+	@ln -sf ../../tests/$(@F) $@
+
+$(OUT)/unwatched: FORCE
+	@$(MAKE) -s --no-print-directory SANITIZER= $(CLIENTS:%=$(BUILD)/tests/%)
+
+# The mailboxes that the suite pop3 makes are those of common's tests of POP3, too.
+$(OUT)/tests/common: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/pop3/mailboxes.c))
+
+$(patsubst %,$(OUT)/tests/%,$(filter-out $(UNWATCHED),$(SUITES))): $(OUT)/tests/%: $$(call objects,tests/$$*) $(TEST_OBJECTS) \
     $(LIBRARY) tests/% $(wildcard tests/support) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -92,7 +106,7 @@ $(FAULT_SERVERS): $(OUT)/faults/%: $$(call objects,$$*) $(OUT)/obj/tests/faults/
 	$(Q)$(LINK) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
 FAULT_OBJECTS := $(filter-out %/shim.o,$(call objects,tests/faults))
-$(OUT)/tests/faults: $(FAULT_OBJECTS) $(TEST_OBJECTS) tests/faults $(wildcard tests/support) Makefile
+$(if $(UNWATCHED),,$(OUT)/tests/faults): $(FAULT_OBJECTS) $(TEST_OBJECTS) tests/faults $(wildcard tests/support) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_TEST)

@@ -1,7 +1,6 @@
 /*
  * POP3: the options, and the mailbox to try.
  */
-#include "common/apps/application_choice.h"
 #include "pop3_client.h"
 
 #include "support/deadline.h"
@@ -12,13 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-static const struct application *const applications[] = {
-    &echo_application,
-    &http_application,
-    &pop3_application,
-    NULL,
-};
 
 TestSuite(pop3_usage, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
@@ -137,34 +129,6 @@ Test(pop3_usage, policies_that_drop_commands_are_refused)
         cr_assert_not_null(strstr(result.err, ": --saturation: expected "), "%s", result.err);
         struct server_process echo = server_start("--workers 1 --saturation %s", policies[i]);
         server_stop(&echo);
-    }
-}
-
-/* RFC 1939: at least ten minutes. Unless the user says otherwise. */
-Test(pop3_usage, the_idle_timeout_is_ten_minutes)
-{
-    static const struct {
-        const char *app;
-        const char *idle;
-        int64_t expected;
-    } cases[] = {
-        {"--app=pop3", "--stats", 600000},
-        {"--app=pop3", "--idle-timeout=60", 60000},
-        {"--app=http", "--stats", 60000},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *arguments[] = {"test", (char *)cases[i].app, (char *)cases[i].idle, NULL};
-        struct options options;
-        struct server_settings settings;
-        struct application_choice choice;
-        options_init(&options, "test", "");
-        server_options(&options, &settings, "0");
-        options_set_default(&options, "--idle-timeout", "60");
-        application_options(&options, &choice, applications, OFFERS_TIMERS);
-        cr_assert_eq(options_parse(&options, 3, arguments), OPTIONS_SERVE);
-        cr_assert_eq(application_settle(&choice, &options, &saturation_abort), OPTIONS_SERVE);
-        cr_assert_eq(settings.deadlines.idle, cases[i].expected, "%s %s: %lld ms", cases[i].app,
-                     cases[i].idle, (long long)settings.deadlines.idle);
     }
 }
 

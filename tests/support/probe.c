@@ -11,22 +11,20 @@
 #include <string.h>
 #include <time.h>
 
+static bool sanitized_by(const char *name)
+{
+    const char *sanitizer = getenv("SANITIZER");
+    return sanitizer && strstr(sanitizer, name);
+}
+
 bool probe_thread_sanitized(void)
 {
-#if defined(PROBE_THREAD_SANITIZER)
-    return true;
-#else
-    return false;
-#endif
+    return sanitized_by("thread");
 }
 
 bool probe_sanitized(void)
 {
-#if defined(PROBE_THREAD_SANITIZER) || defined(PROBE_ADDRESS_SANITIZER)
-    return true;
-#else
-    return false;
-#endif
+    return sanitized_by("address") || probe_thread_sanitized();
 }
 
 /** The number behind @p name in /proc/PID/status, -1 if there is none. */
@@ -52,11 +50,8 @@ static long status_value(pid_t pid, const char *name)
 long probe_own_threads(pid_t pid)
 {
     long threads = status_value(pid, "Threads");
-#if defined(PROBE_THREAD_SANITIZER)
-    return threads > 1 ? threads - 1 : threads; /* it comes with the first thread that is made */
-#else
-    return threads;
-#endif
+    bool more = probe_thread_sanitized() && threads > 1; /* it comes with the first that is made */
+    return threads - more;
 }
 
 bool probe_await_own_threads(pid_t pid, long wanted)

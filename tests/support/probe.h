@@ -10,23 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define PROBE_THREAD_SANITIZER 1
-#endif
-#if __has_feature(address_sanitizer)
-#define PROBE_ADDRESS_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define PROBE_THREAD_SANITIZER 1
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define PROBE_ADDRESS_SANITIZER 1
-#endif
-
-/** True if the tests, and so the servers built with them, carry a sanitizer that fills address
- * space. */
+/** True if the servers, and tests that are built with them, carry a sanitizer that fills address
+ * space: SANITIZER in the environment says so. */
 bool probe_sanitized(void);
 
 /** True if the servers carry ThreadSanitizer, which runs a signal's handler only when its thread

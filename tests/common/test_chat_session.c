@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(chat_session, .timeout = 120);
+TestSuite(chat_session, .timeout = 60);
 
 static struct server server = {.name = "test", .settings.max_line = 1000};
 static struct channel_facade facade;

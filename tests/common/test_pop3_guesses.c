@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pop3_guesses, .timeout = 120);
+TestSuite(pop3_guesses, .timeout = 60);
 
 enum {
     SECOND = 1000,

@@ -2,10 +2,11 @@
  * A session without a connection: a facade that keeps what is enqueued. For what no client can
  * bring about, and for what none can see: how much is enqueued at a time.
  */
+#include "common/apps/application_choice.h"
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
 #include "common/server/channel_calls.h"
-#include "mailboxes.h"
+#include "pop3/mailboxes.h"
 #include "support/configure.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
+TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
 
 enum {
     MOST_OF_A_PIECE = 20000, /* a piece of 8 KiB, all of it line ends, and a little more */
@@ -425,4 +426,38 @@ Test(pop3_session, long_answers_come_in_pieces)
         cr_assert(strcmp(fake.text + fake.length - 5, "\r\n.\r\n") == 0, "no end");
     }
     end(handler);
+}
+
+/* RFC 1939: at least ten minutes. Unless the user says otherwise. */
+Test(pop3_session, the_idle_timeout_is_ten_minutes)
+{
+    static const struct application *const applications[] = {
+        &echo_application,
+        &http_application,
+        &pop3_application,
+        NULL,
+    };
+    static const struct {
+        const char *app;
+        const char *idle;
+        int64_t expected;
+    } cases[] = {
+        {"--app=pop3", "--stats", 600000},
+        {"--app=pop3", "--idle-timeout=60", 60000},
+        {"--app=http", "--stats", 60000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *arguments[] = {"test", (char *)cases[i].app, (char *)cases[i].idle, NULL};
+        struct options options;
+        struct server_settings settings;
+        struct application_choice choice;
+        options_init(&options, "test", "");
+        server_options(&options, &settings, "0");
+        options_set_default(&options, "--idle-timeout", "60");
+        application_options(&options, &choice, applications, OFFERS_TIMERS);
+        cr_assert_eq(options_parse(&options, 3, arguments), OPTIONS_SERVE);
+        cr_assert_eq(application_settle(&choice, &options, &saturation_abort), OPTIONS_SERVE);
+        cr_assert_eq(settings.deadlines.idle, cases[i].expected, "%s %s: %lld ms", cases[i].app,
+                     cases[i].idle, (long long)settings.deadlines.idle);
+    }
 }
