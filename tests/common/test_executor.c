@@ -926,6 +926,29 @@ Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
     executor_close(&executor);
 }
 
+/*
+ * A spare thread that is called while it waits for the end of its keep-alive time: nothing else
+ * orders what its caller has written and what it writes when it falls asleep again. For
+ * ThreadSanitizer, which has to know that.
+ */
+Test(executor, a_spare_thread_hears_its_call)
+{
+    enum { ROUNDS = 20 };
+    struct job jobs[ROUNDS];
+    struct executor_settings settings =
+        settings_of(0, 1, &task_queue_unbounded, 0, &saturation_abort);
+    settings.keep_alive = 3 * test_deadline_ms();
+    executor_open(&executor, &settings);
+    jobs_init(jobs, ROUNDS, false);
+    for (int i = 0; i < ROUNDS; i++) {
+        cr_assert(executor_submit(&executor, &jobs[i].task));
+        AWAIT(atomic_load(&jobs[i].runs) == 1);
+        test_pause_ms(2); /* it takes no lock of the executor's meanwhile, and falls asleep */
+    }
+    cr_assert_eq(executor_stats(&executor).max_threads, 1);
+    finish();
+}
+
 /* ---- a round's tasks ---- */
 
 /* So many threads, which have nothing to do. */
