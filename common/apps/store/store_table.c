@@ -56,7 +56,7 @@ static uint64_t hash_of(const struct table *table, struct message key)
 /* Slots from `size` to twice `half` are not there yet: theirs are in the lower half. */
 static struct table_node **slot_of(const struct table *table, uint64_t hash)
 {
-    size_t slot = hash & (2 * table->half - 1);
+    size_t slot = (size_t)hash & (2 * table->half - 1);
     return &table->slots[slot < table->size ? slot : slot - table->half];
 }
 
