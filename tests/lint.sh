@@ -1,12 +1,12 @@
 #!/bin/sh
 # Looks for mistakes with the tools that are there, and says of the others that they are skipped.
 #
-#   usage: LANGUAGE='-std=...' tests/lint.sh SOURCE.c...       (`make lint` calls this)
+#   usage: LANGUAGE='-std=...' WARNINGS='-W...' tests/lint.sh SOURCE.c...       (`make lint` calls this)
 #
-#   clang       that each lock is held where the attributes of common/base/lock.h ask for it, and none
-#               is held where an application is called. Takes the newest clang, because only 22 and
-#               later check fields and NO_LOCK_HELD. (In C it cannot say whose lock a field's is, so
-#               any object's lock of that name will do.) tests/lint_mistakes.c shows that it works.
+#   clang       WARNINGS, and that each lock is held where the attributes of common/base/lock.h ask for
+#               it, and none is held where an application is called. Takes the newest clang, because only
+#               22 and later check fields and NO_LOCK_HELD. (In C it cannot say whose lock a field's is,
+#               so any object's lock of that name will do.) tests/lint_mistakes.c shows that it works.
 #   clang-tidy  what .clang-tidy lists
 #   cppcheck    a second opinion
 #   rooms       each room of common/ uses only those above it (tests/rooms.sh)
@@ -18,7 +18,7 @@
 set -u
 
 failed=0
-export LANGUAGE
+export LANGUAGE WARNINGS
 
 # check NAME TOOL COMMAND FILE...: runs the command, which finds some of the files as "$@", until
 # all files had their turn, on all processors.
@@ -55,7 +55,7 @@ scripts() {
 # shellcheck disable=SC2016 # the commands are for the shells that xargs starts
 {
     check 'thread safety' "$(newest_clang)" \
-        '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Wno-thread-safety-precise -Werror "$@"' "$@"
+        '$TOOL $LANGUAGE $WARNINGS -fsyntax-only -Wthread-safety -Wno-thread-safety-precise -Werror "$@"' "$@"
     if [ "$(major "$(newest_clang)")" -ge 22 ]; then
         check 'mistakes with locks' "$(newest_clang)" \
             '$TOOL $LANGUAGE -fsyntax-only -Wthread-safety -Wno-thread-safety-precise \

