@@ -161,14 +161,16 @@ void connection_log_close(const struct connection *connection, const char *why)
     char place[ENDPOINT_TEXT_SIZE];
     endpoint_of_short(&peer, &connection->peer);
     endpoint_format(&peer, place);
-    log_write(&connection_server(connection)->log, LOG_LEVEL_INFO, "closed %s: %s", place, why);
+    log_write(&connection_server(connection)->log, LOG_LEVEL_INFO,
+              "event=closed peer=%s fd=%d reason=\"%s\"", place, connection->output.fd, why);
 }
 
 void connection_out_of_memory(struct connection *connection)
 {
     struct endpoint peer;
     endpoint_of_short(&peer, &connection->peer);
-    server_no_memory(connection_server(connection), connection_home(connection)->counters, &peer);
+    server_no_memory(connection_server(connection), connection_home(connection)->counters, &peer,
+                     connection->output.fd);
     connection_fail(connection, END_RESOURCES);
 }
 

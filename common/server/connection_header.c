@@ -130,7 +130,8 @@ static void refuse(struct connection *connection, const char *fault)
     endpoint_of_short(&proxy, &connection->peer);
     endpoint_format(&proxy, place);
     log_limited(&server->log, &server->proxy_limit, LOG_LEVEL_WARN,
-                "closed a connection of %s: PROXY header: %s", place, fault);
+                "event=closed peer=%s fd=%d reason=\"PROXY header: %s\"", place,
+                connection->output.fd, fault);
 }
 
 /* The header is whole: from now on the connection is its client's. */

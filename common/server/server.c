@@ -192,13 +192,14 @@ void server_announce(struct server *server, const char *service)
 }
 
 void server_no_memory(struct server *server, struct counters *counters,
-                      const struct endpoint *client)
+                      const struct endpoint *client, int fd)
 {
     int error = errno;
     char place[ENDPOINT_TEXT_SIZE];
     endpoint_format(client, place);
     counters_add(counters, COUNTER_NO_MEMORY, 1);
-    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN, "closed %s: no memory", place);
+    log_limited(&server->log, &server->memory_limit, LOG_LEVEL_WARN,
+                "event=closed peer=%s fd=%d reason=\"no memory\"", place, fd);
     errno = error;
 }
 

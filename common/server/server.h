@@ -133,7 +133,7 @@ void server_announce(struct server *server, const char *service);
  * tells of it in the log, not for every client. Any thread; errno stays.
  */
 void server_no_memory(struct server *server, struct counters *counters,
-                      const struct endpoint *client);
+                      const struct endpoint *client, int fd);
 
 /**
  * Has the tasks of handlers run by helpers, which outlive every connection. Before the first one;

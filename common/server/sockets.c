@@ -237,7 +237,8 @@ static enum accept_result refuse(struct listener *listener, const struct log *lo
     char place[ENDPOINT_TEXT_SIZE];
     endpoint_format(peer, place);
     log_limited(log, &listener->limit, LOG_LEVEL_WARN,
-                "closed a connection of %s, which --proxy-protocol does not name", place);
+                "event=closed peer=%s fd=%d reason=\"--proxy-protocol does not name it\"", place,
+                fd);
     socket_turn_away(fd, "");
     return ACCEPT_SHED;
 }

@@ -142,7 +142,7 @@ Test(proxy_protocol, a_stranger_is_closed_without_a_byte)
     server_await_counter(&server, "rejected", 10);
     char errors[4096];
     server_errors(&server, errors, sizeof errors);
-    cr_assert(strstr(errors, "which --proxy-protocol does not name"), "%s", errors);
+    cr_assert(strstr(errors, "--proxy-protocol does not name it"), "%s", errors);
     server_close_all(&server);
 }
 

@@ -32,15 +32,23 @@ static void await_said(const struct server_process *server, const char *text)
     cr_assert_fail("expected the server to say '%s', got: %s", text, errors);
 }
 
-/* Waits until the log has told why a client was closed, and which. */
+/* Waits until the log has told which client was closed, its connection's number, and why. */
 static void await_named(const struct server_process *server, int client, const char *why)
 {
+    static char errors[1 << 16];
     struct sockaddr_in own;
     socklen_t length = sizeof own;
-    char text[100];
+    char told[64], reason[100];
+    int fd = -1, used = 0;
     getsockname(client, (struct sockaddr *)&own, &length);
-    snprintf(text, sizeof text, "closed 127.0.0.1:%u: %s\n", (unsigned)ntohs(own.sin_port), why);
-    await_said(server, text);
+    snprintf(told, sizeof told, "event=closed peer=127.0.0.1:%u ", (unsigned)ntohs(own.sin_port));
+    await_said(server, told);
+    server_errors(server, errors, sizeof errors);
+    const char *rest = strstr(errors, told) + strlen(told);
+    snprintf(reason, sizeof reason, "reason=\"%s\"\n", why);
+    cr_assert(sscanf(rest, "fd=%d %n", &fd, &used) == 1 && fd > 2, "%s", rest);
+    cr_assert_eq(strncmp(rest + used, reason, strlen(reason)), 0, "expected %s, got %s", reason,
+                 rest);
 }
 
 static void expect_bytes(int client, size_t length)

@@ -52,7 +52,8 @@ static void refuse_peer(struct cipher_element *self)
     self->refused = true;
     channel_peer(self->element.outer, &peer);
     endpoint_format(&peer, place);
-    log_write(self->factory->log, LOG_LEVEL_INFO, "closed %s: it began without a nonce", place);
+    log_write(self->factory->log, LOG_LEVEL_INFO,
+              "event=closed peer=%s reason=\"it began without a nonce\"", place);
     channel_close(self->element.outer);
 }
 

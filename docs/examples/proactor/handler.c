@@ -232,7 +232,7 @@ static void handler_take(struct handler *handler, int buffer, size_t length)
     if (!connection_give(&handler->connection, bytes, length)) {
         struct endpoint peer;
         channel_peer(&handler->connection.facade, &peer);
-        server_no_memory(server, &server->counters, &peer);
+        server_no_memory(server, &server->counters, &peer, handler->connection.output.fd);
         handler_fail(handler, END_RESOURCES);
     }
     if (bytes != NULL)
