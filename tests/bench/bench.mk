@@ -67,6 +67,12 @@ bench: all $(BENCH_TOOLS) $$(PEERS)
 bench-full: all $(BENCH_TOOLS) $$(PEERS)
 	$(BENCH) full
 
+### bench-beside [OTHER=../old/build]: measure every stage beside another build of it, and beside the floor; four minutes
+OTHER ?= ../old/build
+.PHONY: bench-beside
+bench-beside: all $(BENCH_TOOLS)
+	$(BENCH) beside --other $(OTHER)
+
 ### bench-table: draw what was measured last, and write it into docs/measuring.md
 .PHONY: bench-table
 bench-table:

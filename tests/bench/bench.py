@@ -1,10 +1,12 @@
 """Measures the stages beside floors and peers.
 
-    usage: python3 tests/bench/bench.py quick|full|table [--build FOLDER] [--docs FILE]
+    usage: python3 tests/bench/bench.py quick|full|table|beside [--build FOLDER] [--docs FILE] [--other FOLDER]
 
 quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; two minutes at most
 full     more connections, idle crowds, slow messages, chat, system calls
 table    draws what was measured last, and writes it into the document, between its markers
+beside   the floor, and every stage beside the one in the other build folder, of an older checkout, say: in ten rounds, in
+         which the two of a stage follow each other
 
 Results go to FOLDER/bench/ as quick.csv and quick.json, or full.csv and full.json, and pictures.
 Needs nothing but Python, and the programs that `make bench` builds.
@@ -290,12 +292,34 @@ def full(programs, folder, rounds):
     return finish(rows, failures, folder, "full", about)
 
 
+def beside(programs, other):
+    """Figures of this build, of the other one, and the ratios of the two."""
+    there = Programs(other).with_workers(4)
+    servers = {"raw epoll": programs.tool("raw_epoll")}
+    for name, server in programs.with_workers(4).items():
+        servers.update({name: server, f"{name}, there": there[name]} if name in there else {})
+    cells = [Cell("echo", name, server, dict(LONG, connections=100, depth=depth))
+             for depth in (1, 16) for name, server in servers.items()]
+    rows, failures = measure.measure_rounds(programs.tools, cells, 10)
+    found = figures.Results(measure.machine(), rows)
+    print("CPU time of the server, microseconds a reply:\n\n" + figures.echo_table(found, "cpu_us_per_reply", 2))
+    print("\nThe same as a ratio to the raw epoll loop:\n\n"
+          + figures.echo_table(found, "cpu_us_per_reply", 2, "raw epoll"))
+    lines = [[name] + [figures.number(figures.echo_ratio(name, f"{name}, there", depth)(found), 2) for depth in (1, 16)]
+             for name in servers if f"{name}, there" in servers]
+    print("\nAs a ratio to the one there:\n\n" + figures.table(["connections, depth", "100, 1", "100, 16"], lines))
+    for failure in failures:
+        print(f"bench: FAILED: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Measures the stages beside floors and peers.")
-    parser.add_argument("what", choices=("quick", "full", "table", "first-read"))
+    parser.add_argument("what", choices=("quick", "full", "table", "beside", "first-read"))
     parser.add_argument("--build", default="build")
     parser.add_argument("--docs", default="docs/measuring.md")
     parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help="of full")
+    parser.add_argument("--other", default="../old/build", help="of beside")
     arguments = parser.parse_args()
     folder = os.path.join(arguments.build, "bench")
     if arguments.what == "table":
@@ -316,6 +340,8 @@ def main():
     say_what_is_missing(programs)
     if arguments.what == "quick":
         return quick(programs, folder)
+    if arguments.what == "beside":
+        return beside(programs, arguments.other)
     return full(programs, folder, arguments.rounds)
 
 
