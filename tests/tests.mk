@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -270,12 +270,13 @@ $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/met
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
-### test-metrics: ask servers for their gauges and counters as Prometheus does
+### test-metrics: ask servers for their gauges and counters as Prometheus does; check the unit of running.md
 .PHONY: test-metrics
+run_unit = 'unit of a service manager=tests/running/unit.sh $(OUT)/$(call stage,5)'
 run_metrics = $(foreach s,$(MEASURED),'$(notdir $s) metrics=python3 -B tests/running/metrics.py $s')
-test-metrics: $(MEASURED)
+test-metrics: $(MEASURED) $(OUT)/$(call stage,5)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
-	@tests/run.sh $(run_metrics)
+	@tests/run.sh $(run_metrics) $(run_unit)
 
 # ---- servers that hang --------------------------------------------------------------------------
 
