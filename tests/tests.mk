@@ -523,13 +523,19 @@ test-mystery: all
 # wrapped are the names of its WRAP lines. Addresses are those in the file, for addr2line.
 SLOWED := $(foreach n,3 4 5,$(if $(wildcard tests/slow/slow.c),$(filter $n,$(NUMBERS))))
 SLOW_WRAPPED := status_change_queue_init $(shell sed -nE 's/^WRAP[A-Z_]*.((int|void), )?([a-z_]*),.*/\3/p' tests/slow/slow.c 2>/dev/null)
-slow_parts = $(OUT)/obj/tests/slow/slow.o $(if $(filter-out 3,$1),$(OUT)/slow/framework$1.o)
+slow_parts = $(OUT)/obj/tests/slow/slow.o $(OUT)/slow/obedient.o $(if $(filter-out 3,$1),$(OUT)/slow/framework$1.o)
 slow_objects = $(call with_points,$(call objects,$(call stage,$1)))
 LINK_SLOW = $(LINK) -no-pie $(SLOW_WRAPPED:%=-Wl,--wrap=%) -o $@
 
 $(OUT)/obj/tests/slow/%.o: tests/slow/%.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+# One more application, by which a client has another one's handler go on: --app obedient.
+$(OUT)/slow/obedient.o: tests/contract/server/obedient.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
 	$(Q)$(COMPILE) -c -o $@ $<
 
 $(OUT)/slow/framework%.o: tests/slow/framework.c $(OUT)/flags

@@ -81,6 +81,7 @@ class Server:
         self.ask("state")
         line = self.control.readline()
         if not line:
+            self.threads = []
             raise Failure(f"the server has ended, with status {self.process.wait(DEADLINE)}")
         self.state = json.loads(line.replace(",]", "]"))
         seen = {thread["tid"]: thread for thread in self.state["threads"]}
@@ -280,7 +281,7 @@ class Scene:
             got = client.received()[client.expected:]
             client.expected += len(got)
             wanted = "" if what in ("nothing", "end") else what.replace("\\n", "\n") + "\n"
-            if got != wanted or (what == "end") != client.over:
+            if got != wanted or (what == "end" and not client.over):
                 raise Failure(f"client {who}: expected {repr(wanted) if wanted else what}, got {got!r}{' and the end' * client.over}")
             return
         meant = [thread for thread in self.server.threads if rest == "rest" or rest.startswith(f"{thread.name} ")]

@@ -76,7 +76,8 @@ def fails_if_what_is_expected_does_not_happen():
 
 def survives_the_end_of_the_server():
     said, status = play(3, [], ["stop", "run", "go reactor", "run"])
-    expect(status == 1 and said.count("the server has ended, with status 0") == 3, said)
+    expect(status == 1 and said.count("the server has ended, with status 0") == 2, said)
+    expect("no thread reactor; there are: \n" in said and said.count(" reactor ") == 2, said)
 
 
 def saves_what_can_be_replayed():
@@ -109,8 +110,21 @@ def servers_have_nothing_of_it():
         expect(" main" in names and "test_point" not in names and "__wrap_" not in names, f"{server} has test points")
 
 
+def each_erratum_is_in_the_table():
+    with open("docs/errata.md", encoding="utf-8") as errata, open("docs/slow.md", encoding="utf-8") as page:
+        numbers, text = re.findall(r"^## (\d+)\. ", errata.read(), re.M), page.read()
+    rows = re.findall(r"^\| (\d+) \| (no|\[yes\]\(../tests/slow/erratum_(\d\d).schedule\)) \| (.+) \|$", text, re.M)
+    expect([row[0] for row in rows] == numbers, f"errata {numbers}, rows {[row[0] for row in rows]}")
+    for number, answer, named, why in rows:
+        path = f"tests/slow/erratum_{int(number):02}"
+        expect(os.path.exists(f"{path}.schedule") == (answer != "no"), f"{number}: {answer}, and there is a schedule or none")
+        if answer != "no":
+            expect(int(named) == int(number) and f"(../{path}.patch)" in why, f"{number}: another one's schedule or patch")
+            expect(os.path.basename(path) in slow.Schedule(f"{path}.schedule").fails, f"{number}: it fails without its patch")
+
+
 TESTS = [says_who_waits_for_whom, says_that_a_stopped_thread_has_the_lock, shows_places_queue_sleep_and_clients,
-         refuses_what_cannot_be_done, fails_if_what_is_expected_does_not_happen, survives_the_end_of_the_server,
+         refuses_what_cannot_be_done, each_erratum_is_in_the_table, fails_if_what_is_expected_does_not_happen, survives_the_end_of_the_server,
          saves_what_can_be_replayed, is_small, servers_have_nothing_of_it]
 
 

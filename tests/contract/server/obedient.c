@@ -15,6 +15,7 @@
  *   early           is told to go on by another thread, and only then holds
  *   tell            tells all that wait to go on, in this thread, and answers "told"
  *   tell thread     the same, in a thread that is nobody's
+ *   tell end        closes the connections of all that wait, in this thread, and answers "told"
  *   # anything      is never a whole message
  *   anything else   is answered with itself
  */
@@ -96,16 +97,19 @@ static void leave_waiting(struct obedient *obedient)
 }
 
 /* Whoever is found is told under the lock with which it leaves in `stopping`. */
-static void *tell_all(void *unused)
+static void *tell_all(void *end)
 {
     mutex_lock(&waiting_lock);
     while (waiting != NULL) {
         struct obedient *obedient = waiting;
         waiting = obedient->next;
-        channel_go_on(obedient->facade, &obedient->hold);
+        if (end != NULL)
+            channel_close(obedient->facade);
+        else
+            channel_go_on(obedient->facade, &obedient->hold);
     }
     mutex_unlock(&waiting_lock);
-    return unused;
+    return NULL;
 }
 
 static void tell_in_thread(void)
@@ -175,7 +179,7 @@ static bool handle_input(struct input_handler *self, struct message message,
         if (begins(message, "tell thread"))
             tell_in_thread();
         else
-            tell_all(NULL);
+            tell_all(begins(message, "tell end") ? obedient : NULL);
         say(facade, "told\n");
     } else {
         channel_enqueue(facade, piece_copy(message));
