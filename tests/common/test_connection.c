@@ -12,6 +12,7 @@
 #include "helpers.h"
 #include "noting.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -739,7 +740,7 @@ Test(connection, what_is_held_back_can_be_flushed)
 Test(connection, a_flush_does_not_wait_even_if_the_socket_blocks)
 {
     enum { MUCH = 4 << 20 };
-    static unsigned char bytes[MUCH];
+    unsigned char *bytes = mapped(MUCH);
     struct bench bench;
     int ends[2];
     pair_open(ends);

@@ -9,6 +9,7 @@
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/with.h"
 
 #include <criterion/criterion.h>
@@ -23,8 +24,10 @@ TestSuite(output_chain, .timeout = 60);
 
 /* ---- a socket that does as it is told ---- */
 
+enum { TAKEN_SIZE = 4 << 20 };
+
 static struct {
-    unsigned char taken[4 << 20]; /* what has arrived */
+    unsigned char *taken; /* what has arrived */
     size_t count;
     size_t room;    /* takes so many bytes more; then EAGAIN */
     size_t at_once; /* and so many in one call at most; 0: no limit */
@@ -37,7 +40,7 @@ static struct {
 
 static void copy_pieces(const struct iovec *iov, int count, size_t length)
 {
-    cr_assert_leq(pretended.count + length, sizeof(pretended.taken));
+    cr_assert_leq(pretended.count + length, TAKEN_SIZE);
     for (int i = 0; i < count && length > 0; i++) {
         size_t here = iov[i].iov_len < length ? iov[i].iov_len : length;
         memcpy(pretended.taken + pretended.count, iov[i].iov_base, here);
@@ -94,6 +97,8 @@ static void bench_open(struct bench *bench, struct output_settings settings)
     bench->settings.buffers = &bench->factory;
     output_chain_init(&bench->queue, &bench->settings, -1);
     faults.writev = pretend_to_write;
+    if (pretended.taken == NULL)
+        pretended.taken = mapped(TAKEN_SIZE);
     pretended.count = pretended.room = pretended.at_once = pretended.most_offered = 0;
     pretended.error = pretended.interruptions = pretended.calls = pretended.most_pieces = 0;
 }
@@ -735,7 +740,7 @@ Test(output_chain, destroying_drops_what_waits)
 
 /* ---- against a reference ---- */
 
-static unsigned char expected[4 << 20];
+static unsigned char *expected;
 static size_t expected_count;
 
 static void step_enqueue(struct bench *bench, struct rng *rng, bool share)
@@ -800,6 +805,7 @@ static void compare_with_reference(uint64_t seed)
 
 Test(output_chain, all_bytes_once_and_in_order_whatever_the_socket_takes)
 {
+    expected = mapped(TAKEN_SIZE);
     for (uint64_t seed = 1; seed <= 40; seed++)
         compare_with_reference(seed);
 }
@@ -807,8 +813,9 @@ Test(output_chain, all_bytes_once_and_in_order_whatever_the_socket_takes)
 /* The same through a real socket with small buffers, which cuts as it likes. */
 Test(output_chain, case_04_a_large_reply_through_a_small_send_buffer)
 {
-    static unsigned char data[1 << 21];
-    static unsigned char got[sizeof(data)];
+    enum { LARGE = 1 << 21 };
+    unsigned char *data = mapped(LARGE);
+    unsigned char *got = mapped(LARGE);
     size_t received = 0;
     int ends[2];
     struct bench bench;
@@ -817,18 +824,18 @@ Test(output_chain, case_04_a_large_reply_through_a_small_send_buffer)
     faults.writev = NULL;
     pair_open_small(ends);
     bench.queue.fd = ends[0];
-    fill_pattern(data, sizeof(data), 4);
-    enum output_result result = output_chain_enqueue(&bench.queue, piece_bytes(data, sizeof(data)));
-    while (received < sizeof(data)) {
+    fill_pattern(data, LARGE, 4);
+    enum output_result result = output_chain_enqueue(&bench.queue, piece_bytes(data, LARGE));
+    while (received < LARGE) {
         size_t most = rng_between(&rng, 1, 30000);
-        most = most < sizeof(got) - received ? most : sizeof(got) - received;
+        most = most < LARGE - received ? most : LARGE - received;
         received += take_now(ends[1], got + received, most);
         result = output_chain_drain(&bench.queue);
         cr_assert_neq(result, OUTPUT_BROKEN);
         cr_assert_eq(result == OUTPUT_FLOWING, output_chain_length(&bench.queue) == 0);
     }
     cr_assert_eq(result, OUTPUT_FLOWING);
-    cr_assert_eq(memcmp(got, data, sizeof(data)), 0);
+    cr_assert_eq(memcmp(got, data, LARGE), 0);
     bench_close(&bench);
     pair_close(ends);
 }

@@ -3,6 +3,7 @@
  */
 #include "common/apps/store/store_request.h"
 #include "common/apps/store/store_table.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -88,10 +89,10 @@ Test(store_request, what_is_none_is_refused_as_redis_does)
 /* Its last byte is the last one that the input queue has room for. */
 Test(store_request, the_longest_request_fits)
 {
-    static unsigned char bytes[REQUEST_MAX];
+    unsigned char *bytes = mapped(REQUEST_MAX);
     size_t length;
     struct request_reader reader = {0};
-    int head = snprintf((char *)bytes, sizeof bytes, "*1\r\n$%d\r\n", REQUEST_MAX - 16);
+    int head = snprintf((char *)bytes, REQUEST_MAX, "*1\r\n$%d\r\n", REQUEST_MAX - 16);
     cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, &length),
                  REQUEST_PART);
     cr_assert_eq(reader.wants, (size_t)head + REQUEST_MAX - 16 + 2);
@@ -99,7 +100,7 @@ Test(store_request, the_longest_request_fits)
     cr_assert_eq(request_find(&reader, (struct message){bytes, reader.wants}, &length),
                  REQUEST_WHOLE);
     reader = (struct request_reader){0};
-    head = snprintf((char *)bytes, sizeof bytes, "*1\r\n$%d\r\n", REQUEST_MAX - 15);
+    head = snprintf((char *)bytes, REQUEST_MAX, "*1\r\n$%d\r\n", REQUEST_MAX - 15);
     cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, &length),
                  REQUEST_BAD);
 }

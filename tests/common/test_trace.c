@@ -10,6 +10,7 @@
 #include "common/server/sockets.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -23,7 +24,9 @@
 TestSuite(trace, .timeout = 60);
 
 static char file_name[64];
-static char text[8 * 1024 * 1024];
+enum { TEXT_SIZE = 8 << 20 };
+
+static char *text; /* what was written, once there is an end */
 
 static void begin(void)
 {
@@ -37,7 +40,9 @@ static void end(void)
     cr_assert_eq(trace_close("program"), 0);
     FILE *file = fopen(file_name, "r");
     cr_assert_not_null(file);
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    if (text == NULL)
+        text = mapped(TEXT_SIZE);
+    size_t length = fread(text, 1, TEXT_SIZE - 1, file);
     text[length] = '\0';
     fclose(file);
     unlink(file_name);

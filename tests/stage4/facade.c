@@ -7,6 +7,7 @@
 #include "common/bytes/shared_message.h"
 #include "inside/one_client.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
@@ -42,16 +43,16 @@ enum { BIG = 8 << 20 }; /* more than the sockets take */
 
 static void enqueue_big(void)
 {
-    static char text[BIG];
-    memset(text, 'x', sizeof text);
+    char *text = mapped(BIG);
+    memset(text, 'x', BIG);
     enum output_result result = channel_enqueue(recorder_facade(&recorder), piece_bytes(text, BIG));
     cr_assert_eq(result, OUTPUT_CHOKED);
 }
 
 static void expect_big(int client)
 {
-    static char text[BIG];
-    memset(text, 'x', sizeof text);
+    char *text = mapped(BIG);
+    memset(text, 'x', BIG);
     client_expect(client, text, BIG);
 }
 

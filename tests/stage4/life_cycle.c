@@ -9,6 +9,7 @@
 #include "framework.h"
 
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -197,13 +198,13 @@ WaysTest(stage4_life_cycle, line_too_long)
 /* What was enqueued before the close leaves, all of it, and then comes the end of stream. */
 WaysTest(stage4_life_cycle, close_flushes)
 {
-    static char expected[BIG + 1];
+    char *expected = mapped(BIG + 1);
     int client = begin(workers, SMALL_SOCKETS);
     memset(expected, 'x', BIG);
     expected[BIG] = '\n';
     client_send_text(client, "big 2097152\nclose\n");
     recorder_await(&recorder, calls[LIFE_STOPPING], 1);
-    client_expect(client, expected, sizeof expected);
+    client_expect(client, expected, BIG + 1);
     client_expect_text(client, "closing\n");
     client_expect_end(client);
     client_close(client);
@@ -231,14 +232,14 @@ WaysTest(stage4_life_cycle, close_and_the_peer_never_reads)
 WaysTest(stage4_life_cycle, close_lasts_longer_than_the_drain_timeout)
 {
     enum { DRAIN_MS = 100 };
-    static char expected[BIG + 1];
+    char *expected = mapped(BIG + 1);
     int client = begin(workers, SMALL_SOCKETS "--drain-timeout 0.1");
     memset(expected, 'x', BIG);
     expected[BIG] = '\n';
     client_send_text(client, "big 2097152\nclose\n");
     recorder_await(&recorder, calls[LIFE_STOPPING], 1);
     test_pause_ms(4 * DRAIN_MS); /* what is asked: does it wait? */
-    client_expect(client, expected, sizeof expected);
+    client_expect(client, expected, BIG + 1);
     client_expect_text(client, "closing\n");
     client_expect_end(client);
     client_close(client);

@@ -5,6 +5,7 @@
 #include "framework.h"
 
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -143,8 +144,8 @@ Test(stage4_runs, erratum_08_output_before_done_is_not_lost)
 {
     enum { BIG = 4 << 20 };
     int client = begin("--workers 2 --output-cap 16777216 --output-high-mark 16777216");
-    static char text[BIG];
-    memset(text, 'x', sizeof text);
+    char *text = mapped(BIG);
+    memset(text, 'x', BIG);
     test_point_hold(RUN_ENDED);
     client_send_text(client, "one\n");
     test_point_await_held(RUN_ENDED, 1);

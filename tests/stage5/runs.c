@@ -6,6 +6,7 @@
 #include "framework.h"
 
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -132,11 +133,11 @@ WaysTest(stage5_runs, erratum_07_dead_before_it_can_be_seen)
 WaysTest(stage5_runs, erratum_17_what_a_partial_write_left_stays_in_front)
 {
     enum { OTHERS = 200 };
-    static char text[BIG];
+    char *text = mapped(BIG);
     int client = begin(workers, SMALL_SOCKETS);
     size_t taken = 0;
     double limit = test_now() + test_deadline_ms() / 1000.0;
-    for (size_t i = 0; i < sizeof text; i++) {
+    for (size_t i = 0; i < BIG; i++) {
         text[i] = (char)('a' + i % 23);
     }
     enqueue(&recorder, text, BIG); /* the socket takes some, the rest waits */
@@ -224,7 +225,7 @@ WaysTest(stage5_runs, erratum_17_lines_of_many_threads_stay_whole_and_in_order)
  */
 Test(stage5_runs, erratum_18_output_between_dispatch_and_status_round)
 {
-    static char text[BIG];
+    char *text = mapped(BIG);
     memset(text, 'x', BIG);
     start("--workers 0", SMALL_SOCKETS);
     int client = connect_to(&recorder);
@@ -278,7 +279,7 @@ Test(stage5_runs, erratum_18_interest_between_dispatch_and_status_round)
 /* Selected, and not dispatched yet: what others do in between holds for the run. */
 WaysTest(stage5_runs, erratum_18_changes_between_select_and_dispatch)
 {
-    static char text[BIG];
+    char *text = mapped(BIG);
     memset(text, 'x', BIG);
     int client = begin(workers, SMALL_SOCKETS);
     test_point_hold(DISPATCHER_AWAKE);
@@ -297,7 +298,7 @@ WaysTest(stage5_runs, erratum_18_changes_between_select_and_dispatch)
 /* While the handler runs: kept, and merged with what the handler itself has changed. */
 WaysTest(stage5_runs, erratum_18_changes_during_a_run)
 {
-    static char text[BIG];
+    char *text = mapped(BIG);
     memset(text, 'x', BIG);
     int client = begin(workers, SMALL_SOCKETS);
     test_point_hold(RUN_ENDED);
@@ -413,7 +414,7 @@ Test(stage5_runs, a_connection_stays_with_its_dispatcher)
 Test(stage5_runs, case_33_own_changes_neither_wait_nor_wake)
 {
     enum { LINES = 500 };
-    static char text[BIG + 1];
+    char *text = mapped(BIG + 1);
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
     int client = begin("--workers 0", SMALL_SOCKETS);
@@ -423,7 +424,7 @@ Test(stage5_runs, case_33_own_changes_neither_wait_nor_wake)
     memset(text, 'x', BIG);
     text[BIG] = '\n';
     client_send_text(client, "big 2097152\nclose\n");
-    client_expect(client, text, sizeof text);
+    client_expect(client, text, BIG + 1);
     client_expect_text(client, "closing\n");
     client_expect_end(client);
     client_close(client);
