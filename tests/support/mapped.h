@@ -1,6 +1,6 @@
 /*
- * Memory for arrays of megabytes. AddressSanitizer's search for leaks would read those of the program
- * itself, all of them, at the end of each test.
+ * Memory for arrays of megabytes. AddressSanitizer's search for leaks would read those of the
+ * program itself, all of them, at the end of each test.
  */
 #ifndef TESTS_MAPPED_H
 #define TESTS_MAPPED_H
