@@ -123,8 +123,22 @@ def each_erratum_is_in_the_table():
             expect(os.path.basename(path) in slow.Schedule(f"{path}.schedule").fails, f"{number}: it fails without its patch")
 
 
+def patches_serve_a_client_that_is_alone():
+    """So what goes wrong is the order, and not the server altogether."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "alone.schedule")
+        for patch in sorted(glob.glob("tests/slow/*.patch")):
+            with open(patch, encoding="utf-8") as file:
+                stage = re.match(r"--- stage(\d)-", file.read())[1]
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"stage {stage}\noptions --workers 1\nconnect\nrun\nsend 1 hello\nrun\nexpect 1 hello\n")
+            wrong = slow.Schedule(path).play(os.path.basename(patch)[:-len(".patch")])
+            expect(wrong is None, f"{patch}: {wrong}")
+
+
 TESTS = [says_who_waits_for_whom, says_that_a_stopped_thread_has_the_lock, shows_places_queue_sleep_and_clients,
-         refuses_what_cannot_be_done, each_erratum_is_in_the_table, fails_if_what_is_expected_does_not_happen, survives_the_end_of_the_server,
+         refuses_what_cannot_be_done, each_erratum_is_in_the_table, patches_serve_a_client_that_is_alone,
+         fails_if_what_is_expected_does_not_happen, survives_the_end_of_the_server,
          saves_what_can_be_replayed, is_small, servers_have_nothing_of_it]
 
 
