@@ -79,10 +79,9 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
  */
 static void deselect(struct selector *selector, struct selection_key *key)
 {
-    uint32_t place = key->selected;
-    if (place < selector->selected_count &&
-        atomic_load_explicit(&selector->selected[place], memory_order_relaxed) == key)
-        atomic_store_explicit(&selector->selected[place], NULL, memory_order_relaxed);
+    _Atomic(struct selection_key *) *place = &selector->selected[key->selected];
+    if (atomic_load_explicit(place, memory_order_relaxed) == key)
+        atomic_store_explicit(place, NULL, memory_order_relaxed);
 }
 
 void selector_cancel(struct selection_key *key)

@@ -59,7 +59,7 @@ struct selection_key {
     void *attachment;          /* its owner's; the selector does not use it */
     int fd;
     uint32_t index;    /* the provider's: its place in a set of the provider's own */
-    uint32_t selected; /* its place among the selected keys, if it is there */
+    uint32_t selected; /* its place among the selected keys, if it is there; else any */
     uint8_t interest;  /* what the owner wants to be selected for */
     uint8_t watched;   /* what the kernel has been told to watch */
     uint8_t ready;     /* what the last select found, as far as it is still wanted */
