@@ -250,9 +250,9 @@ static inline void channel_retain(struct channel_facade *facade)
 
 /**
  * Gives a reference back. The caller must not use the facade any more, nor the handler's memory:
- * the last one frees both. Any thread, also after the end. Hold no lock that is in that memory. What
- * the caller has posted before is run or dropped before the memory goes, so a post in it may be
- * followed by the release.
+ * the last one frees both. Any thread, also after the end. Hold no lock that is in that memory.
+ * What the caller has posted before is run or dropped before the memory goes, so a post in it may
+ * be followed by the release.
  */
 static inline void channel_release(struct channel_facade *facade)
 {
