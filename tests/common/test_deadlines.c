@@ -312,3 +312,17 @@ Test(deadlines, each_has_a_name)
     cr_assert_str_eq(deadline_name(DEADLINE_LIFETIME), "lifetime");
     cr_assert_str_eq(deadline_name(DEADLINE_PROGRESS), "progress timeout");
 }
+
+/* A run that has only sent: a byte has moved, and the peer owes an answer for all of them. */
+Test(deadlines, a_run_that_sends_is_active_and_counts_what_is_owed)
+{
+    const struct deadline_limits limits = {.idle = 1000};
+    deadlines_start(&deadlines, 5000);
+    deadlines_ran(&deadlines, 5600, false, false, 7);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, 5600), 6600);
+    deadlines_ran(&deadlines, 5700, false, false, 0);
+    cr_assert_eq(deadlines_next(&deadlines, &limits, 5700), 6600, "nothing has moved");
+    cr_assert_eq(deadlines.owed, 7);
+    deadlines_ran(&deadlines, 5700, false, false, UINT32_MAX);
+    cr_assert_eq(deadlines.owed, UINT32_MAX, "more than can be counted");
+}
