@@ -17,6 +17,7 @@ TestSuite(store_table, .timeout = 60);
 static void read_all(const char *bytes, size_t length, size_t cut, char *text, size_t room)
 {
     static struct request_words words;
+    static unsigned char line[REQUEST_LINE_MAX];
     struct request_reader reader = {0};
     size_t used = 0;
     size_t begin = 0;
@@ -32,7 +33,7 @@ static void read_all(const char *bytes, size_t length, size_t cut, char *text, s
             cr_assert_not_null(copy);
             memcpy(copy, bytes + begin, end);
             begin += end;
-            bool is_right = request_split(copy, end, &words);
+            bool is_right = request_split((struct message){copy, end}, line, &words);
             used += (size_t)snprintf(text + used, room - used, is_right ? "[" : "[quotes");
             for (size_t i = 0; is_right && i < words.count; i++)
                 used += (size_t)snprintf(text + used, room - used, "%s%.*s", i > 0 ? "|" : "",

@@ -13,19 +13,22 @@ static struct request_words words;
 /* The words of an array say again how long it is. */
 static void check_words(const uint8_t *data, size_t length)
 {
-    unsigned char *copy = malloc(length); /* its end is the sanitizer's */
+    unsigned char *copy = malloc(length); /* its end is the sanitizer's, and that of the line */
+    unsigned char *line = malloc(length);
     memcpy(copy, data, length);
-    bool is_right = request_split(copy, length, &words);
+    bool is_right = request_split((struct message){copy, length}, line, &words);
+    const unsigned char *where = data[0] == '*' ? copy : line;
     size_t sum = 0;
     for (size_t i = 0; is_right && i < words.count; i++) {
         const unsigned char *end = words.at[i].data + words.at[i].length;
-        fuzz_check(words.at[i].data >= copy && end <= copy + length, "a word outside");
+        fuzz_check(words.at[i].data >= where && end <= where + length, "a word outside");
         sum += words.at[i].length;
     }
     fuzz_check(data[0] == '*' || memchr(data, '\n', length) == data + length - 1, "a line's end");
     fuzz_check(data[0] != '*' || is_right, "the quotes of an array");
     fuzz_check(sum + words.count <= length, "more words than bytes");
     free(copy);
+    free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

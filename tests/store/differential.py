@@ -191,6 +191,16 @@ COMMANDS = {
     "RPOP": lambda d: [d.key(), *d.some(d.small, 0, 1)],
     "LLEN": lambda d: [d.key()],
     "LRANGE": lambda d: [d.key(), d.small(), d.small()],
+    "BLPOP": lambda d: [*d.some(d.key, 1, 3), d.pick(b"0.01", b"0.005", b"-1", b"x", b"", b"1e400", b"nan", b"-0.5", b" 1", b"1 ")],
+    "BRPOP": lambda d: [*d.some(d.key, 1, 3), d.pick(b"0.001", b"-1", b"1e30", b"inf")],
+    # One answer for each, and none in between: nobody subscribes to what is published.
+    "PUBLISH": lambda d: [b"nobody's", d.value()],
+    "SUBSCRIBE": lambda d: [d.key()],
+    "UNSUBSCRIBE": lambda d: [d.key()],
+    "MULTI": lambda d: [],
+    "EXEC": lambda d: [],
+    "DISCARD": lambda d: [],
+    "RESET": lambda d: [],
     # Exercises.
     "LINDEX": lambda d: [d.key(), d.small()],
     "LREM": lambda d: [d.key(), d.small(), d.pick(b"0", b"1", b"2", d.value())],
@@ -221,11 +231,11 @@ def command(dice, names):
     """A name, and the bytes. Some have words too many or too few, or are inline."""
     name = dice.random.choice(names)
     words = COMMANDS[name](dice)
-    odd = dice.random.random()
+    odd = dice.random.random() if name not in BY_FORM else 1
     if odd < 0.01:
-        words = words[:-1]
+        words = words[:-1] if name != "UNSUBSCRIBE" else words
     elif odd < 0.02:
-        words = words + [b"more"]
+        words = words + ([b"more"] if name not in ("SUBSCRIBE", "UNSUBSCRIBE") else [])
     if 0.02 < odd < 0.03 and not ONLY:
         return "line", dice.line() + dice.pick(b"\r\n", b"\n")
     if 0.03 < odd < 0.035:
@@ -272,6 +282,15 @@ def shown(data):
     return grader.shown(data) if len(data) < 100 else f"{grader.shown(data[:50])} ... {grader.shown(data[-80:])}"
 
 
+def elements(array):
+    """The answers in an array."""
+    at = array.index(b"\n") + 1
+    while at < len(array):
+        end = grader.reply_ends(array, at)
+        yield array[at:end]
+        at = end
+
+
 class Comparison:
     def __init__(self, is_written_for):
         self.is_written_for, self.words, self.waited = is_written_for, collections.Counter(), 0
@@ -283,8 +302,17 @@ class Comparison:
     def end(self):
         self.waited = max(self.waited, time.monotonic() - self.begun)
 
-    def check(self, name, sent, expected, seen):
+    def check(self, name, sent, expected, seen, queue=None):
+        """`queue` has the names of what this client has sent since MULTI."""
         self.end()
+        if queue is not None and expected == grader.QUEUED:
+            queue.append(name)
+        elif queue and name in ("EXEC", "DISCARD", "RESET"):
+            names, queue[:] = queue[:], []
+            if name == "EXEC" and expected[:1] == (seen or b"")[:1] == b"*":
+                for each in zip(names, elements(expected), elements(seen)):
+                    self.check(each[0], sent, *each[1:])
+                return
         if is_same(name, expected, seen, self.waited):
             return
         if not self.is_written_for and expected and seen and expected[:1] == seen[:1] == b"-":
@@ -310,7 +338,7 @@ def batch_of(dice, names, most):
 
 def run_one(redis, store, names, comparison):
     """One client after the other: after a protocol error both have closed it."""
-    dice, clients, sent = Dice(SEED), (Client(redis), Client(store)), 0
+    dice, clients, sent, queue = Dice(SEED), (Client(redis), Client(store)), 0, []
     while sent < COUNT:
         batch = batch_of(dice, names, dice.pick(1, 5, 50, 200))
         data = b"".join(data for _, data in batch)
@@ -319,13 +347,13 @@ def run_one(redis, store, names, comparison):
             send_in_pieces(dice, client, data)
         for name, data in batch:
             expected, seen = (client.reply() for client in clients)
-            comparison.check(name, data, expected, seen)
+            comparison.check(name, data, expected, seen, queue)
             if expected is None:
                 break
         if clients[0].is_closed:
             for client in clients:
                 client.close()
-            clients = (Client(redis), Client(store))
+            clients, queue = (Client(redis), Client(store)), []
         sent += len(batch)
 
 
@@ -333,7 +361,7 @@ def run_many(redis, store, names, comparison):
     """Each on keys of its own."""
     names = [name for name in names if name not in SHARED]
     all_dice = [Dice(SEED * 1000 + i, b"%d:" % i) for i in range(CLIENTS)]
-    all_clients = [(Client(redis), Client(store)) for _ in all_dice]
+    all_clients = [(Client(redis), Client(store), []) for _ in all_dice]
     sent = 0
     while names and sent < COUNT:
         batches = []
@@ -341,14 +369,14 @@ def run_many(redis, store, names, comparison):
         for dice, clients in zip(all_dice, all_clients):
             batch = [item for item in (command(dice, names) for _ in range(dice.pick(1, 2, 10))) if item[0] != "line"]
             batches.append(batch)
-            for client in clients:
+            for client in clients[:2]:
                 client.send(b"".join(data for _, data in batch))
             sent += len(batch)
         for batch, clients in zip(batches, all_clients):
             for name, data in batch:
-                comparison.check(name, data, *(client.reply() for client in clients))
+                comparison.check(name, data, *(client.reply() for client in clients[:2]), clients[2])
     for clients in all_clients:
-        for client in clients:
+        for client in clients[:2]:
             client.close()
 
 

@@ -101,6 +101,18 @@ static void send_set(int client, const char *key, size_t length)
     free(value);
 }
 
+/** Expects that nothing is kept for anybody. */
+static void expect_empty(int client)
+{
+    char info[2048];
+    size_t got;
+    client_send_text(client, "INFO\r\n");
+    client_await_reply(client);
+    client_try_receive(client, info, sizeof info - 1, test_now() + 0.5, &got);
+    info[got] = '\0';
+    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
+}
+
 static const char full[] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 
 /* Memory that is given back counts again, so nothing is counted twice, or forgotten. */
@@ -120,12 +132,7 @@ SceneTest(store, a_full_store_refuses_what_grows_and_nothing_else, "--store-memo
         ask(scene->bob, "DEL a b list\r\n", ":3\r\n");
     }
     ask(scene->bob, "CONFIG GET maxmemory\r\n", "*2\r\n$9\r\nmaxmemory\r\n$7\r\n1000000\r\n");
-    client_send_text(scene->bob, "INFO\r\n");
-    char info[2048];
-    size_t got;
-    client_try_receive(scene->bob, info, sizeof info - 1, test_now() + 0.5, &got);
-    info[got] = '\0';
-    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
+    expect_empty(scene->bob);
 }
 
 /* Its answers are 64 MB, more than the kernel keeps for it, and more than --output-cap. */
@@ -168,6 +175,87 @@ Test(store, clients_come_and_go_in_the_middle)
     int ann = client_connect(&store);
     ask(ann, "PING\r\n", "+PONG\r\n");
     client_close(ann);
+    server_stop(&store);
+}
+
+/* Also of two lists that one request has filled, and of an element that nobody else gets. */
+SceneTest(store, who_waits_for_several_lists_gets_one_element, "")
+{
+    client_send_text(scene->ann, "BLPOP a b 0\r\nPING\r\n");
+    client_expect_silence(scene->ann, 100);
+    ask(scene->bob, "MULTI\r\n", "+OK\r\n");
+    ask(scene->bob, "RPUSH b one two\r\n", "+QUEUED\r\n");
+    ask(scene->bob, "LPUSH a three\r\n", "+QUEUED\r\n");
+    ask(scene->bob, "EXEC\r\n", "*2\r\n:2\r\n:1\r\n");
+    client_expect_text(scene->ann, "*2\r\n$1\r\nb\r\n$3\r\none\r\n+PONG\r\n");
+    ask(scene->bob, "LLEN b\r\n", ":1\r\n");
+    ask(scene->bob, "LLEN a\r\n", ":1\r\n");
+    ask(scene->ann, "BRPOP a b 0\r\n", "*2\r\n$1\r\na\r\n$5\r\nthree\r\n");
+    ask(scene->ann, "DEL b\r\n", ":1\r\n");
+    expect_empty(scene->bob);
+}
+
+/* The request behind it is carried out when its time is over, and what it has sent is answered. */
+SceneTest(store, a_time_that_is_over_ends_the_wait, "")
+{
+    client_send_text(scene->ann, "BLPOP a 0.05\r\nRPUSH a x\r\nBLPOP a 0\r\nBLPOP a b 0.01\r\n");
+    client_expect_text(scene->ann, "*-1\r\n:1\r\n*2\r\n$1\r\na\r\n$1\r\nx\r\n*-1\r\n");
+    expect_empty(scene->bob);
+}
+
+/* As with redis: it has to stay until it has its element. */
+SceneTest(store, one_who_ends_its_half_waits_no_more, "")
+{
+    client_send_text(scene->ann, "BLPOP a 0\r\nSET behind 1\r\n");
+    client_half_close(scene->ann);
+    client_expect_end(scene->ann);
+    ask(scene->bob, "RPUSH a x\r\n", ":1\r\n");
+    ask(scene->bob, "EXISTS behind\r\n", ":0\r\n");
+    ask(scene->bob, "DEL a\r\n", ":1\r\n");
+    expect_empty(scene->bob);
+}
+
+SceneTest(store, a_transaction_that_is_left_costs_nothing, "")
+{
+    ask(scene->ann, "MULTI\r\n", "+OK\r\n");
+    ask(scene->ann, "SET a 1\r\n", "+QUEUED\r\n");
+    ask(scene->ann, "SUBSCRIBE news\r\n", "+QUEUED\r\n");
+    ask(scene->ann, "EXEC\r\n", "*2\r\n+OK\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    ask(scene->bob, "PUBLISH news hello\r\n", ":1\r\n");
+    client_expect_text(scene->ann, "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
+    ask(scene->ann, "RESET\r\n", "+RESET\r\n");
+    ask(scene->bob, "PUBLISH news hello\r\n", ":0\r\n");
+    ask(scene->ann, "MULTI\r\n", "+OK\r\n");
+    ask(scene->ann, "SET a 2\r\n", "+QUEUED\r\n");
+    client_half_close(scene->ann);
+    client_expect_end(scene->ann);
+    server_await_counter(&scene->store, "closed", 1);
+    ask(scene->bob, "GETDEL a\r\n", "$1\r\n1\r\n");
+    expect_empty(scene->bob);
+}
+
+/* They are served, time out, leave and are found at the same moments. */
+Test(store, those_who_wait_come_and_go)
+{
+    enum { WAITERS = 40, ROUNDS = 30 };
+    struct server_process store = server_start("--app store --stats");
+    int pusher = client_connect(&store);
+    for (int round = 0; round < ROUNDS; round++) {
+        int waiters[WAITERS];
+        for (int i = 0; i < WAITERS; i++) {
+            waiters[i] = client_connect(&store);
+            client_send_text(waiters[i], i % 4 == 3 ? "BRPOP a b 0.002\r\n" : "BLPOP b a 0\r\n");
+        }
+        for (int i = 0; i < WAITERS; i++) {
+            client_send_text(pusher,
+                             i % 2 == 0 ? "RPUSH a x\r\n" : "MULTI\r\nLPUSH b y z\r\nEXEC\r\n");
+            if (i % 3 == 0)
+                client_reset(waiters[i]);
+            client_close(waiters[i]);
+        }
+    }
+    server_await_counter(&store, "closed", ROUNDS * WAITERS);
+    client_close(pusher);
     server_stop(&store);
 }
 

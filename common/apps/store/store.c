@@ -1,17 +1,17 @@
 /*
  * An in-memory store that speaks redis' protocol.
  *
- * All that clients share is touched in one strand only: so it needs no lock. A handler looks where
- * requests end in what has come, copies as many as are whole, hands the batch to the strand, and
- * holds its messages. The strand carries the batch out, sends the answers, and lets the handler go
- * on. So the order of answers, what a client may have under way, and the end of a client that waits
- * need no further rule: a client has one batch under way, or none.
+ * All that clients share is touched in one strand only, so it needs no lock. A client's handler
+ * looks where requests end in what has come; as many as are whole are a batch, and a batch is one
+ * message of the strand's group (strand_group.h). The strand carries it out and sends the answers.
+ * If one of them has to wait, for a list or for a client that does not read, the rest of the batch
+ * is kept, and the connection holds until it is done.
+ *
+ * So what a client has under way is one batch, its answers come in order, and one that has ended
+ * its half gets the answers to all that it has sent.
  *
  * Interface:
- * - A batch is a message to the framework: so counters count batches.
- * - A client that does not read its answers gets no more of its requests carried out: the batch
- *   stops where its output is choked, and goes on when that has drained.
- * - What was read before a client ended its half is answered; then the connection closes.
+ * - A batch is a message to the framework: its counters count batches.
  */
 #include "common/apps/store/store_parts.h"
 
@@ -28,123 +28,155 @@ enum {
     BATCH_BYTES = 65536,
 };
 
-static const char no_memory[] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 static const char busy[] = "-ERR server busy\r\n";
 
 static size_t chosen_memory;
 
-static struct store_client *client_of(struct input_handler *handler)
-{
-    return container_of(handler, struct store_client, handler);
-}
-
 /* ---- In the strand ------------------------------------------------------------------------- */
 
-static void end_batch(struct store_client *client)
+static struct store_client *client_of(struct strand_member *member)
 {
-    free(client->batch);
-    client->batch = NULL;
-    client->length = 0;
-    client->done = 0;
-}
-
-/* The answers have been sent. One that is closed is not let go on. */
-static void go_on(struct store_client *client)
-{
-    end_batch(client);
-    if (client->is_closed)
-        channel_close(client->facade);
-    else
-        channel_go_on(client->facade, &client->hold);
+    return container_of(member, struct store_client, member);
 }
 
 /* Says why the client's bytes are no request: so it is closed. */
-static void reply_fault(struct store_client *client, const char *fault, struct store_reply *reply)
+static void reply_fault(struct store_client *client, const char *fault)
 {
-    store_reply_error(reply, "ERR Protocol error: %s", fault);
+    store_reply_error(&client->store->reply, "ERR Protocol error: %s", fault);
     client->is_closed = true;
 }
 
-static void carry_out_next(struct store_client *client, struct store_reply *reply)
+/* Carries out the request with which these bytes begin. Returns the number of its bytes. */
+static size_t carry_out_next(struct store_client *client, struct message bytes) NO_LOCK_HELD
 {
-    struct request_words *words = &client->store->words;
-    unsigned char *request = client->batch + client->done;
+    struct store *store = client->store;
     struct request_reader reader = {0};
-    size_t length = 0;
+    size_t length = bytes.length;
     if (client->reader.fault[0] != '\0') {
-        reply_fault(client, client->reader.fault, reply);
-        return;
+        reply_fault(client, client->reader.fault);
+        return length;
     }
-    request_find(&reader, (struct message){request, client->length - client->done}, &length);
-    client->done += length;
-    if (request_split(request, length, words))
-        store_carry_out(client, words->count, words->at, reply);
+    request_find(&reader, bytes, &length);
+    if (request_split((struct message){bytes.data, length}, store->line, &store->words))
+        store_carry_out(client, store->words.count, store->words.at, &store->reply);
     else
-        reply_fault(client, "unbalanced quotes in request", reply);
+        reply_fault(client, "unbalanced quotes in request");
+    return length;
 }
 
-/* Carries out what there is of a batch, as far as the client reads the answers. */
-static void work(struct channel_post *post, struct channel_facade *facade)
+/* Returns how many bytes of a batch have been carried out: less than all if an answer waits. */
+static size_t carry_out(struct store_client *client, struct message batch) NO_LOCK_HELD
 {
-    struct store_client *client = container_of(post, struct store_client, work);
     struct store_reply *reply = &client->store->reply;
-    (void)facade;
-    if (client->batch == NULL)
-        return;
-    store_reply_begin(reply, client->facade);
-    while (client->done < client->length && !client->is_closed && reply->result != OUTPUT_CHOKED)
-        carry_out_next(client, reply);
+    size_t done = 0;
+    store_reply_begin(reply, client->member.facade);
+    while (done < batch.length && !client->is_closed && client->waits == NULL &&
+           reply->result != OUTPUT_CHOKED)
+        done += carry_out_next(client, (struct message){batch.data + done, batch.length - done});
     store_reply_send(reply);
-    if (client->done == client->length || client->is_closed)
-        go_on(client);
+    if (client->is_closed)
+        channel_close(client->member.facade);
+    return client->is_closed ? batch.length : done;
 }
 
-static void come(struct channel_post *post, struct channel_facade *facade)
+/* There may be no rest: then it still waits for a list, or to be read. */
+static bool keep_rest(struct store_client *client, struct message rest)
 {
-    struct store_client *client = container_of(post, struct store_client, came);
-    (void)facade;
-    client->store->clients++;
-    client->id = ++client->store->ids;
+    client->rest = malloc(rest.length + 1);
+    if (client->rest == NULL) {
+        channel_close(client->member.facade);
+        return false;
+    }
+    memcpy(client->rest, rest.data, rest.length);
+    client->length = rest.length;
+    client->done = 0;
+    return true;
 }
 
-/* Its connection has ended. */
-static void leave(struct channel_post *post, struct channel_facade *facade)
+static void forget_rest(struct store_client *client)
 {
-    struct store_client *client = container_of(post, struct store_client, gone);
-    (void)facade;
-    client->store->clients--;
-    end_batch(client);
-    channel_release(client->facade);
+    free(client->rest);
+    client->rest = NULL;
 }
 
-/* The strand has closed before the server served: nobody has come. */
+static bool said(struct strand_group *group, struct strand_member *member,
+                 struct message batch) NO_LOCK_HELD
+{
+    struct store_client *client = client_of(member);
+    (void)group;
+    size_t done = carry_out(client, batch);
+    if (done == batch.length && client->waits == NULL)
+        return true;
+    return !keep_rest(client, (struct message){batch.data + done, batch.length - done});
+}
+
+/* It waits no more, or there is room for answers. */
+static void work(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct store_client *client = container_of(post, struct store_client, again);
+    (void)facade;
+    if (client->rest != NULL && client->waits == NULL) {
+        struct message rest = {client->rest + client->done, client->length - client->done};
+        client->done += carry_out(client, rest);
+        if (client->done == client->length && client->waits == NULL) {
+            forget_rest(client);
+            strand_member_go_on(&client->member);
+        }
+    }
+    channel_release(client->member.facade);
+}
+
 static void drop(struct channel_post *post)
 {
-    (void)post;
+    channel_release(container_of(post, struct store_client, again)->member.facade);
 }
+
+/* The reference is for a client that ends before the post is run. */
+void store_work_again(struct store_client *client)
+{
+    channel_retain(client->member.facade);
+    if (!channel_post(strand_facade(&client->store->group.strand), &client->again))
+        channel_release(client->member.facade);
+}
+
+static void joined(struct strand_group *group, struct strand_member *member)
+{
+    struct store_client *client = client_of(member);
+    client->store = (struct store *)group;
+    client->id = ++client->store->ids;
+    store_forget_queue(client);
+}
+
+/* As in redis: a client that waits for a list has to stay. One whose answers wait gets them. */
+static void gone(struct strand_group *group, struct strand_member *member)
+{
+    struct store_client *client = client_of(member);
+    (void)group;
+    if (client->waits == NULL)
+        return;
+    store_forget_wait(client);
+    client->is_closed = true;
+    channel_close(member->facade);
+}
+
+static void left(struct strand_group *group, struct strand_member *member)
+{
+    struct store_client *client = client_of(member);
+    (void)group;
+    store_forget_wait(client);
+    store_untie_all(&client->subscriptions);
+    store_forget_queue(client);
+    forget_rest(client);
+}
+
+static const struct strand_group_verbs group_verbs = {
+    .joined = joined, .said = said, .gone = gone, .left = left};
 
 /* ---- A connection -------------------------------------------------------------------------- */
 
-static void post(struct store_client *client, struct channel_post *post) NO_LOCK_HELD
+static struct store_client *client_behind(struct input_handler *self)
 {
-    channel_post(strand_facade(&client->store->strand), post);
-}
-
-static void starting(struct input_handler *self, struct channel_facade *facade)
-{
-    struct store_client *client = client_of(self);
-    client->store = application_data(self);
-    client->facade = facade;
-    client->came = (struct channel_post){.run = come, .dropped = drop};
-    client->work = (struct channel_post){.run = work, .dropped = drop};
-    client->gone = (struct channel_post){.run = leave, .dropped = drop};
-    channel_retain(facade);
-}
-
-static void started(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
-{
-    (void)facade;
-    post(client_of(self), &client_of(self)->came);
+    return client_of(container_of(self, struct strand_member, handler));
 }
 
 /* Whole requests at the beginning of these bytes: a batch. */
@@ -165,7 +197,7 @@ static size_t find_batch(struct request_reader *reader, struct message bytes)
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message)
 {
-    struct store_client *client = client_of(self);
+    struct store_client *client = client_behind(self);
     struct input_queue *input = channel_input(facade);
     size_t length = input_queue_length(input);
     if (length == 0 || length < client->reader.wants)
@@ -181,44 +213,20 @@ static enum framing_result next_message(struct input_handler *self, struct chann
     return FRAMING_MESSAGE;
 }
 
-static bool handle_input(struct input_handler *self, struct message message,
-                         struct channel_facade *facade) NO_LOCK_HELD
+static void started(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
 {
-    struct store_client *client = client_of(self);
-    client->batch = malloc(message.length);
-    if (client->batch == NULL) {
-        channel_enqueue(facade, piece_bytes(no_memory, sizeof(no_memory) - 1));
-        return false;
-    }
-    memcpy(client->batch, message.data, message.length);
-    client->length = message.length;
-    channel_hold(facade, &client->hold);
-    post(client, &client->work);
-    return true;
+    client_behind(self)->again = (struct channel_post){.run = work, .dropped = drop};
+    strand_member_started(self, facade);
 }
 
-/* There is room for more answers. */
+/* There is room for more answers. Before the first batch nobody waits for it. */
 static void drained(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
 {
     (void)facade;
-    post(client_of(self), &client_of(self)->work);
+    store_work_again(client_behind(self));
 }
 
-/* A client that sends no more gets the answers to what it has sent. */
-static void left(struct input_handler *self, struct channel_facade *facade)
-{
-    (void)self;
-    (void)facade;
-}
-
-static void stopping(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
-{
-    (void)facade;
-    post(client_of(self), &client_of(self)->gone);
-}
-
-/* Instead of a batch, if no worker takes it. The other requests of the client would get its answer.
- */
+/* If no worker takes a batch. The answers to what follows would be taken for its own. */
 static void refuse_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
 {
@@ -229,14 +237,13 @@ static void refuse_input(struct input_handler *self, struct message message,
 }
 
 static const struct input_handler_verbs verbs = {
-    .handle_input = handle_input,
+    .handle_input = strand_member_handle_input,
     .next_message = next_message,
     .refuse_input = refuse_input,
     .drained = drained,
-    .left = left,
-    .starting = starting,
+    .left = strand_member_left,
     .started = started,
-    .stopping = stopping,
+    .stopping = strand_member_stopping,
 };
 
 /* ---- The application ----------------------------------------------------------------------- */
@@ -246,6 +253,8 @@ static void finish(void *data)
     struct store *store = data;
     store_delete_all(store);
     table_close(&store->keys);
+    table_close(&store->waits);
+    table_close(&store->channels);
     free(store);
 }
 
@@ -257,12 +266,12 @@ static void *start(struct server *server)
     store->server = server;
     store->limit = chosen_memory;
     store->opened = clock_ms();
-    if (!table_open(&store->keys) || !strand_open(&store->strand, server, NULL)) {
-        table_close(&store->keys);
-        free(store);
-        return NULL;
-    }
-    return store;
+    store->last_ready = &store->ready;
+    if (table_open(&store->keys) && table_open(&store->waits) && table_open(&store->channels) &&
+        strand_group_open(&store->group, server, &group_verbs))
+        return store;
+    finish(store);
+    return NULL;
 }
 
 static void options(struct options *options)

@@ -109,7 +109,7 @@ bool store_expire_at(struct store *store, struct store_key *key, int64_t moment)
         store->expiring++;
     }
     expiry->moment = moment;
-    channel_set_timer(strand_facade(&store->strand), &expiry->timer, moment + 1 - clock_ms());
+    channel_set_timer(strand_facade(&store->group.strand), &expiry->timer, moment + 1 - clock_ms());
     return true;
 }
 
@@ -117,7 +117,7 @@ void store_persist(struct store *store, struct store_key *key)
 {
     if (key->expiry == NULL)
         return;
-    channel_cancel_timer(strand_facade(&store->strand), &key->expiry->timer);
+    channel_cancel_timer(strand_facade(&store->group.strand), &key->expiry->timer);
     store_free(store, key->expiry, sizeof(*key->expiry));
     key->expiry = NULL;
     store->expiring--;

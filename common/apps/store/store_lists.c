@@ -77,10 +77,12 @@ static void push_words(struct store_call *call, bool in_front)
         }
         push(&key->list, element, in_front);
     }
-    if (key == NULL)
+    if (key == NULL) {
         store_reply_no_memory(call);
-    else
-        store_reply_number(call->reply, (int64_t)key->list.length);
+        return;
+    }
+    store_reply_number(call->reply, (int64_t)key->list.length);
+    store_has_grown(call->store, key);
 }
 
 void store_do_lpush(struct store_call *call)

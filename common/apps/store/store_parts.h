@@ -6,6 +6,10 @@
  *   store_keys.c       keys: finding, making and deleting them, their expiry; and DEL, TTL, ...
  *   store_strings.c    GET, SET, INCR, ...
  *   store_lists.c      LPUSH, RPOP, LRANGE, ...
+ *   store_ties.c       which clients wait for a key, or have subscribed to a channel
+ *   store_waits.c      BLPOP, BRPOP
+ *   store_channels.c   SUBSCRIBE, PUBLISH, ...
+ *   store_transactions.c  MULTI, EXEC, DISCARD
  *   store_server.c     what is about the connection or the server: PING, INFO, ...
  *
  * All of it but store.c's side of a connection is the strand's: one thread at a time makes its
@@ -18,9 +22,10 @@
 #include "common/apps/store/store_reply.h"
 #include "common/apps/store/store_request.h"
 #include "common/apps/store/store_table.h"
-#include "common/server/strand.h"
+#include "common/apps/strand_group.h"
 
 struct store_client;
+struct store_key;
 
 enum {
     STORE_NAME_SIZE = 64, /* of a client's name, with its NUL */
@@ -29,18 +34,23 @@ enum {
 /* ---- The store ----------------------------------------------------------------------------- */
 
 struct store {
-    struct strand strand;
+    struct strand_group group; /* first */
     struct server *server;
-    struct table keys; /* store_key */
-    size_t expiring;   /* keys that have a time to live */
-    size_t used;       /* bytes of all that is kept */
-    size_t limit;      /* more than that is refused */
-    size_t clients;
-    uint64_t ids;      /* clients that there have been */
-    uint64_t commands; /* that were carried out */
-    int64_t opened;    /* ms of clock_ms() */
-    struct store_reply reply;
+    struct table keys;               /* store_key */
+    struct table waits;              /* store_topic: keys for which clients wait */
+    struct table channels;           /* store_topic: to which clients have subscribed */
+    struct store_topic *ready;       /* of waits: there is something for them */
+    struct store_topic **last_ready; /* where the next one goes */
+    size_t expiring;                 /* keys that have a time to live */
+    size_t used;                     /* bytes of all that is kept */
+    size_t limit;                    /* more than that is refused */
+    uint64_t ids;                    /* clients that there have been */
+    uint64_t commands;               /* that were carried out */
+    int64_t opened;                  /* ms of clock_ms() */
+    struct store_reply reply;        /* to the client whose requests are carried out */
+    struct store_reply other;        /* to one that has waited */
     struct request_words words;
+    unsigned char line[REQUEST_LINE_MAX]; /* an inline request is split here */
 };
 
 /** Memory that counts. NULL: there is none. */
@@ -51,28 +61,81 @@ void store_free(struct store *store, void *memory, size_t size);
 
 /* ---- A client ------------------------------------------------------------------------------ */
 
-/**
- * What the store keeps for a connection. The handler's calls fill a batch with requests, hold, and
- * post `work`; then the batch is the strand's until it tells the handler to go on.
- */
+/** What the store keeps for a connection. */
 struct store_client {
-    struct input_handler handler; /* first */
-    struct store *store;
-    struct channel_facade *facade; /* with a reference, until the strand has heard `gone` */
-    struct request_reader reader;
-    struct channel_hold hold;
-    struct channel_post work; /* there is a batch, or room for its answers */
-    struct channel_post came; /* the connection has begun */
-    struct channel_post gone; /* it is over */
-    unsigned char *batch;     /* NULL: none is under way */
-    size_t length;            /* bytes of it */
+    struct strand_member member;  /* first */
+    struct request_reader reader; /* the handler's, while no batch is under way */
 
     /* The strand's. */
-    size_t done; /* bytes of the batch that have been carried out */
+    struct store *store;
+    struct channel_post again; /* the rest of its batch may go on */
+    unsigned char *rest;       /* what could not be carried out yet; NULL: nothing */
+    size_t length;             /* bytes of it */
+    size_t done;               /* those that have been carried out since */
     uint64_t id;
     bool is_closed; /* what is left of its batch is not carried out */
     char name[STORE_NAME_SIZE];
+
+    struct store_tie *waits; /* of a BLPOP; NULL: it waits for no key */
+    struct channel_timer timer;
+    bool pops_in_front;
+
+    struct store_tie *subscriptions;
+    size_t subscribed; /* how many these are */
+
+    struct store_queued *queue; /* of a MULTI, the oldest first */
+    struct store_queued **last_queued;
+    size_t queued;
+    bool is_in_multi;
+    bool is_aborted; /* EXEC will refuse */
 };
+
+/** Has the rest of its batch carried out, but not before the strand's next call. Any thread. */
+void store_work_again(struct store_client *client) NO_LOCK_HELD;
+
+/* ---- Ties ---------------------------------------------------------------------------------- */
+
+/** A key that clients wait for, or a channel. */
+struct store_topic {
+    struct table_node node; /* in that table; its name is at the end */
+    struct table *table;
+    struct list_link ties; /* the oldest first */
+    size_t count;
+    struct store_topic *next_ready;
+    bool is_ready; /* it is in store->ready */
+    unsigned char name[];
+};
+
+/** Between a client and a topic. */
+struct store_tie {
+    struct list_link link;  /* of the topic's */
+    struct store_tie *next; /* of the client's */
+    struct store_topic *topic;
+    struct store_client *client;
+};
+
+/** NULL: no client has a tie to it. */
+struct store_topic *store_find_topic(const struct table *table, struct message name);
+
+/** Puts one more in front of the client's ties. False without memory. */
+bool store_tie_to(struct store_client *client, struct table *table, struct message name,
+                  struct store_tie **ties);
+
+/** Removes the tie that *place names. */
+void store_untie(struct store_tie **place);
+void store_untie_all(struct store_tie **ties);
+
+/** Frees a topic that has no tie and is not ready. */
+void store_drop_topic(struct store *store, struct store_topic *topic);
+
+/** A list has got something: behind this request, those who wait for it are served. */
+void store_has_grown(struct store *store, const struct store_key *key);
+
+/** Serves those who wait for what has grown. */
+void store_serve(struct store *store) NO_LOCK_HELD;
+
+/** The client waits for no key any more, and is not told. */
+void store_forget_wait(struct store_client *client);
 
 /* ---- Commands ------------------------------------------------------------------------------ */
 
@@ -84,12 +147,15 @@ struct store_call {
     const struct store_command *command;
     size_t count;
     const struct message *words; /* the first is the command's name */
+    bool is_in_exec;             /* it may not wait */
 };
 
 typedef void store_function(struct store_call *call);
 
 enum {
-    STORE_GROWS = 1, /* it is refused if the store is full */
+    STORE_GROWS = 1,            /* it is refused if the store is full */
+    STORE_WHILE_SUBSCRIBED = 2, /* a subscriber may send it */
+    STORE_AT_ONCE = 4,          /* MULTI does not queue it */
 };
 
 struct store_command {
@@ -97,6 +163,7 @@ struct store_command {
     int arity;        /* words that it has; negative: at least so many */
     store_function *run;
     unsigned flags;
+    const char *subcommands; /* each with a space behind it; NULL: it has none */
 };
 
 /** NULL: there is none of that name. */
@@ -107,7 +174,13 @@ extern const struct store_command store_commands[];
 
 /** Carries out a request, which may be empty, and puts its answer into the reply. */
 void store_carry_out(struct store_client *client, size_t count, const struct message *words,
-                     struct store_reply *reply);
+                     struct store_reply *reply) NO_LOCK_HELD;
+
+/** Queues a request behind MULTI, and says so. */
+void store_queue(struct store_call *call);
+
+/** MULTI is over, and what was queued is dropped. */
+void store_forget_queue(struct store_client *client);
 
 /** Whether a word is that one, in letters of either case. */
 bool store_word_is(struct message word, const char *name);
@@ -216,7 +289,9 @@ store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store
     store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
     store_do_decrby;
 store_function store_do_lpush, store_do_rpush, store_do_lpop, store_do_rpop, store_do_llen,
-    store_do_lrange;
+    store_do_lrange, store_do_blpop, store_do_brpop;
+store_function store_do_subscribe, store_do_unsubscribe, store_do_publish, store_do_multi,
+    store_do_exec, store_do_discard;
 store_function store_do_del, store_do_exists, store_do_type, store_do_expire, store_do_pexpire,
     store_do_persist, store_do_ttl, store_do_pttl, store_do_dbsize, store_do_flushall;
 

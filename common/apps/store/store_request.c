@@ -182,11 +182,10 @@ static bool unquote(const unsigned char **from, const unsigned char *end, unsign
     return *from == end || is_space(**from);
 }
 
-/* A word gets no longer by this, so it has its place where it stood. */
-static bool split_line(unsigned char *bytes, size_t length, struct request_words *words)
+static bool split_line(struct message request, unsigned char *line, struct request_words *words)
 {
-    const unsigned char *from = bytes;
-    const unsigned char *end = memchr(bytes, '\n', length);
+    const unsigned char *from = request.data;
+    const unsigned char *end = memchr(from, '\n', request.length);
     if (end > from && end[-1] == '\r')
         end--;
     const unsigned char *nul = memchr(from, '\0', (size_t)(end - from));
@@ -196,7 +195,7 @@ static bool split_line(unsigned char *bytes, size_t length, struct request_words
             from++;
         if (from == end)
             return true;
-        unsigned char *word = bytes + (from - bytes);
+        unsigned char *word = line;
         unsigned char *to = word;
         while (from < end && !is_space(*from)) {
             if (*from != '"' && *from != '\'')
@@ -205,14 +204,15 @@ static bool split_line(unsigned char *bytes, size_t length, struct request_words
                 return false;
         }
         words->at[words->count++] = (struct message){word, (size_t)(to - word)};
+        line = to;
     }
 }
 
-bool request_split(unsigned char *bytes, size_t length, struct request_words *words)
+bool request_split(struct message request, unsigned char *line, struct request_words *words)
 {
     words->count = 0;
-    if (bytes[0] != '*')
-        return split_line(bytes, length, words);
-    split_array(bytes, length, words);
+    if (request.data[0] != '*')
+        return split_line(request, line, words);
+    split_array(request.data, request.length, words);
     return true;
 }

@@ -57,10 +57,11 @@ enum request_result request_find(struct request_reader *reader, struct message b
                                  size_t *length);
 
 /**
- * The words of a whole request, which point into its bytes; those of an inline request are written
- * again there, without their quotes. None: the request was empty. False: its quotes are wrong.
+ * The words of a whole request, which point into its bytes; those of an inline request, without
+ * their quotes, are written to `line`, REQUEST_LINE_MAX bytes. None: the request was empty. False:
+ * its quotes are wrong.
  */
-bool request_split(unsigned char *bytes, size_t length, struct request_words *words);
+bool request_split(struct message request, unsigned char *line, struct request_words *words);
 
 /** A whole number as redis writes it: no sign but -, and no 0 in front. */
 bool request_number(struct message word, int64_t *number);

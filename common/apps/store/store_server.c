@@ -12,10 +12,23 @@
 
 /* ---- The connection ------------------------------------------------------------------------ */
 
+/* What comes to a subscriber is an array, always. */
+static void reply_pong_array(struct store_call *call)
+{
+    store_reply_array(call->reply, 2);
+    store_reply_string(call->reply, "pong");
+    if (call->count == 2)
+        store_reply_bulk(call->reply, call->words[1]);
+    else
+        store_reply_string(call->reply, "");
+}
+
 void store_do_ping(struct store_call *call)
 {
     if (call->count > 2)
         store_reply_arity(call);
+    else if (call->client->subscribed > 0)
+        reply_pong_array(call);
     else if (call->count == 2)
         store_reply_bulk(call->reply, call->words[1]);
     else
@@ -48,6 +61,9 @@ void store_do_quit(struct store_call *call)
 void store_do_reset(struct store_call *call)
 {
     call->client->name[0] = '\0';
+    call->client->subscribed = 0;
+    store_untie_all(&call->client->subscriptions);
+    store_forget_queue(call->client);
     store_reply_text(call->reply, "+RESET\r\n");
 }
 
@@ -178,7 +194,8 @@ void store_do_info(struct store_call *call)
              "# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n"
              "total_commands_processed:%" PRIu64 "\r\n\r\n"
              "# Keyspace\r\ndb0:keys=%zu,expires=%zu\r\n",
-             store->server->name, (clock_ms() - store->opened) / 1000, store->clients, store->used,
-             store->limit, store->ids, store->commands, store->keys.count, store->expiring);
+             store->server->name, (clock_ms() - store->opened) / 1000, store->group.count,
+             store->used, store->limit, store->ids, store->commands, store->keys.count,
+             store->expiring);
     store_reply_string(call->reply, text);
 }

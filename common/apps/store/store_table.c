@@ -65,9 +65,11 @@ bool table_open(struct table *table)
     struct table_node **slots = calloc(FIRST_SIZE, sizeof(struct table_node *));
     *table =
         (struct table){.slots = slots, .size = FIRST_SIZE, .room = FIRST_SIZE, .half = FIRST_SIZE};
-    if (slots != NULL && getrandom(table->secret, sizeof(table->secret), 0) < 0)
-        return false;
-    return slots != NULL;
+    if (slots != NULL &&
+        getrandom(table->secret, sizeof(table->secret), 0) == (ssize_t)sizeof(table->secret))
+        return true;
+    table_close(table);
+    return false;
 }
 
 void table_close(struct table *table)

@@ -1,0 +1,160 @@
+/*
+ * BLPOP and BRPOP: an answer that waits for another client, or for a time to be over.
+ *
+ * Nothing waits but the client: its handler holds its messages, and it has ties to the keys. When a
+ * request has put something into a list, those who wait for it are served behind that request, the
+ * one that has waited longest first.
+ */
+#include "common/apps/store/store_parts.h"
+
+#include "common/base/clock.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The client waits no more. What it has sent behind its request is next. */
+static void end_wait(struct store_client *client) NO_LOCK_HELD
+{
+    store_forget_wait(client);
+    store_work_again(client);
+}
+
+void store_forget_wait(struct store_client *client)
+{
+    channel_cancel_timer(strand_facade(&client->store->group.strand), &client->timer);
+    store_untie_all(&client->waits);
+}
+
+static void wait_is_over(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD
+{
+    struct store_client *client = container_of(timer, struct store_client, timer);
+    struct store_reply *reply = &client->store->other;
+    (void)facade;
+    store_reply_begin(reply, client->member.facade);
+    store_reply_null_array(reply);
+    store_reply_send(reply);
+    end_wait(client);
+}
+
+static void reply_pair(struct store *store, struct store_key *key, bool in_front,
+                       struct store_reply *reply)
+{
+    store_reply_array(reply, 2);
+    store_reply_bulk(reply, key->node.key);
+    store_reply_pop(store, key, in_front, reply);
+}
+
+/* ---- Who is served ------------------------------------------------------------------------- */
+
+void store_has_grown(struct store *store, const struct store_key *key)
+{
+    struct store_topic *topic = store_find_topic(&store->waits, key->node.key);
+    if (topic == NULL || topic->is_ready)
+        return;
+    topic->is_ready = true;
+    topic->next_ready = NULL;
+    *store->last_ready = topic;
+    store->last_ready = &topic->next_ready;
+}
+
+static void serve(struct store *store, struct store_topic *topic) NO_LOCK_HELD
+{
+    struct store_key *key;
+    while (!list_is_empty(&topic->ties) && (key = store_find(store, topic->node.key)) != NULL &&
+           key->type == STORE_LIST) {
+        struct store_client *client =
+            container_of(topic->ties.next, struct store_tie, link)->client;
+        store_reply_begin(&store->other, client->member.facade);
+        reply_pair(store, key, client->pops_in_front, &store->other);
+        store_reply_send(&store->other);
+        end_wait(client);
+    }
+}
+
+void store_serve(struct store *store)
+{
+    while (store->ready != NULL) {
+        struct store_topic *topic = store->ready;
+        store->ready = topic->next_ready;
+        if (store->ready == NULL)
+            store->last_ready = &store->ready;
+        serve(store, topic);
+        topic->is_ready = false;
+        store_drop_topic(store, topic);
+    }
+}
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+/* Seconds, with a fraction; as milliseconds. 0: without end. False: the client was told. */
+static bool parse_timeout(struct store_call *call, struct message word, int64_t *timeout)
+{
+    char text[64] = "x";
+    char *end;
+    if (word.length < sizeof(text)) {
+        memcpy(text, word.data, word.length);
+        text[word.length] = '\0';
+    }
+    errno = 0;
+    long double seconds = strtold(text, &end);
+    if (word.length == 0 || (size_t)(end - text) != word.length || text[0] == ' ' ||
+        (text[0] >= '\t' && text[0] <= '\r') || isnan(seconds) || errno == ERANGE) {
+        store_reply_error(call->reply, "ERR timeout is not a float or out of range");
+        return false;
+    }
+    /* What is too long for redis has become negative there. */
+    bool is_long = seconds >= (long double)INT64_MAX / 1000;
+    *timeout = is_long ? -1 : (int64_t)(seconds * 1000);
+    *timeout += !is_long && (long double)*timeout < seconds * 1000;
+    if (*timeout < 0)
+        store_reply_error(call->reply, "ERR timeout is negative");
+    return *timeout >= 0;
+}
+
+static void wait(struct store_call *call, int64_t timeout, bool in_front)
+{
+    struct store_client *client = call->client;
+    client->pops_in_front = in_front;
+    for (size_t i = 1; i + 1 < call->count; i++) {
+        if (!store_tie_to(client, &call->store->waits, call->words[i], &client->waits)) {
+            store_untie_all(&client->waits);
+            store_reply_no_memory(call);
+            return;
+        }
+    }
+    client->timer.fired = wait_is_over;
+    if (timeout > 0)
+        channel_set_timer(strand_facade(&call->store->group.strand), &client->timer, timeout);
+}
+
+static void pop_or_wait(struct store_call *call, bool in_front)
+{
+    int64_t timeout;
+    if (!parse_timeout(call, call->words[call->count - 1], &timeout))
+        return;
+    for (size_t i = 1; i + 1 < call->count; i++) {
+        struct store_key *key;
+        if (!store_find_typed(call, call->words[i], STORE_LIST, &key))
+            return;
+        if (key != NULL) {
+            reply_pair(call->store, key, in_front, call->reply);
+            return;
+        }
+    }
+    if (call->is_in_exec)
+        store_reply_null_array(call->reply);
+    else
+        wait(call, timeout, in_front);
+}
+
+void store_do_blpop(struct store_call *call)
+{
+    pop_or_wait(call, true);
+}
+
+void store_do_brpop(struct store_call *call)
+{
+    pop_or_wait(call, false);
+}
