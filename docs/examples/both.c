@@ -37,7 +37,7 @@ struct server_end {
 
 /* ---- A server's end: it tells once, whatever happens --------------------------------------- */
 
-static void tell(struct server_end *end, const char *line)
+static void tell(struct server_end *end, const char *line) NO_LOCK_HELD
 {
     struct asked *asked = end->asked;
     if (asked == NULL)
@@ -49,7 +49,7 @@ static void tell(struct server_end *end, const char *line)
     channel_release(client);
 }
 
-static void is_late(struct channel_timer *timer, struct channel_facade *facade)
+static void is_late(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD
 {
     tell(container_of(timer, struct server_end, timer), "late");
     channel_close(facade);
@@ -64,20 +64,20 @@ static void server_started(struct input_handler *self, struct channel_facade *fa
 }
 
 static bool server_answers(struct input_handler *self, struct message line,
-                           struct channel_facade *facade)
+                           struct channel_facade *facade) NO_LOCK_HELD
 {
     (void)facade;
     tell((struct server_end *)self, (const char *)line.data); /* a line has an end */
     return false;
 }
 
-static void server_stopping(struct input_handler *self, struct channel_facade *facade)
+static void server_stopping(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
 {
     (void)facade;
     tell((struct server_end *)self, "gone");
 }
 
-static void server_not_connected(struct input_handler *self, int error)
+static void server_not_connected(struct input_handler *self, int error) NO_LOCK_HELD
 {
     (void)error;
     tell((struct server_end *)self, "not there");
@@ -118,7 +118,7 @@ static void answer_both(struct channel_hold *hold, struct channel_facade *facade
         channel_printf(facade, "%s: %s\n", servers[i], client->asked[i].answer);
 }
 
-static void ask(struct client *client, int i)
+static void ask(struct client *client, int i) NO_LOCK_HELD
 {
     struct asked *asked = &client->asked[i];
     struct endpoint place;
@@ -135,7 +135,7 @@ static void ask(struct client *client, int i)
 }
 
 static bool handle_input(struct input_handler *self, struct message line,
-                         struct channel_facade *facade)
+                         struct channel_facade *facade) NO_LOCK_HELD
 {
     struct client *client = (struct client *)self;
     snprintf(client->question, sizeof(client->question), "%.*s", (int)line.length,

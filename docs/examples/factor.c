@@ -41,7 +41,7 @@ static void forget(struct channel_task *task)
 }
 
 static bool handle_input(struct input_handler *self, struct message message,
-                         struct channel_facade *facade)
+                         struct channel_facade *facade) NO_LOCK_HELD
 {
     (void)self;
     uint64_t number = strtoull((const char *)message.data, NULL, 10); /* a line has an end */

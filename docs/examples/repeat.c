@@ -47,7 +47,7 @@ static void dropped(struct channel_task *task)
 }
 
 static bool handle_input(struct input_handler *self, struct message message,
-                         struct channel_facade *facade)
+                         struct channel_facade *facade) NO_LOCK_HELD
 {
     struct search *search = calloc(1, sizeof(*search) + message.length);
     if (search == NULL)
