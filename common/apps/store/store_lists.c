@@ -164,7 +164,11 @@ void store_do_lrange(struct store_call *call)
     }
     if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
         return;
-    int64_t length = key != NULL ? (int64_t)key->list.length : 0;
+    if (key == NULL) {
+        store_reply_array(call->reply, 0);
+        return;
+    }
+    int64_t length = (int64_t)key->list.length;
     from = from < 0 ? from + length : from;
     to = to < 0 ? to + length : to;
     from = from < 0 ? 0 : from;

@@ -35,11 +35,12 @@ void store_reply_error(struct store_reply *reply, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text + 1, sizeof(text) - 3, format, arguments);
     va_end(arguments);
-    for (char *at = text; *at != '\0'; at++) {
+    char *at = text;
+    for (; *at != '\0'; at++) {
         if (*at == '\r' || *at == '\n')
             *at = ' ';
     }
-    strcat(text, "\r\n");
+    memcpy(at, "\r\n", sizeof("\r\n"));
     store_reply_text(reply, text);
 }
 

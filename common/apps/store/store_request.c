@@ -155,9 +155,11 @@ static unsigned char unescape(const unsigned char **from, const unsigned char *e
     static const char letters[] = "nrtba";
     static const char meanings[] = "\n\r\t\b\a";
     const unsigned char *at = *from;
-    if (end - at >= 3 && at[0] == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
+    int high = end - at >= 3 && at[0] == 'x' ? hex_digit(at[1]) : -1;
+    int low = high >= 0 ? hex_digit(at[2]) : -1;
+    if (low >= 0) {
         *from = at + 3;
-        return (unsigned char)(hex_digit(at[1]) << 4 | hex_digit(at[2]));
+        return (unsigned char)(high * 16 + low);
     }
     *from = at + 1;
     const char *letter = at[0] != '\0' ? strchr(letters, at[0]) : NULL;

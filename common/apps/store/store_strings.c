@@ -3,6 +3,7 @@
  */
 #include "common/apps/store/store_parts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -269,7 +270,7 @@ static void add_to(struct store_call *call, int64_t more)
         store_reply_error(call->reply, "ERR increment or decrement would overflow");
         return;
     }
-    int length = snprintf(text, sizeof(text), "%lld", (long long)(number + more));
+    int length = snprintf(text, sizeof(text), "%" PRId64, number + more);
     struct message bytes = {(const unsigned char *)text, (size_t)length};
     if (put(call->store, call->words[1], bytes) == NULL)
         store_reply_no_memory(call);
