@@ -247,7 +247,7 @@ endif
 endif
 endif
 
-## test-app [APP=path [SCRIPT=path]]: have the conversation of a script with your application, on all stages
+### test-app [APP=path [SCRIPT=path]]: have the conversation of a script with your application, on all stages
 .PHONY: test-app
 test-app: $$(if $$(APP),all,$$(TALKED))
 	$(NEED_PYTHON)
@@ -292,13 +292,13 @@ $(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
 
 ### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; three minutes
 .PHONY: test-running
-RESTARTED := $(foreach n,2 4 5,$(OUT)/$(call stage,$n))
+RESTARTED := $(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n)))
 test-running: $(OUT)/tests/upgrade $(RESTARTED)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
 	@tests/run.sh $(foreach s,$(RESTARTED),'$(notdir $s) restarted=python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
 
 # Stages that have a loop, with docs/examples/metrics.c.
-MEASURED := $(foreach n,2 3 4 5,$(OUT)/metrics/$(call stage,$n))
+MEASURED := $(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n)))
 $(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
 $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/metrics.o $(LIBRARY) % Makefile
 	@mkdir -p $(@D)
