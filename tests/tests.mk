@@ -298,7 +298,7 @@ test-running: $(OUT)/tests/upgrade $(RESTARTED)
 	@tests/run.sh $(foreach s,$(RESTARTED),'$(notdir $s) restarted=python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
 
 # Stages that have a loop, with docs/examples/metrics.c.
-MEASURED := $(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n)))
+MEASURED := $(if $(wildcard docs/examples/metrics.c),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
 $(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
 $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/metrics.o $(LIBRARY) % Makefile
 	@mkdir -p $(@D)
