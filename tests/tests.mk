@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -204,7 +204,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(MEASURED) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow))
+test-all: test-tools all test-build $$(MEASURED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -290,12 +290,15 @@ $(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
 	$(call say,LINK,$@)
 	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -o $@ $<
 
-### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; three minutes
+### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost
 .PHONY: test-running
 RESTARTED := $(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n)))
-test-running: $(OUT)/tests/upgrade $(RESTARTED)
+need_restarts = $(if $(RESTARTED),$(OUT)/tests/upgrade $(RESTARTED))
+# $(call run_restarts,ENVIRONMENT)
+run_restarts = $(foreach s,$(RESTARTED),'$(notdir $s) restarted=$1 python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
+test-running: $(need_restarts)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
-	@tests/run.sh $(foreach s,$(RESTARTED),'$(notdir $s) restarted=python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
+	@tests/run.sh $(run_restarts)
 
 # Stages that have a loop, with docs/examples/metrics.c.
 MEASURED := $(if $(wildcard docs/examples/metrics.c),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
