@@ -67,7 +67,7 @@ whole=
 [ $# -gt 0 ] || whole=1
 # shellcheck disable=SC2046 # a list of documents
 [ $# -gt 0 ] || set -- README.md $(docs/sittings.sh) common/README.md stage[1-5]-*/README.md \
-    stage[1-5]-*/steps/*/README.md docs/*.md docs/remarks/*.md
+    stage[1-5]-*/steps/*/README.md common/steps/*/README.md docs/*.md docs/remarks/*.md
 documents=()
 declare -A is_listed
 for document; do
@@ -282,7 +282,7 @@ make_fresh() {
         copy_tree "$work/fresh"
         return
     fi
-    grep -ohE 'make run STEP=[0-9.]+|make build/steps/[0-9.]+' "$work"/blocks/*/*.command |
+    grep -ohE 'make run STEP=[0-9C.]+|make build/steps/[0-9C.]+' "$work"/blocks/*/*.command |
         sed 's/.*[=/]\(.*\)/build\/steps\/\1/' | sort -u >"$work/made"
     # shellcheck disable=SC2046 # a list of programs
     [ ! -s "$work/made" ] || (cd "$top" && make $(sed 's/.*\/\(.*\)/&\/step\1/' "$work/made") >/dev/null)
@@ -413,12 +413,12 @@ check_builds() { # DOCUMENT
         !inside || !/^[$>] / { next }
         /make hang/ { built["hang"] = 1 }
         {
-            for (line = $0; match(line, /make (run STEP=|build\/steps\/)[0-9.]+/); line = substr(line, RSTART + RLENGTH)) {
+            for (line = $0; match(line, /make (run STEP=|build\/steps\/)[0-9C.]+/); line = substr(line, RSTART + RLENGTH)) {
                 name = substr(line, RSTART, RLENGTH)
                 sub(/.*[=\/]/, "", name)
                 built["steps/" name] = 1
             }
-            for (line = $0; match(line, /build\/(steps\/[0-9.]+|hang)/); line = substr(line, RSTART + RLENGTH)) {
+            for (line = $0; match(line, /build\/(steps\/[0-9C.]+|hang)/); line = substr(line, RSTART + RLENGTH)) {
                 name = substr(line, RSTART + 6, RLENGTH - 6)
                 if (!(name in built) && !seen[name]++) print FILENAME ":" FNR " build/" name
             }

@@ -1,7 +1,8 @@
-# The steps that lead to each stage: small programs, each a folder stageN-*/steps/N.M-name. What they
-# are and how they share files is told in tests/steps.sh. Included by the Makefile.
+# The steps that lead to each stage, and those that make the core: small programs, each a folder
+# stageN-*/steps/N.M-name or common/steps/C.M-name. What they are and how they share files is told in
+# tests/steps.sh. Included by the Makefile.
 
-STEPS := $(sort $(foreach f,$(wildcard stage[1-5]-*/steps/[1-5].*-*/step),\
+STEPS := $(sort $(foreach f,$(wildcard stage[1-5]-*/steps/[1-5].*-*/step common/steps/C.*-*/step),\
     $(firstword $(subst -, ,$(notdir $(patsubst %/step,%,$f))))))
 
 # STEP=, and FROM= and TO= with a dot in them, have to be steps.
@@ -35,7 +36,7 @@ $(STEP_PROGRAMS): $$(call step_sources,$$(@D)) $$(call step_library,$$(call step
 
 # The sources of all steps for `make lint`: those that include files which they share stand among them.
 STEPS_LINTED = $(foreach s,$(filter-out $(STAGE_STEPS),$(STEPS)),$(addprefix $(BUILD)/lint/$s/,$(notdir \
-    $(wildcard $(STAGES:%=%/steps/$s-*/*.c)))))
+    $(wildcard $(STAGES:%=%/steps/$s-*/*.c) common/steps/$s-*/*.c))))
 ### lay-out-steps: put the files of each step together in build/lint, for make lint
 .PHONY: lay-out-steps
 lay-out-steps:
