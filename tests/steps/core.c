@@ -3,6 +3,8 @@
  */
 #include "step.h"
 
+#include "support/probe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,4 +45,37 @@ Test(stepC_1, a_line_of_65536_bytes_is_answered)
             "Ann's line has %d bytes and an end of two, and %zu bytes came back", LONGEST, got);
     client_close(ann);
     step_stop(&server);
+}
+
+/* ---- C.2: a block that grows ---- */
+
+/* What a client costs that is silent, after it has had an answer of 60,000 bytes. */
+static void expect_cheap_silence(long most_kib)
+{
+    enum { CLIENTS = 100, LINE = 60000 };
+    static char line[LINE];
+    int clients[CLIENTS];
+    struct server_process server = step_start(0);
+    client_close(step_client(&server));
+    long before = probe_resident_kib(server.pid);
+    memset(line, 'x', LINE - 1);
+    line[LINE - 1] = '\n';
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_exchange(clients[i], line, LINE, line, LINE);
+    }
+    long each = (probe_resident_kib(server.pid) - before) / CLIENTS;
+    if (probe_sanitized())
+        cr_skip("a sanitizer keeps what was freed");
+    verdict(each <= most_kib,
+            "%d clients have had an answer each and are silent, and hold %ld KiB each", CLIENTS,
+            each);
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}
+
+Test(stepC_2, who_has_sent_nothing_new_holds_no_input)
+{
+    expect_cheap_silence(90);
 }

@@ -31,6 +31,7 @@ TestSuite(step2_7, .timeout = 60);
 TestSuite(step2_8, .timeout = 60);
 TestSuite(step2_9, .timeout = 60);
 TestSuite(stepC_1, .timeout = 60);
+TestSuite(stepC_2, .timeout = 60);
 TestSuite(step3_1, .timeout = 60);
 TestSuite(step3_2, .timeout = 60);
 TestSuite(step3_3, .timeout = 60);

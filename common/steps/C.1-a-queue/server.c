@@ -1,6 +1,6 @@
 /*
- * Step C.1: the server of step 2.5, whose input is a queue. What a line is, and when it is too
- * long, is told by a function that knows no socket.
+ * The core's steps: the server of step 2.5, whose input is a queue. What a line is, and when it is
+ * too long, is told by a function that knows no socket.
  *
  * Left out on purpose: a limit to the time for which a client that has to go may stay (C.14).
  */
@@ -59,7 +59,7 @@ static int listen_on(long port)
     if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 1024) != 0)
         die("listen");
     getsockname(fd, (struct sockaddr *)&address, &size);
-    printf("stepC.1: echo on 127.0.0.1:%d\n", ntohs(address.sin_port));
+    printf("%s: echo on 127.0.0.1:%d\n", program_invocation_short_name, ntohs(address.sin_port));
     fflush(stdout);
     return fd;
 }
