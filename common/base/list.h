@@ -21,6 +21,7 @@ static inline void list_init(struct list_link *list)
     list->next = list;
 }
 
+/** Asked of a link that was taken out of its list: true as long as it is in none. */
 static inline bool list_is_empty(const struct list_link *list)
 {
     return list->next == list;

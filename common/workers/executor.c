@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/test_point.h"
 #include "common/base/thread.h"
 #include "common/base/trace.h"
 
@@ -18,11 +19,10 @@ static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
 
 /* A thread of the pool. It is on that thread's stack. */
 struct worker {
-    struct list_link link; /* in `idle` */
+    struct list_link link; /* in `idle` until it is called */
     struct semaphore call;
     _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
     struct worker *next_called;  /* in `called` */
-    bool is_called;              /* or will be, when the lock is released; under that lock */
     struct segment_cache cache;
     struct executor_place place;
 };
@@ -33,7 +33,6 @@ static void call_worker(struct executor *executor, struct worker *worker) REQUIR
     list_remove(&worker->link);
     worker->next_called = executor->called;
     executor->called = worker;
-    worker->is_called = true;
     executor->stats.idle--;
 }
 
@@ -58,6 +57,7 @@ static void wake(struct worker *called)
     while (called != NULL) {
         struct worker *worker = called;
         called = worker->next_called;
+        TEST_POINT("executor: before a call");
         semaphore_post(&worker->call);
     }
 }
@@ -87,7 +87,6 @@ static bool doze(struct executor *executor, struct worker *self, bool spare)
     RELEASE(&executor->lock)
 {
     self->task = NULL;
-    self->is_called = false;
     list_insert_behind(&executor->idle, &self->link);
     executor->stats.idle++;
     signal_room(executor); /* a direct queue takes a task only if a worker waits */
@@ -95,8 +94,9 @@ static bool doze(struct executor *executor, struct worker *self, bool spare)
     if (spare && semaphore_wait_until(&self->call, clock_ms() + executor->settings.keep_alive))
         return true;
     if (spare) {
+        TEST_POINT("worker: has slept long enough");
         mutex_lock(&executor->lock);
-        if (!self->is_called)
+        if (!list_is_empty(&self->link)) /* else another thread has called it */
             call_worker(executor, self);
         release(executor);
     }
@@ -156,13 +156,12 @@ static void run_task(struct task *task) NO_LOCK_HELD
 static void *worker(void *argument)
 {
     struct executor *executor = argument;
-    struct worker self;
+    struct worker self = {.place.fd = -1};
     struct task *task;
     unsigned turn = 0;
     thread_holds_no_lock_yet();
     thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
                     atomic_fetch_add(&executor->named, 1) + 1);
-    self.place = (struct executor_place){.fd = -1};
     thread_name(self.place.name);
     semaphore_init(&self.call);
     segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
@@ -233,26 +232,26 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     mutex_unlock(&executor->lock);
 }
 
-static bool offer(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
-{
-    return hand_over(executor, task) || task_queue_offer(&executor->queue, task);
-}
-
-/* Finds a thread or a place in the queue for the task. Without any thread a place is useless. */
-static bool place(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+/*
+ * Finds a thread or a place in the queue for the task. Without any thread a place is useless. `put`
+ * is how it is queued: task_queue_offer() or task_queue_insist().
+ */
+static bool place(struct executor *executor, struct task *task,
+                  bool (*put)(struct task_queue *, struct task *)) REQUIRES(&executor->lock)
 {
     if (start_thread_for(executor, task, executor->settings.core))
         return true;
     if (executor->stats.threads == 0)
         return false;
-    return offer(executor, task) || start_thread_for(executor, task, executor->settings.max);
+    return hand_over(executor, task) || put(&executor->queue, task) ||
+           start_thread_for(executor, task, executor->settings.max);
 }
 
 static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     if (executor->closing)
         return false;
-    if (place(executor, task))
+    if (place(executor, task, task_queue_offer))
         return true;
     wake(executor->called); /* a policy may wait for them */
     executor->called = NULL;
@@ -297,12 +296,7 @@ bool executor_insist(struct executor *executor, struct task *task)
 {
     begin_wait(executor, task);
     mutex_lock(&executor->lock);
-    bool accepted = start_thread_for(executor, task, executor->settings.core);
-    if (!accepted && executor->stats.threads > 0) {
-        if (!hand_over(executor, task))
-            task_queue_insist(&executor->queue, task);
-        accepted = true;
-    }
+    bool accepted = place(executor, task, task_queue_insist);
     release(executor);
     return accepted;
 }
@@ -322,7 +316,7 @@ static bool block_submitter(struct executor *executor, struct task *task) REQUIR
         executor->submitters++;
         condition_wait(&executor->room, &executor->lock);
         executor->submitters--;
-        if (!executor->closing && place(executor, task))
+        if (!executor->closing && place(executor, task, task_queue_offer))
             return true;
     }
     if (!executor->closing)
@@ -361,7 +355,7 @@ static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&
         struct task *oldest = tries > 0 ? task_queue_take(&executor->queue) : NULL;
         if (oldest == NULL)
             return drop(executor, task); /* nothing waits that may go: it is itself the oldest */
-        bool accepted = offer(executor, task);
+        bool accepted = place(executor, task, task_queue_offer);
         drop(executor, oldest);
         if (accepted)
             return true;
@@ -389,17 +383,6 @@ void executor_shutdown(struct executor *executor, bool now)
     release(executor);
 }
 
-bool executor_await(struct executor *executor, int64_t deadline_ms)
-{
-    mutex_lock(&executor->lock);
-    bool in_time = true;
-    while (executor->stats.threads > 0 && in_time)
-        in_time = condition_wait_until(&executor->gone, &executor->lock, deadline_ms);
-    bool ended = executor->stats.threads == 0;
-    mutex_unlock(&executor->lock);
-    return ended;
-}
-
 void executor_end(struct executor *executor, bool now)
 {
     executor_shutdown(executor, now);
@@ -415,15 +398,6 @@ void executor_close(struct executor *executor)
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
     mutex_destroy(&executor->lock);
-}
-
-struct executor_stats executor_stats(struct executor *executor)
-{
-    mutex_lock(&executor->lock);
-    struct executor_stats stats = executor->stats;
-    stats.waiting = executor->queue.length;
-    mutex_unlock(&executor->lock);
-    return stats;
 }
 
 bool executor_has_priorities(const struct executor *executor)

@@ -142,9 +142,6 @@ bool executor_insist(struct executor *executor, struct task *task);
  */
 void executor_shutdown(struct executor *executor, bool now) EXCLUDES(any_lock);
 
-/** Waits until a shutdown is complete: all threads have ended. False if deadline_ms came first. */
-bool executor_await(struct executor *executor, int64_t deadline_ms);
-
 /** Shuts down, if that has not been done yet, and waits until all threads have ended. */
 void executor_end(struct executor *executor, bool now) EXCLUDES(any_lock);
 

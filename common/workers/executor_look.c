@@ -30,6 +30,15 @@ void executor_try_look(struct executor *executor,
     mutex_unlock(&executor->lock);
 }
 
+struct executor_stats executor_stats(struct executor *executor)
+{
+    mutex_lock(&executor->lock);
+    struct executor_stats stats = executor->stats;
+    stats.waiting = executor->queue.length;
+    mutex_unlock(&executor->lock);
+    return stats;
+}
+
 void executor_count(struct executor *executor, struct counters *counters)
 {
     struct executor_stats stats = executor_stats(executor);

@@ -87,11 +87,12 @@ bool task_queue_offer(struct task_queue *queue, struct task *task)
     return true;
 }
 
-void task_queue_insist(struct task_queue *queue, struct task *task)
+bool task_queue_insist(struct task_queue *queue, struct task *task)
 {
     trace_object(TRACE_TASK_QUEUED, task->fd, task);
     task_list_append(&queue->others, task);
     queue->length++;
+    return true;
 }
 
 struct task *task_queue_take(struct task_queue *queue)

@@ -102,8 +102,8 @@ void task_queue_init(struct task_queue *queue, const struct task_queue_kind *kin
 /** Takes a task in; false if it is full. */
 bool task_queue_offer(struct task_queue *queue, struct task *task);
 
-/** Takes a task in, even if the kind or the limit would refuse it. */
-void task_queue_insist(struct task_queue *queue, struct task *task);
+/** Takes a task in, even if the kind or the limit would refuse it: true. */
+bool task_queue_insist(struct task_queue *queue, struct task *task);
 
 /** Gives out the task whose turn it is; NULL if none waits. */
 struct task *task_queue_take(struct task_queue *queue);

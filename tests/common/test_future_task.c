@@ -103,8 +103,7 @@ static void office_open(struct office *office)
 /* All that was submitted is over, and the worker has ended. */
 static void office_empty(struct office *office)
 {
-    executor_shutdown(&office->executor, false);
-    cr_assert(executor_await(&office->executor, deadline()));
+    executor_end(&office->executor, false);
 }
 
 static void office_close(struct office *office)

@@ -234,10 +234,8 @@ void framework_end(struct framework *framework)
         cr_assert_eq(timer_heap_first(&dispatchers[i].timers), &dispatchers[i].end_timer);
         cr_assert_eq(dispatchers[i].timers.count, 1, "the timer of an adapter is still set");
     }
-    executor_shutdown(&framework->executor, false);
-    cr_assert(executor_await(&framework->executor, INT64_MAX / 2));
-    executor_shutdown(&framework->helpers, true);
-    cr_assert(executor_await(&framework->helpers, INT64_MAX / 2));
+    executor_end(&framework->executor, false);
+    executor_end(&framework->helpers, true);
     uint64_t accepted =
         framework_count(framework, COUNTER_ACCEPTED) + framework_count(framework, COUNTER_CONNECTS);
     uint64_t closed = framework_count(framework, COUNTER_CLOSED);
