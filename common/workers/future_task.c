@@ -1,6 +1,7 @@
 #include "common/workers/future_task.h"
 
 #include "common/base/container_of.h"
+#include "common/base/test_point.h"
 
 #include <errno.h>
 
@@ -51,6 +52,7 @@ static struct future_task *future_of(struct task *task)
 static void run(struct task *task) NO_LOCK_HELD
 {
     struct future_task *future = future_of(task);
+    TEST_POINT("future: before it runs");
     if (change(future, FUTURE_PENDING, FUTURE_RUNNING)) {
         future->result = future->call(future);
         atomic_store(&future->state, FUTURE_DONE);

@@ -30,6 +30,7 @@
 #define RUN_DROPPED        "adapter: dropped"
 #define GUARD_HELD         "guard: held"
 #define GUARD_BARRIER      "guard: barrier"
+#define FUTURE_RUNS        "future: before it runs"
 #define HELPER_BEGINS      "helper: before a task"
 #define HELPER_ENDS        "helper: before the result"
 

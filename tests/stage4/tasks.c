@@ -144,6 +144,50 @@ WaysTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs)
     errand_expect(&errands[2], 1, 1, 0);
 }
 
+/*
+ * A client, and a helper that has taken its task and is about to run it. The run that begins the
+ * task is a future, too, and is past that point when a thread is first to be held there.
+ */
+static int begin_taken(const char *ways)
+{
+    int client = begin(ways, "--helpers 1");
+    test_point_hold(RUN_BEGINS);
+    client_send_text(client, "errand\n");
+    test_point_await_held(RUN_BEGINS, 1);
+    test_point_hold(FUTURE_RUNS);
+    test_point_release(RUN_BEGINS);
+    test_point_await_held(FUTURE_RUNS, 1);
+    framework_await_asleep(&framework);
+    return client;
+}
+
+/* The handler and the helper come to the future in one moment, and the handler is the first. */
+WaysTest(stage4_tasks, cancelled_when_a_helper_has_it_it_does_not_run)
+{
+    int client = begin_taken(workers);
+    client_send_text(client, "give up 0\n");
+    client_expect_text(client, "cancelled\n");
+    errand_expect(&errands[0], 0, 0, 0);
+    test_point_release(FUTURE_RUNS);
+    client_send_text(client, "errand\n");
+    client_expect_text(client, "done 1\n");
+    errand_expect(&errands[0], 0, 0, 1);
+    end(client);
+}
+
+/* The same, but it is the end of the connection that cancels it. */
+WaysTest(stage4_tasks, of_a_connection_that_ends_when_a_helper_has_it)
+{
+    int client = begin_taken(workers);
+    client_reset(client);
+    framework_await_closed(&framework, 1);
+    errand_expect(&errands[0], 0, 0, 0);
+    test_point_release(FUTURE_RUNS);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    errand_expect(&errands[0], 0, 0, 1);
+}
+
 /* Cancelled, and then the connection ends: dropped once. */
 WaysTest(stage4_tasks, cancelled_before_the_connection_ends)
 {
