@@ -138,13 +138,15 @@ ROOMS := $(sort $(patsubst %/,%,$(dir $(wildcard common/*/*.c common/apps/*/*.c)
 COMMON_OBJECTS := $(filter-out $(ELSEWHERE:%=$(OUT)/obj/common/%.o), \
     $(foreach room,$(ROOMS),$(call objects,$(room))))
 
-# A stage's main.c names the applications that it serves. APP names the file of one more, which may be
-# anywhere: its NAME_application becomes application_added, which those tables end with
-# (common/apps/application_choice.h).
-APP_NAME := $(basename $(notdir $(APP)))
+# A stage's main.c names the applications that it serves. APP names the file of one more, or the folder of
+# its files, which may be anywhere: its NAME_application becomes application_added, which those tables end
+# with (common/apps/application_choice.h).
+APP_FOLDER := $(patsubst %/.,%,$(wildcard $(patsubst %/,%,$(APP))/.))
+APP_FILES  := $(if $(APP_FOLDER),$(sort $(wildcard $(APP_FOLDER)/*.c)),$(filter %.c,$(wildcard $(APP))))
+APP_NAME   := $(basename $(notdir $(or $(APP_FOLDER),$(APP))))
 ifneq ($(strip $(APP)),)
-ifneq ($(wildcard $(APP)) $(suffix $(APP)),$(APP) .c)
-$(error APP=$(APP): expected the C file of an application, and there is no such file)
+ifeq ($(and $(APP_FILES),$(filter 1,$(words $(APP)))),)
+$(error APP=$(APP): expected the C file of an application, or a folder with C files, and there is no such file)
 endif
 ifneq ($(wildcard common/apps/$(APP_NAME)/$(APP_NAME).c),)
 $(error APP=$(APP): there is an application $(APP_NAME) already, so this file needs another name)
@@ -154,11 +156,12 @@ $(error APP=$(APP): expected a name of small letters, digits and _, because it n
 endif
 endif
 
-# Its object stands in obj/ by its whole path.
-APP_SOURCE := $(patsubst /%,%,$(abspath $(APP)))
-APP_OBJECT := $(APP_SOURCE:%.c=$(OUT)/obj/%.o)
-$(APP_OBJECT): private CPPFLAGS += -D$(APP_NAME)_application=application_added
-$(if $(APP),$(eval vpath $(APP_SOURCE) /))
+# Its objects stand in obj/ by their whole paths. It is not our code, so a warning is no error.
+APP_SOURCES := $(patsubst /%,%,$(abspath $(APP_FILES)))
+APP_OBJECTS := $(APP_SOURCES:%.c=$(OUT)/obj/%.o)
+$(APP_OBJECTS): private CPPFLAGS += -D$(APP_NAME)_application=application_added
+$(APP_OBJECTS): private WARNINGS := $(filter-out -Werror,$(WARNINGS))
+$(foreach s,$(APP_SOURCES),$(eval vpath $s /))
 source = $(patsubst //%,/%,$<)
 
 ## all: build every stage; this is the default
@@ -169,7 +172,7 @@ all: $(STAGES:%=$(OUT)/%)
 # away, and on this file. The second expansion lets a list depend on the stem ($$*).
 .SECONDEXPANSION:
 
-$(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(APP_OBJECT) $(OUT)/app $(LIBRARY) % Makefile
+$(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(APP_OBJECTS) $(OUT)/app $(LIBRARY) % Makefile
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
@@ -197,7 +200,7 @@ $(OUT)/obj-points/%.o: %.c $(OUT)/flags
 
 # Change only when the commands, or APP, do, so that `make CC=clang` after `make` mixes nothing.
 $(OUT)/flags: CONTENT = $(COMPILE) / $(LINK) $(LDLIBS)
-$(OUT)/app: CONTENT = $(abspath $(APP))
+$(OUT)/app: CONTENT = $(abspath $(APP_FILES))
 $(OUT)/flags $(OUT)/app: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(CONTENT))' >$@.$$$$; \
@@ -208,7 +211,7 @@ FORCE:
 
 # Headers, as the compiler saw them.
 -include $(wildcard $(OUT)/obj*/*.d $(OUT)/obj*/*/*.d $(OUT)/obj*/*/*/*.d $(OUT)/obj*/*/*/*/*.d)
--include $(APP_OBJECT:.o=.d)
+-include $(APP_OBJECTS:.o=.d)
 
 include tests/steps.mk tests/tests.mk tests/bench/bench.mk docs/docs.mk
 
@@ -254,4 +257,4 @@ help-all:
 	@$(call list,###\{0$(comma)1\})
 	@echo 'With each of them: V=1 (whole commands), CC=clang, CFLAGS=..., NDEBUG=1,'
 	@echo 'SANITIZER=address|undefined|thread|address,undefined (in a folder of its own), BUILD=folder,'
-	@echo 'APP=path/to/mine.c (one more application, for --app mine).'
+	@echo 'APP=path/to/mine.c, or a folder mine (one more application, for --app mine).'

@@ -193,6 +193,11 @@ run make APP=no/such/count.c
 check 'an application that is not there is refused' \
     '[ $status -eq 2 ] && says "APP=no/such/count.c: expected the C file of an application"'
 echo 'int shout;' >sh-out.c
+mkdir empty
+run make APP=empty
+check 'a folder without C files is no application' \
+    '[ $status -eq 2 ] && says "APP=empty: expected the C file of an application, or a folder with C files"'
+rmdir empty
 run make APP=sh-out.c
 check 'an application whose name is none in C is refused' \
     '[ $status -eq 2 ] && says "APP=sh-out.c: expected a name of small letters"'
@@ -677,6 +682,29 @@ check 'without APP the servers are linked without it' \
 run real/build/stage4-framework --app count
 check 'and do not know it any more' \
     '[ $status -eq 2 ] && says "expected one of echo, chat, http, pop3, relay, store, got .count.$"'
+
+# The same in a folder of two files, with a warning in one of them.
+mkdir counts
+sed -e 's/count_app/counts_app/' -e 's/snprintf(text/print(text/' \
+    -e 's/^static bool/int print(char *text, size_t size, const char *format, size_t number);\n\n&/' \
+    mine/count.c >counts/main.c
+cat >counts/print.c <<'END'
+#include <stdio.h>
+
+int print(char *text, size_t size, const char *format, size_t number);
+static int unused;
+
+int print(char *text, size_t size, const char *format, size_t number)
+{
+    (void)format;
+    return snprintf(text, size, "%zu in all\n", number);
+}
+END
+build APP=../counts/
+check 'a folder is an application of several files' '[ $status -eq 0 ]'
+check 'a warning in foreign code is shown, and is no error' 'says "unused.*-Wunused-variable"'
+out=$(ask 2>&1)
+check 'both stages serve it, too' '[ "$out" = "$(printf "6 in all\n6 in all")" ]'
 cp mine/count.c mine/echo.c
 build APP=../mine/echo.c
 check 'a name that is taken is refused' \

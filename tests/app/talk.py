@@ -15,7 +15,7 @@ A script has one line for each step of its clients, who have names of one letter
   a close                a closes
 
 The other lines are empty or begin with a %. First one conversation runs alone, three times, each with other pieces;
-then 200 clients at a time (unless `alone`). Each has 20 s for a step. A server that refuses the application,
+then 200 clients at a time (unless `alone`). Each has 20 s for a step (TALK_DEADLINE). A server that refuses the application,
 because the stage lacks what it needs, is skipped and counted. After that it has to stop with status 0.
 Prints what failed, and "N passed, N failed, N skipped".
 """
@@ -33,7 +33,7 @@ import subprocess
 import sys
 import threading
 
-DEADLINE = 20
+DEADLINE = float(os.environ.get('TALK_DEADLINE', '20'))
 CLIENTS = 200
 
 
@@ -76,7 +76,7 @@ class Client:
         try:
             got = self.socket.recv(65536)
         except socket.timeout as error:
-            raise Wrong(f'nothing came within {DEADLINE} s') from error
+            raise Wrong(f'nothing came within {DEADLINE:g} s') from error
         except OSError as error:
             raise Wrong(f'the connection was lost: {error}') from error
         self.read += got
