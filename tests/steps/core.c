@@ -60,10 +60,10 @@ static void expect_cheap_silence(long most_kib)
     long before = probe_resident_kib(server.pid);
     memset(line, 'x', LINE - 1);
     line[LINE - 1] = '\n';
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = step_client(&server);
+    for (int i = 0; i < CLIENTS; i++)
         client_exchange(clients[i], line, LINE, line, LINE);
-    }
     long each = (probe_resident_kib(server.pid) - before) / CLIENTS;
     if (probe_sanitized())
         cr_skip("a sanitizer keeps what was freed");
@@ -78,4 +78,11 @@ static void expect_cheap_silence(long most_kib)
 Test(stepC_2, who_has_sent_nothing_new_holds_no_input)
 {
     expect_cheap_silence(90);
+}
+
+/* ---- C.3: a chain ---- */
+
+Test(stepC_3, who_has_read_its_answers_holds_no_output)
+{
+    expect_cheap_silence(16);
 }
