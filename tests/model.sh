@@ -40,8 +40,13 @@ two connections, changed by others|WORKERS=1
 two connections, two workers|APPLICATION=0
 a connection that opens another one|CONNECTS=1 APPLICATION=0
 three threads register at once|CONNECTIONS=3 WORKERS=1 APPLICATION=0 SILENT=1
+one connection, run here, changed and ended by others|CONNECTIONS=1 WORKERS=0 UNREGISTER=1 MESSAGES=1 LAG=1
+one connection, run here, output from others|CONNECTIONS=1 WORKERS=0 OUTPUT=1 BREAKS=1 MESSAGES=1
+one connection, run here, the result of a task|CONNECTIONS=1 WORKERS=0 UNREGISTER=1 TASK=1
+two connections, run here, changed by others|WORKERS=0
 two threads submit to two workers|EXECUTOR
 and the executor is shut down|EXECUTOR SHUTDOWN=1
+a future that is cancelled, and waited for|FUTURE
 a handler of stage 3 is told to go on|HOLD
 a strand, three that post, and its host|STRAND
 END
@@ -93,11 +98,17 @@ POSTS_LEFT_OPEN|is_back|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0 TASK=1
 DIE_AFTER_ENQUEUE|.over)|short|CONNECTIONS=1
 RUNNING_CLEARED_EARLY|.runners==1|short|CONNECTIONS=1 ENDS=0
 RESUME_RUNNING|.running)|short|CONNECTIONS=1 ENDS=0
+INTEREST_WITHOUT_LOCK|selector_lock|short|CONNECTIONS=1 WORKERS=1 APPLICATION=0
+WANTS_BEFORE_DONE|is_heard|short|CONNECTIONS=1 WORKERS=0 ENDS=0
+QUEUED_IGNORED|.gone)|short|CONNECTIONS=1 WORKERS=0
+LOOK_THEN_RUN|cancelled==0|short|FUTURE
+WAKE_BEFORE_STATE|is_got|short|FUTURE
+COUNTED_LATE|is_got|short|FUTURE
 NO_HAND_OVER|is_run|short|EXECUTOR
 GET_UP_UNASKED|.gone)|short|EXECUTOR
 HOLD_UNSEEN|went_on|short|HOLD
 HOLD_FORGOTTEN|went_on|short|HOLD
-LEFT_BLINDLY|called[i]|short|STRAND
+LEFT_BLINDLY|called[|short|STRAND
 TAKEN_AS_FREE|is_run|short|STRAND
 ASKED_CLEARED_LATE|called[i]|short|STRAND
 DUE_RESET_LATE|fired==2|short|STRAND
@@ -121,6 +132,7 @@ search() {
     rm -f pan pan.* ./*.trail
     case " $* " in
     *' EXECUTOR '*) file=executor.pml ;; # a model of its own
+    *' FUTURE '*) file=future.pml ;;     # and this
     *' HOLD '*) file=hold.pml ;;         # and this
     *' STRAND '*) file=strand.pml ;;     # and this
     *) file=model.pml ;;
@@ -257,10 +269,10 @@ done <list
 # What has a name of C's is there in C; the model and the chapter know the same mistakes.
 sed -n 's/^inline \([a-z_]*\).*/\1/p; s/^#define \([a-z_]*\)(.*/\1/p' \
     selector.pml selector_guard.pml status_change_queue.pml handler_adapter.pml dispatcher.pml executor.pml \
-    strand.pml |
+    future.pml strand.pml |
     sort -u >names
 while read -r name; do
-    grep -q "^[a-z].*[ *]$name(" "$top"/common/*/*.c "$top"/stage4-framework/*.c ||
+    grep -q "^[a-z].*[ *]$name(" "$top"/common/*/*.c "$top"/stage[45]-*/*.c ||
         echo "no function in C is called $name"
 done <names >log
 [ ! -s log ]

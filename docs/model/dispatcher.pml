@@ -46,21 +46,6 @@ inline drop_adapter(a) {
     }
 }
 
-inline dispatcher_execute(a) {
-    atomic { tasks ! a; SAY1("dispatcher: has a worker run connection %d\n", a) }
-}
-
-inline invoke_handler(a) {
-    handler_adapter_prepare_to_run(a);
-    if
-    :: possible ->
-        possible = false;
-        selector_interest(a, NOTHING);
-        dispatcher_execute(a)
-    :: else
-    fi
-}
-
 inline resume_selection(a) {
     atomic {
         assert(!adapter[a].over);    /* a dead adapter is never resumed */
@@ -70,6 +55,42 @@ inline resume_selection(a) {
 #ifdef WATCHING_LATE
     adapter[a].watching = interest
 #endif
+}
+
+#if WORKERS == 0
+/* stage5-multireactor/dispatcher.c. */
+inline run_here(a) {
+    handler_future_task_call(a);
+    handler_adapter_done_here(a);
+    if
+    :: status == ADAPTER_IS_DEAD -> drop_adapter(a)
+    :: status == ADAPTER_WANTS_REST -> resume_selection(a)
+    :: else
+    fi
+}
+#endif
+
+inline dispatcher_execute(a) {
+#if WORKERS == 0
+    run_here(a)
+#else
+    atomic { tasks ! a; SAY1("dispatcher: has a worker run connection %d\n", a) }
+#endif
+}
+
+/* For an event or for a change. A run for an event is over before the next select, if it is here. */
+inline invoke_handler(a, by_event) {
+    handler_adapter_prepare_to_run(a);
+    if
+    :: possible ->
+        possible = false;
+        if
+        :: WORKERS == 0 && by_event
+        :: else -> selector_interest(a, NOTHING)
+        fi;
+        dispatcher_execute(a)
+    :: else
+    fi
 }
 
 /* It is not read again, unless the queue is broken. */
@@ -90,12 +111,13 @@ inline check_status_change_queue() {
             next = adapter[this].next_changed;
             FORGET_NEXT_CHANGED(this)
 #endif
+            assert(!adapter[this].gone) /* what is in the queue is there */
         }
         handler_adapter_status(this);
         if
         :: status == ADAPTER_IS_RUNNING
         :: status == ADAPTER_IS_DEAD -> drop_adapter(this)
-        :: status == ADAPTER_WANTS_RUN -> invoke_handler(this)
+        :: status == ADAPTER_WANTS_RUN -> invoke_handler(this, false)
         :: status == ADAPTER_WANTS_REST -> resume_selection(this)
         fi;
         atomic {
@@ -140,8 +162,12 @@ inline dispatcher_dispatch() {
                 :: else -> this = 0; break
                 fi
             }
-            invoke_handler(this);
-            this = 0
+            invoke_handler(this, true);
+            atomic {
+                status = 0;
+                interest = NOTHING;
+                this = 0
+            }
         od
     od
 }
@@ -151,6 +177,10 @@ proctype dispatcher() {
     mtype:adapter_status status;
     unsigned interest : 2;
     bool possible, sleeps;
+#if WORKERS == 0
+    mtype:thread me = dispatcher_1;
+    bool first; /* of its own changes: nobody has to wake it */
+#endif
     dispatcher_dispatch()
 }
 
@@ -170,6 +200,9 @@ end_idle:
         :: this == 0 && !has_connected -> has_connected = true; connector_connect(1)
         :: else
         fi;
+#endif
+#ifdef INTEREST_WITHOUT_LOCK
+        atomic { assert(!selector_lock); key[this].interest = READ }
 #endif
         handler_adapter_done(this);
         this = 0

@@ -30,12 +30,11 @@ bool closing;
 byte threads = WORKERS;
 
 typedef worker_data {
-    bool idle;      /* in that list */
-    bool called;    /* in that list: its call comes when the lock is released */
-    bool is_called; /* or will be */
-    bool task;      /* handed over with the call */
-    byte call;      /* the semaphore's permits */
-    bool gone;      /* with its stack, and what is on it */
+    bool idle;   /* in that list, until it is called, or will be */
+    bool called; /* in that list: its call comes when the lock is released */
+    bool task;   /* handed over with the call */
+    byte call;   /* the semaphore's permits */
+    bool gone;   /* with its stack, and what is on it */
 };
 worker_data worker[WORKERS];
 
@@ -46,8 +45,7 @@ byte ran;
 /* Part of a step under the lock. */
 inline call_worker(w) {
     worker[w].idle = false;
-    worker[w].called = true;
-    worker[w].is_called = true
+    worker[w].called = true
 }
 
 #define GIVE_TASK(w) waiting--; worker[w].task = true
@@ -142,8 +140,8 @@ proctype shutter(mtype:thread me) {
 #else
 #define CALL_ITSELF(w) \
     if \
-    :: worker[w].is_called \
-    :: else -> call_worker(w) \
+    :: worker[w].idle -> call_worker(w) \
+    :: else \
     fi
 #endif
 
@@ -181,7 +179,6 @@ proctype a_worker(mtype:thread me; byte w) {
                 break
             :: else ->
                 worker[w].task = false;
-                worker[w].is_called = false;
                 worker[w].idle = true;
                 SAY1("%e: falls asleep\n", me)
             fi

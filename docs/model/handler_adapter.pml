@@ -281,6 +281,46 @@ inline handler_adapter_status(a) {
 #endif
 }
 
+#if WORKERS == 0
+#ifdef QUEUED_IGNORED
+#define MAY_REST(a) true
+#else
+#define MAY_REST(a) (!adapter[a].queued)
+#endif
+
+/* stage5-multireactor/handler_adapter.c: the end of a run, and what is next, in one step. */
+inline handler_adapter_done_here(a) {
+#ifdef WANTS_BEFORE_DONE
+    atomic {
+        interest = connection_wants(a);
+        status = (wants_run(a) -> ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST)
+    }
+#endif
+    atomic {
+        LOCK_STATE(a);
+        adapter[a].dead = adapter[a].over;
+        adapter[a].running = false;
+        adapter[a].runners--;
+        if
+        :: !MAY_REST(a) -> status = ADAPTER_IS_RUNNING
+        :: MAY_REST(a) && adapter[a].dead -> status = ADAPTER_IS_DEAD
+        :: MAY_REST(a) && !adapter[a].dead ->
+#ifndef WANTS_BEFORE_DONE
+            interest = connection_wants(a);
+            status = (wants_run(a) -> ADAPTER_WANTS_RUN : ADAPTER_WANTS_REST);
+#endif
+            adapter[a].watching = interest
+        fi;
+        if
+        :: status == ADAPTER_WANTS_RUN -> enqueue_change(a); first = false /* it is awake */
+        :: else
+        fi;
+        UNLOCK_STATE(a);
+        SAY2("dispatcher: is through with connection %d: %e\n", a, status)
+    }
+}
+#endif
+
 inline handler_adapter_ask(a) {
     atomic {
         MAY_CHANGE(a);

@@ -21,7 +21,7 @@
 
 /* What `me` is in a thread, for the same reason. */
 mtype:thread = {
-    worker_1, worker_2, acceptor_1, acceptor_2, acceptor_3, application_1, helper_1
+    dispatcher_1, worker_1, worker_2, acceptor_1, acceptor_2, acceptor_3, application_1, helper_1
 };
 
 /* From some moment on nothing comes from outside any more: then it shows what was lost. */
@@ -113,7 +113,9 @@ init {
 #if APPLICATION
         run application(application_1);
 #endif
+#if WORKERS > 0
         run worker(worker_1);
+#endif
 #if WORKERS > 1
         run worker(worker_2);
 #endif

@@ -57,6 +57,7 @@ inline selector_register(a) {
 inline selector_interest(a, wanted) {
     atomic {
         WITH_SELECTOR_LOCK;
+        assert(!selector_lock); /* nobody changes a key under a select */
         key[a].interest = wanted;
         if
         :: (key[a].ready & wanted) == NOTHING -> key[a].ready = NOTHING

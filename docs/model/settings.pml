@@ -7,7 +7,7 @@
 #define CONNECTIONS 2
 #endif
 
-/* Threads of the executor. 1 or 2. */
+/* Threads of the executor. 1 or 2; 0: the dispatcher makes all runs itself, as in stage 5. */
 #ifndef WORKERS
 #define WORKERS 2
 #endif
