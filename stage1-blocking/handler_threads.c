@@ -122,9 +122,11 @@ int handler_threads_open(struct handler_threads *threads, struct server *server,
     threads->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = threads->stop < 0 ? errno : 0;
     if (error != 0)
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open an eventfd: %s", strerror(error));
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot open an eventfd: %s\"", strerror(error));
     else if (pool_size > 0 && (error = start_pool(threads, pool_size)) != 0)
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot start thread %zu of %zu: %s",
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot start thread %zu of %zu: %s\"",
                   threads->pool_size + 1, pool_size, strerror(error));
     if (error == 0)
         return 0;

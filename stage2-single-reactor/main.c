@@ -32,7 +32,8 @@ static int serve(struct server *server, const struct choice *choice,
     struct watch watch;
     struct watched_loop loop;
     if (reactor_open(&reactor, server, factory, choice->provider) != 0) {
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot open the reactor: %s\"", strerror(errno));
         return EXIT_FAILURE;
     }
     watch_open(&watch, server, &loop);

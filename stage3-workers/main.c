@@ -41,7 +41,8 @@ static int serve(struct server *server, const struct choice *choice,
     executor_open(&executor, &settings);
     if (reactor_open(&reactor, server, factory, choice->provider, &executor, choice->guard_works) !=
         0) {
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot open the reactor: %s\"", strerror(errno));
         executor_close(&executor);
         return EXIT_FAILURE;
     }

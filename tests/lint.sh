@@ -13,9 +13,10 @@
 #   rooms       each room of common/ uses only those above it (tests/rooms.sh)
 #   same        what differs between files that stages 4 and 5 both have (tests/same.sh)
 #   lesson      how much of each stage is its lesson, and that its list is true (tests/lesson.sh)
+#   log         each line of the log begins with what has happened, event=...
 #   and the scripts are read by shellcheck
 #
-# If APP is set, it is an application of somebody's, which is the only source, and the last four are left out.
+# If APP is set, it is an application of somebody's, which is the only source, and the last five are left out.
 #
 # The tests are left out: Criterion's macros are more than these tools can follow.
 set -u
@@ -77,6 +78,20 @@ scripts() {
     [ -n "${APP:-}" ] || check shellcheck shellcheck '$TOOL -x "$@"' $(scripts)
 }
 [ -z "${APP:-}" ] || exit "$failed"
+
+# The first text of a call of the log, wherever it stands.
+echo 'lint: log'
+awk '
+    FNR == 1 { calls = 0 }
+    /(^|[^_a-z])log_(write|limited)\(/ { calls = 1 }
+    calls && match($0, /"[^"]*/) {
+        calls = 0
+        if (substr($0, RSTART + 1, 6) != "event=") {
+            print FILENAME ":" FNR ": a line of the log that does not begin with event="
+            found = 1
+        }
+    }
+    END { exit found }' "$@" || failed=1
 
 echo 'lint: rooms, and what is lesson'
 tests/rooms.sh || failed=1

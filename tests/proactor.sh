@@ -27,7 +27,7 @@ wait "$server"
 error=$(cat "$work/error")
 rm -rf "$work"
 case $ready$error in
-*'cannot open a ring: '*) skip "${error##*] }" ;;
+*'cannot open a ring: '*) skip "${error##*reason=}" ;;
 esac
 
 export SERVER

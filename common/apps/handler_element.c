@@ -315,9 +315,9 @@ static bool pass_set_write_rate(struct channel_facade *facade, uint64_t bytes_pe
     return channel_set_write_rate(outer(facade), bytes_per_second);
 }
 
-static void pass_peer(struct channel_facade *facade, struct endpoint *endpoint)
+static int pass_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
-    channel_peer(outer(facade), endpoint);
+    return channel_peer(outer(facade), endpoint);
 }
 
 static enum end_reason pass_end_reason(struct channel_facade *facade)

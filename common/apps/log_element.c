@@ -2,6 +2,7 @@
 
 #include "common/apps/chain_service.h"
 #include "common/base/container_of.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@ enum {
 struct log_element {
     struct handler_element element; /* first */
     const struct log *log;
-    char peer[ENDPOINT_TEXT_SIZE];
+    char who[CHANNEL_TEXT_SIZE];
 };
 
 static struct log_element *log_element_of(struct input_handler *handler)
@@ -36,17 +37,20 @@ static int print_byte(char *text, size_t size, unsigned char byte)
     return snprintf(text, size, printable ? "%c" : "\\x%02x", byte);
 }
 
-/* Logs a line about some bytes that pass; the arrow shows the direction. */
-static void show(struct log_element *self, const char *arrow, const unsigned char *data,
+/* Logs a line about some bytes that pass. */
+static void show(struct log_element *self, const char *event, const unsigned char *data,
                  size_t length)
 {
     char text[4 * SHOWN + 1] = "";
+    char cut[32] = "";
     size_t shown = length < SHOWN ? length : SHOWN;
     size_t used = 0;
     for (size_t i = 0; i < shown; i++)
         used += (size_t)print_byte(text + used, sizeof(text) - used, data[i]);
-    log_write(self->log, LOG_LEVEL_INFO, "%s %s \"%s\"%s (%zu bytes)", self->peer, arrow, text,
-              shown < length ? "..." : "", length);
+    if (shown < length)
+        snprintf(cut, sizeof(cut), " shown=%zu", shown);
+    log_write(self->log, LOG_LEVEL_INFO, "event=%s %s bytes=%zu%s text=\"%s\"", event, self->who,
+              length, cut, text);
 }
 
 static enum framing_result show_next_message(struct input_handler *handler,
@@ -54,24 +58,22 @@ static enum framing_result show_next_message(struct input_handler *handler,
 {
     enum framing_result result = handler_element_verbs.next_message(handler, facade, message);
     if (result == FRAMING_MESSAGE)
-        show(log_element_of(handler), "-->", message->data, message->length);
+        show(log_element_of(handler), "input", message->data, message->length);
     return result;
 }
 
 static void show_starting(struct input_handler *handler, struct channel_facade *facade)
 {
     struct log_element *self = log_element_of(handler);
-    struct endpoint peer;
-    channel_peer(facade, &peer);
-    endpoint_format(&peer, self->peer);
-    log_write(self->log, LOG_LEVEL_INFO, "%s has come", self->peer);
+    channel_describe(facade, self->who);
+    log_write(self->log, LOG_LEVEL_INFO, "event=begun %s", self->who);
     handler_element_verbs.starting(handler, facade);
 }
 
 static void show_stopped(struct input_handler *handler, struct channel_facade *facade)
 {
     struct log_element *self = log_element_of(handler);
-    log_write(self->log, LOG_LEVEL_INFO, "%s has gone: %s", self->peer,
+    log_write(self->log, LOG_LEVEL_INFO, "event=ended %s reason=\"%s\"", self->who,
               end_reason_text(channel_end_reason(facade)));
     handler_element_verbs.stopped(handler, facade); /* may be its end */
 }
@@ -79,10 +81,10 @@ static void show_stopped(struct input_handler *handler, struct channel_facade *f
 static void show_piece(struct log_element *self, const struct piece *piece)
 {
     if (piece->kind == PIECE_BYTES)
-        show(self, "<--", piece->bytes.data, piece->bytes.length);
+        show(self, "output", piece->bytes.data, piece->bytes.length);
     else
-        log_write(self->log, LOG_LEVEL_INFO, "%s <-- %" PRIu64 " bytes of a file", self->peer,
-                  piece->range.length);
+        log_write(self->log, LOG_LEVEL_INFO, "event=output %s bytes=%" PRIu64 " file=yes",
+                  self->who, piece->range.length);
 }
 
 static enum output_result show_enqueue(struct channel_facade *facade, struct piece piece)

@@ -1,6 +1,6 @@
 /*
  * A chain element that shows what passes: every message that comes in and everything that goes out,
- * a line for each on standard error, printable, with the client's address.
+ * a line for each in the log, printable, with the client's address.
  *
  * It shows everything, even passwords, so use it to look for a fault, and not as a log to keep.
  */

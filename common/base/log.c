@@ -37,10 +37,10 @@ static void write_or_lose(const char *start, const char *text, uint64_t left_out
     char more[64] = "";
     char before[64] = "";
     if (left_out > 0)
-        snprintf(more, sizeof(more), " (%" PRIu64 " more like this left out)", left_out);
+        snprintf(more, sizeof(more), " left_out=%" PRIu64, left_out);
     mutex_lock(&write_lock);
     if (lost > 0)
-        snprintf(before, sizeof(before), " (%" PRIu64 " lines before this lost)", lost);
+        snprintf(before, sizeof(before), " lost=%" PRIu64, lost);
     int length = snprintf(line, sizeof(line), "%s%s%s%s\n", start, text, more, before);
     bool written = poll(&room, 1, 0) == 1 && write(STDERR_FILENO, line, (size_t)length) > 0;
     lost = written ? 0 : lost + 1;

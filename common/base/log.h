@@ -1,12 +1,14 @@
 /*
- * One line on standard error for each thing worth telling, in one piece, with its thread.
+ * One line on standard error for each thing worth telling, in one piece, with its thread: what has
+ * happened as `event=...`, and the rest as `key=value`, or `key="two words"`. A line about a client
+ * has its peer and the number of its connection (channel_describe()).
  *
  * Interface:
  * - All calls are safe from any thread.
  * - What a peer can provoke goes through log_limited(): one line a second for each limit, with a
- *   count of those that were left out, so that a hostile client cannot fill a disk.
+ *   count of those that were left out (`left_out=N`), so that a hostile client cannot fill a disk.
  * - A log that nobody reads loses lines and stops nobody: what standard error does not take at once
- *   is lost, and the next line that it takes says how many were.
+ *   is lost, and the next line that it takes says how many were (`lost=N`).
  * - Never log what a client sends as a secret.
  */
 #ifndef COMMON_LOG_H

@@ -24,8 +24,7 @@ static atomic_bool report_came;
 static atomic_int doorbell = -1;       /* the writing end of the pipe */
 static struct itimerval stop_limit;    /* zero: a stop has none */
 static char last_line[LAST_LINE_SIZE]; /* how it begins */
-static const char *program_name;
-static signals_describer *describe; /* what holds the program; NULL: nobody knows */
+static signals_describer *describe;    /* what holds the program; NULL: nobody knows */
 static void *describer;
 
 static sigset_t caught_signals(void)
@@ -98,11 +97,9 @@ static void on_overdue(int signal_number)
     char *end = last_line + strlen(last_line);
     if (main_is_last || !atomic_load(&stop_taken))
         end = stpcpy(end, main_is_last ? "main" : "main, ");
-    end = stpcpy(end, others);
-    char held[LAST_LINE_SIZE / 4] = "";
-    if (describe != NULL && describe(describer, held, sizeof(held)) > 0)
-        end = stpcpy(stpcpy(end, "; in a handler: "), held);
-    end = stpcpy(end, "\n");
+    end = stpcpy(stpcpy(end, others), "\"\n");
+    if (describe != NULL)
+        end += describe(describer, end, (size_t)(last_line + sizeof(last_line) - end));
     write_without_waiting(last_line, (size_t)(end - last_line));
     _exit(EXIT_FAILURE);
 }
@@ -110,16 +107,9 @@ static void on_overdue(int signal_number)
 /* Main has not come back to its loop in time. */
 static void say_late(void)
 {
-    char held[LAST_LINE_SIZE / 4] = "";
-    char line[LAST_LINE_SIZE / 2];
-    if (describe == NULL || describe(describer, held, sizeof(held)) == 0)
-        return; /* the process was stopped, or the machine busy */
-    struct growing_text text = {line, sizeof(line), 0};
-    text_append(&text, program_name);
-    text_append(&text, ": warn: [main] event=handler_slow ");
-    text_append(&text, held);
-    text_append(&text, "\n");
-    write_without_waiting(line, text.length);
+    char lines[LAST_LINE_SIZE / 2];
+    if (describe != NULL) /* nobody is: the process was stopped, or the machine busy */
+        write_without_waiting(lines, describe(describer, lines, sizeof(lines)));
 }
 
 static void on_alarm(int signal_number)
@@ -161,11 +151,9 @@ int signals_open(struct signals *signals, const char *program, int64_t stop_ms)
     atomic_store(&stop_taken, false);
     atomic_store(&report_came, false);
     stop_limit = once_in(stop_ms);
-    program_name = program;
     describe = NULL;
-    snprintf(
-        last_line, sizeof(last_line) / 2 - 16,
-        "%s: error: [main] the stop has taken too long; threads that have not ended: ", program);
+    snprintf(last_line, sizeof(last_line) / 2 - 16,
+             "%s: error: [main] event=stop_overdue threads=\"", program);
     atomic_store(&doorbell, ends[1]);
     set_action(SIGPIPE, SIG_IGN);
     set_action(SIGALRM, on_alarm);

@@ -40,16 +40,16 @@ struct signals {
 int signals_open(struct signals *signals, const char *program, int64_t stop_ms);
 
 /**
- * Writes what holds the program to text, with a zero at its end: which thread is in a handler, for
- * which peer, for how long. Returns the length; 0: nothing does. It runs in a signal handler.
+ * Writes what holds the program to text, with a zero at its end: a line for each thread that is in
+ * a handler, for which peer, for how long. Returns the length. It runs in a signal handler.
  */
 typedef size_t signals_describer(void *context, char *text, size_t size);
 
-/** The line of a stop that takes too long, and that of signals_expect(), say this, too. */
+/** A stop that takes too long writes this, too, behind its own line; signals_expect() only this. */
 void signals_describe(signals_describer *how, void *context);
 
 /**
- * For a main that runs handlers itself: if this is not called again in so many milliseconds, one
+ * For a main that runs handlers itself: if this is not called again in so many milliseconds, a
  * line on standard error says what holds it (signals_describe()), in the middle of that. So a
  * system call of a handler that takes longer may be interrupted, once: a sleep ends then. Called
  * again and again it costs nothing but the calls. Main only; not once a stop has come.

@@ -32,6 +32,17 @@ struct channel_post {
 __attribute__((format(printf, 2, 3))) enum output_result channel_printf(
     struct channel_facade *facade, const char *format, ...);
 
+enum {
+    /** What channel_describe() writes, with its zero. */
+    CHANNEL_TEXT_SIZE = ENDPOINT_TEXT_SIZE + 20,
+};
+
+/**
+ * For a line of the log: `peer=127.0.0.1:4711 fd=9`, which is what channel_peer() knows. Its
+ * threads are that call's, and it costs the formatting only.
+ */
+void channel_describe(struct channel_facade *facade, char text[CHANNEL_TEXT_SIZE]);
+
 /** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
 struct channel_timer {
     /** The call. It comes like one of the handler's. All else is zero before it is set first. */

@@ -70,7 +70,7 @@ struct channel_facade_verbs {
     void (*begin)(struct channel_facade *facade, struct channel_task *task,
                   enum channel_meanwhile meanwhile);
     bool (*set_write_rate)(struct channel_facade *facade, uint64_t bytes_per_second);
-    void (*peer)(struct channel_facade *facade, struct endpoint *endpoint);
+    int (*peer)(struct channel_facade *facade, struct endpoint *endpoint);
     enum end_reason (*end_reason)(struct channel_facade *facade);
     void (*retain)(struct channel_facade *facade);
     void (*release)(struct channel_facade *facade);
@@ -220,11 +220,12 @@ static inline bool channel_set_write_rate(struct channel_facade *facade, uint64_
 /**
  * Who is at the other end. Known from `starting` on, and kept until the last reference is given
  * back; so it costs no system call. All zero if the peer was gone before anybody could ask the
- * system. Any thread.
+ * system. The result is the connection's number, by which the log tells it from others: that of its
+ * descriptor, which is the next connection's when this one is closed; a strand's is -1. Any thread.
  */
-static inline void channel_peer(struct channel_facade *facade, struct endpoint *endpoint)
+static inline int channel_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
-    facade->verbs->peer(facade, endpoint);
+    return facade->verbs->peer(facade, endpoint);
 }
 
 /**

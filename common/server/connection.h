@@ -303,7 +303,7 @@ bool connection_will_block(struct connection *connection);
 
 struct input_queue *connection_facade_input(struct channel_facade *facade);
 void connection_facade_set_handler(struct channel_facade *facade, struct input_handler *handler);
-void connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint);
+int connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint);
 enum end_reason connection_facade_end_reason(struct channel_facade *facade);
 
 /* ---- A stage that finds messages in one thread and handles them in another: connection_find.c -

@@ -60,9 +60,11 @@ static enum output_result facade_flush(struct channel_facade *facade)
     return output_chain_flush(&connection_of(facade)->output);
 }
 
-void connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint)
+int connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
-    endpoint_of_short(endpoint, &connection_of(facade)->peer);
+    const struct connection *connection = connection_of(facade);
+    endpoint_of_short(endpoint, &connection->peer);
+    return connection->output.fd;
 }
 
 enum end_reason connection_facade_end_reason(struct channel_facade *facade)

@@ -279,7 +279,8 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
     int error = errno; /* the log may change it */
     if (error == EAGAIN || error == EWOULDBLOCK)
         return ACCEPT_NOTHING;
-    log_limited(log, &listener->limit, LOG_LEVEL_WARN, "cannot accept: %s", strerror(error));
+    log_limited(log, &listener->limit, LOG_LEVEL_WARN, "event=accept_failed reason=\"%s\"",
+                strerror(error));
     return error == EMFILE || error == ENFILE ? shed(listener) : ACCEPT_EXHAUSTED;
 }
 

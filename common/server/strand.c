@@ -289,10 +289,11 @@ static void no_handler(struct channel_facade *facade, struct input_handler *hand
     (void)handler;
 }
 
-static void no_peer(struct channel_facade *facade, struct endpoint *endpoint)
+static int no_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
     (void)facade;
     *endpoint = (struct endpoint){0};
+    return -1;
 }
 
 static enum end_reason no_end(struct channel_facade *facade)

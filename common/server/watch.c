@@ -147,7 +147,8 @@ static void spell_peer(const struct watch *watch, struct growing_text *text, int
 void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
                  int64_t ns)
 {
-    text_append(text, text->length > 0 ? ", part=\"" : "part=\"");
+    text_append(text, watch->server->name);
+    text_append(text, ": warn: [main] event=handler_slow part=\"");
     text_append(text, part);
     text_append(text, "\" peer=");
     spell_peer(watch, text, fd);
@@ -157,6 +158,7 @@ void watch_spell(const struct watch *watch, struct growing_text *text, const cha
         text_append(text, " for_ms=");
         text_append_number(text, (uint64_t)ns / 1000000, 10);
     }
+    text_append(text, "\n");
 }
 
 /*

@@ -10,7 +10,7 @@
  * when it is back. The threads that are looked at do nothing for that (loop.h, executor.h). Where
  * main is the loop itself (stages 2 and 3), nobody is left to look while a handler holds it: then
  * an alarm, which each look puts off, rings in the middle of the handler, and its signal handler
- * writes the line. The line of a stop that takes too long says the same of all that have not ended.
+ * writes the line. A stop that takes too long says the same of all that have not ended.
  *
  * Interface:
  * - main() has the one struct watch, adds loops and other parts to it before their threads start,
@@ -60,7 +60,8 @@ struct watched_part {
     void (*look)(struct watched_part *part, struct watch *watch, int64_t now_ns);
     /** Calls `gauge` for each of its gauges. */
     void (*tell)(struct watched_part *part, watch_gauge *gauge, void *context);
-    /** Adds who is in a handler. It runs in a signal handler, which may have come anywhere. */
+    /** Adds a line for each who is in a handler. It runs in a signal handler, which may have come
+     * anywhere. */
     void (*describe)(struct watched_part *part, const struct watch *watch,
                      struct growing_text *text);
 };
@@ -119,7 +120,10 @@ bool watch_tell_counters(struct server *server, watch_gauge *counter, void *cont
 void watch_look_at(struct watch *watch, struct watched_place *place, const char *part,
                    uint64_t turn, int fd, int64_t since_ns, int64_t now_ns);
 
-/** Adds who is in a handler, for which connection, and for how long; 0 ns: that is not known. */
+/**
+ * Adds a line: who is in a handler, for which connection, and for how long; 0 ns: that is not
+ * known.
+ */
 void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
                  int64_t ns);
 

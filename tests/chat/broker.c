@@ -500,7 +500,7 @@ Test(chat_broker, with_a_password)
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
     char errors[4096];
     server_errors(&beta, errors, sizeof errors);
-    cr_assert_not_null(strstr(errors, "the broker is out of reach: WRONGPASS"), "`%s`", errors);
+    cr_assert_not_null(strstr(errors, "event=broker_down reason=\"WRONGPASS"), "`%s`", errors);
     cr_assert_null(strstr(errors, "simsim"));
     client_close(ann);
     client_close(bob);

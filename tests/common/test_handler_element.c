@@ -116,9 +116,10 @@ static bool fake_set_write_rate(struct channel_facade *facade, uint64_t bytes_pe
     return fake(facade)->takes_rate;
 }
 
-static void fake_peer(struct channel_facade *facade, struct endpoint *endpoint)
+static int fake_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
     *endpoint = fake(facade)->peer;
+    return 7;
 }
 
 static enum end_reason fake_end_reason(struct channel_facade *facade)
@@ -644,6 +645,8 @@ static void log_close(struct logged *logged)
     capture_stop(&logged->capture, logged->text, sizeof(logged->text));
 }
 
+#define OUTPUT "event=output peer=192.0.2.7:4321 fd=7 "
+
 static void expect_line(const char **rest, const char *expected)
 {
     static const char level[] = "server: info: [";
@@ -695,12 +698,12 @@ Test(handler_element, log_shows_what_passes_and_changes_nothing)
     expect_calls(&logged.application, "1nn5");
 
     const char *rest = logged.text;
-    expect_line(&rest, "192.0.2.7:4321 has come");
-    expect_line(&rest, "192.0.2.7:4321 --> \"hello\\n\" (6 bytes)");
-    expect_line(&rest, "192.0.2.7:4321 <-- \"and hello\\n\" (10 bytes)");
-    expect_line(&rest, "192.0.2.7:4321 <-- \"all\" (3 bytes)");
-    expect_line(&rest, "192.0.2.7:4321 <-- 1000 bytes of a file");
-    expect_line(&rest, "192.0.2.7:4321 has gone: idle timeout");
+    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
+    expect_line(&rest, "event=input peer=192.0.2.7:4321 fd=7 bytes=6 text=\"hello\\n\"");
+    expect_line(&rest, OUTPUT "bytes=10 text=\"and hello\\n\"");
+    expect_line(&rest, OUTPUT "bytes=3 text=\"all\"");
+    expect_line(&rest, OUTPUT "bytes=1000 file=yes");
+    expect_line(&rest, "event=ended peer=192.0.2.7:4321 fd=7 reason=\"idle timeout\"");
     cr_assert_str_empty(rest);
 }
 
@@ -715,10 +718,9 @@ Test(handler_element, log_escapes)
     logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
     log_close(&logged);
     const char *rest = logged.text;
-    expect_line(&rest, "192.0.2.7:4321 has come");
-    expect_line(&rest,
-                "192.0.2.7:4321 <-- \"a\\r\\n\\t\\\"\\\\\\x00\\x1b\\x7f\\x80\\xff~ \" (13 bytes)");
-    expect_line(&rest, "192.0.2.7:4321 <-- \"\" (0 bytes)");
+    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
+    expect_line(&rest, OUTPUT "bytes=13 text=\"a\\r\\n\\t\\\"\\\\\\x00\\x1b\\x7f\\x80\\xff~ \"");
+    expect_line(&rest, OUTPUT "bytes=0 text=\"\"");
 }
 
 Test(handler_element, log_cuts_what_is_long)
@@ -741,12 +743,12 @@ Test(handler_element, log_cuts_what_is_long)
     log_close(&logged);
     cr_assert_eq(passed, sizeof(data), "only what is shown was sent");
     const char *rest = logged.text;
-    expect_line(&rest, "192.0.2.7:4321 has come");
-    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\" (60 bytes)", most);
+    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
+    snprintf(expected, sizeof(expected), OUTPUT "bytes=60 text=\"%s\"", most);
     expect_line(&rest, expected);
-    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\"... (61 bytes)", most);
+    snprintf(expected, sizeof(expected), OUTPUT "bytes=61 shown=60 text=\"%s\"", most);
     expect_line(&rest, expected);
-    snprintf(expected, sizeof(expected), "192.0.2.7:4321 <-- \"%s\"... (100000 bytes)", most);
+    snprintf(expected, sizeof(expected), OUTPUT "bytes=100000 shown=60 text=\"%s\"", most);
     expect_line(&rest, expected);
 }
 

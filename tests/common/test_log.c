@@ -165,8 +165,7 @@ Test(log, what_a_peer_can_provoke_comes_once_a_second_with_a_count)
 
     atomic_store(&limit.next_ms, clock_ms());
     limited(&limit, &everything, 1, text, sizeof(text));
-    snprintf(line, sizeof(line), "prog: warn: [main] no descriptors (%d more like this left out)\n",
-             1000);
+    snprintf(line, sizeof(line), "prog: warn: [main] no descriptors left_out=%d\n", 1000);
     cr_assert_str_eq(text, line);
 
     atomic_store(&limit.next_ms, clock_ms());
@@ -235,8 +234,9 @@ static void start_rounds(struct race *race)
 static uint64_t count_left_out(const char *text)
 {
     uint64_t left_out = 0;
-    for (; (text = strchr(text, '(')) != NULL; text++)
-        left_out += strtoull(text + 1, NULL, 10);
+    static const char key[] = " left_out=";
+    for (; (text = strstr(text, key)) != NULL; text++)
+        left_out += strtoull(text + strlen(key), NULL, 10);
     return left_out;
 }
 
@@ -288,7 +288,7 @@ Test(log, that_nobody_reads_loses_lines_and_counts_them)
     log_write(&everything, LOG_LEVEL_WARN, "and again");
     read_log(ends[0], bytes, sizeof(bytes));
     dup2(own, STDERR_FILENO);
-    cr_assert_not_null(strstr(text, "] somebody reads (3 lines before this lost)\n"), "%s", text);
+    cr_assert_not_null(strstr(text, "] somebody reads lost=3\n"), "%s", text);
     cr_assert_not_null(strstr(bytes, "] and again\n"), "it is told once: %s", bytes);
     close(own);
     close(ends[0]);

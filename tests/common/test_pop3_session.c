@@ -89,10 +89,11 @@ static struct input_queue *input(struct channel_facade *facade)
     return &fake.input;
 }
 
-static void peer(struct channel_facade *facade, struct endpoint *endpoint)
+static int peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
     (void)facade;
     endpoint_parse(endpoint, "127.0.0.1", 1);
+    return 0;
 }
 
 /* As where there are no helpers, but that the result comes at once. */

@@ -134,7 +134,15 @@ static void release(struct channel_facade *facade)
     of(facade)->references--;
 }
 
-static const struct channel_facade_verbs channel_verbs = {.input = input,
+static int peer(struct channel_facade *facade, struct endpoint *endpoint)
+{
+    (void)facade;
+    endpoint_parse(endpoint, "192.0.2.7", 4321);
+    return 9;
+}
+
+static const struct channel_facade_verbs channel_verbs = {.peer = peer,
+                                                          .input = input,
                                                           .enqueue = enqueue,
                                                           .suspend = suspend,
                                                           .resume = resume,

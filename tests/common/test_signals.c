@@ -215,16 +215,16 @@ static int status_of(enum course course, char *text, size_t size)
     return WEXITSTATUS(status);
 }
 
-#define TOO_LONG "prog: error: [main] the stop has taken too long; threads that have not ended: "
+#define TOO_LONG "prog: error: [main] event=stop_overdue threads=\""
 
 Test(signals, a_stop_that_takes_too_long_is_ended_and_names_the_threads)
 {
     if (probe_thread_sanitized())
         cr_skip_test("ThreadSanitizer keeps signals back in a child of several threads");
-    static const char *const lines[] = {[MAIN_HANGS] = TOO_LONG "main\n",
-                                        [STOPPED_AT_ONCE] = TOO_LONG "main\n",
-                                        [A_THREAD_HANGS] = TOO_LONG "worker 7\n",
-                                        [BOTH_HANG] = TOO_LONG "main, worker 7\n"};
+    static const char *const lines[] = {[MAIN_HANGS] = TOO_LONG "main\"\n",
+                                        [STOPPED_AT_ONCE] = TOO_LONG "main\"\n",
+                                        [A_THREAD_HANGS] = TOO_LONG "worker 7\"\n",
+                                        [BOTH_HANG] = TOO_LONG "main, worker 7\"\n"};
     for (enum course course = MAIN_HANGS; course <= BOTH_HANG; course++) {
         char text[1024];
         cr_assert_eq(status_of(course, text, sizeof(text)), 1);

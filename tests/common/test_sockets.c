@@ -539,7 +539,8 @@ ListenerTest(sockets, the_log_of_failed_accepts_is_limited)
         atomic_store(&listener->limit.next_ms, INT64_MAX); /* the second that never ends */
     }
     capture_stop(&capture, text, sizeof(text));
-    cr_assert_not_null(strstr(text, "cannot accept: Cannot allocate memory"), "%s", text);
+    cr_assert_not_null(strstr(text, "event=accept_failed reason=\"Cannot allocate memory\""), "%s",
+                       text);
     cr_assert_eq(strchr(text, '\n'), text + strlen(text) - 1, "more than one line: %s", text);
     cr_assert_eq(atomic_load(&listener->limit.left_out), 99);
 }

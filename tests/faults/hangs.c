@@ -31,9 +31,8 @@ static void expect_bounded_end(struct server_process *server, const char *names,
     double begin = test_now();
     fault_end(server, true, 1, &report);
     double took = test_now() - begin;
-    snprintf(line, sizeof line,
-             "%s: error: [main] the stop has taken too long; threads that have not ended: %s%s",
-             server_name(), names, held != NULL ? "; in a handler: " : "\n");
+    snprintf(line, sizeof line, "%s: error: [main] event=stop_overdue threads=\"%s\"\n",
+             server_name(), names);
     const char *found = strstr(report.errors, line);
     cr_assert(found != NULL, "expected \"%s\"; standard error: %s", line, report.errors);
     cr_assert(held == NULL || strstr(found, held) != NULL, "expected \"%s\"; standard error: %s",

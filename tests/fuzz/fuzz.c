@@ -217,10 +217,11 @@ static bool facade_set_write_rate(struct channel_facade *facade, uint64_t bytes_
     return true;
 }
 
-static void facade_peer(struct channel_facade *facade, struct endpoint *endpoint)
+static int facade_peer(struct channel_facade *facade, struct endpoint *endpoint)
 {
     (void)facade;
     endpoint_parse(endpoint, "127.0.0.1", 1);
+    return 0;
 }
 
 static void facade_retain(struct channel_facade *facade)

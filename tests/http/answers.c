@@ -333,7 +333,7 @@ Test(http_answers, a_root_that_is_not_there)
     cr_assert_not(result.started);
     cr_assert_eq(result.exit_status, 1);
     cr_assert_str_eq(result.out, "");
-    snprintf(wanted, sizeof wanted, "cannot serve /nowhere/at/all: No such file or directory\n");
+    snprintf(wanted, sizeof wanted, "cannot serve /nowhere/at/all: No such file or directory\"\n");
     cr_assert_not_null(strstr(result.err, wanted), "`%s`", result.err);
     cr_assert_null(strstr(result.err, "make docs"), "`%s`", result.err);
 }
@@ -350,7 +350,7 @@ Test(http_answers, the_default_root_is_built_by_make_docs)
     rmdir(elsewhere);
     cr_assert_eq(result.exit_status, 1);
     cr_assert_not_null(strstr(result.err, "cannot serve build/site: No such file or directory "
-                                          "(make docs builds it)\n"),
+                                          "(make docs builds it)\"\n"),
                        "`%s`", result.err);
 }
 

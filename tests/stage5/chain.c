@@ -8,6 +8,7 @@
 #include "common/apps/log_element.h"
 #include "common/apps/throttle_element.h"
 #include "support/deadline.h"
+#include "support/logged.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -86,15 +87,6 @@ static const char *restore_stderr(void)
     return text;
 }
 
-static int count_of(const char *text, const char *part)
-{
-    int count = 0;
-    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) {
-        count++;
-    }
-    return count;
-}
-
 /** A framework, and a chain for its one connection. */
 static struct input_handler *open_with(const char *options, uint64_t bytes_per_second)
 {
@@ -122,12 +114,12 @@ static void serve_through_chain(const char *options)
     const char *text = restore_stderr();
     recorder_expect_whole_life(&recorder);
     /* Both loggers have seen all of it. */
-    cr_assert_eq(count_of(text, " has come\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, "--> \"hello\\n\" (6 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, "<-- \"hello\\n\" (6 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, "x\"... (100001 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, "<-- \"closing\\n\" (8 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, " has gone: closed by the application\n"), 2, "%s", text);
+    cr_assert_eq(logged(text, "begun", " fd="), 2, "%s", text);
+    cr_assert_eq(logged(text, "input", " bytes=6 text=\"hello\\n\""), 2, "%s", text);
+    cr_assert_eq(logged(text, "output", " bytes=6 text=\"hello\\n\""), 2, "%s", text);
+    cr_assert_eq(logged(text, "output", " bytes=100001 shown=60 text=\"xxx"), 2, "%s", text);
+    cr_assert_eq(logged(text, "output", " bytes=8 text=\"closing\\n\""), 2, "%s", text);
+    cr_assert_eq(logged(text, "ended", "reason=\"closed by the application\""), 2, "%s", text);
     free(line);
 }
 
@@ -239,8 +231,8 @@ Test(stage5_chain, handler_is_switched_behind_the_elements)
     framework_await_closed(&framework, 1);
     framework_stop(&framework);
     const char *text = restore_stderr();
-    cr_assert_eq(count_of(text, "--> \"to the second\\n\" (14 bytes)\n"), 2, "%s", text);
-    cr_assert_eq(count_of(text, " has gone: the client has closed\n"), 2, "%s", text);
+    cr_assert_eq(logged(text, "input", " bytes=14 text=\"to the second\\n\""), 2, "%s", text);
+    cr_assert_eq(logged(text, "ended", "reason=\"the client has closed\""), 2, "%s", text);
     cr_assert_eq(atomic_load(&recorder.messages), 2);
     cr_assert_eq(atomic_load(&second.messages), 1);
     cr_assert_eq(atomic_load(&second.calls[LIFE_STOPPED]), 1);
@@ -283,8 +275,8 @@ ClientTest(stage5_chain, behind_a_proxy_the_elements_know_the_client,
     client_await_reply(client);
     char errors[4096];
     server_errors(server, errors, sizeof errors);
-    cr_assert_not_null(strstr(errors, "203.0.113.7:4711 has come"), "%s", errors);
-    cr_assert_not_null(strstr(errors, "203.0.113.7:4711 --> \"0123456789"), "%s", errors);
+    cr_assert_eq(logged(errors, "begun", "peer=203.0.113.7:4711"), 1, "%s", errors);
+    cr_assert_eq(logged(errors, "input", "peer=203.0.113.7:4711"), 1, "%s", errors);
     client_expect_text(client, "0");
     client_expect_silence(client, 200); /* a byte a second: it is throttled */
 }

@@ -314,7 +314,7 @@ void broker_go_up(struct broker *broker, struct broker_outbox *outbox)
     broker_renew(broker);
     ask_for_those_who_wait(broker);
     broker_ask_for_wishes(broker, outbox);
-    log_write(&broker->server->log, LOG_LEVEL_INFO, "the broker is in reach");
+    log_write(&broker->server->log, LOG_LEVEL_INFO, "event=broker_up");
 }
 
 /* ---- Looking after it ----------------------------------------------------------------------- */

@@ -129,7 +129,7 @@ void broker_lose(struct broker *broker, unsigned attempt, const char *reason,
     if (broker->is_stopping || signals_stop_came())
         return;
     log_limited(&broker->server->log, &broker->log_limit, LOG_LEVEL_WARN,
-                "the broker is out of reach: %s; trying again in %d ms", reason, (int)pause);
+                "event=broker_down reason=\"%s\" again_ms=%d", reason, (int)pause);
     if (broker->user_count > 0)
         broker_go_down(broker, outbox);
     else if (broker->state == BROKER_UP)

@@ -299,8 +299,7 @@ static struct roster_server *meet(struct broker *broker, const struct heard *hea
         count_from(server, heard);
     else
         log_limited(&broker->server->log, &broker->log_limit, LOG_LEVEL_WARN,
-                    "cannot listen to %s: %d other servers are known already", heard->name,
-                    ROSTER_SERVERS_MAX);
+                    "event=broker_crowded server=%s known=%d", heard->name, ROSTER_SERVERS_MAX);
     return server;
 }
 
@@ -339,7 +338,8 @@ static void look_for_namesake(struct broker *broker, struct roster_server *serve
              broker->name, broker->name);
     broker_put(outbox, '*', text);
     log_write(&broker->server->log, LOG_LEVEL_WARN,
-              "another server is called %s, too: give each its own --broker-name", broker->name);
+              "event=broker_namesake server=%s reason=\"give each its own --broker-name\"",
+              broker->name);
 }
 
 static void hear_other(struct broker *broker, struct heard *heard, struct broker_outbox *outbox)

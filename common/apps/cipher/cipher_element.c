@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/bytes/shared_file.h"
 #include "common/bytes/shared_message.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
 #include <stdlib.h>
@@ -47,13 +48,11 @@ static struct cipher_element *cipher_of_facade(struct channel_facade *facade)
 
 static void refuse_peer(struct cipher_element *self)
 {
-    struct endpoint peer;
-    char place[ENDPOINT_TEXT_SIZE];
+    char who[CHANNEL_TEXT_SIZE];
     self->refused = true;
-    channel_peer(self->element.outer, &peer);
-    endpoint_format(&peer, place);
+    channel_describe(self->element.outer, who);
     log_write(self->factory->log, LOG_LEVEL_INFO,
-              "event=closed peer=%s reason=\"it began without a nonce\"", place);
+              "event=closed %s reason=\"it began without a nonce\"", who);
     channel_close(self->element.outer);
 }
 

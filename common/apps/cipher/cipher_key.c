@@ -65,7 +65,8 @@ static void warn_of_readers(FILE *stream, const char *file, const struct log *lo
 {
     struct stat status;
     if (fstat(fileno(stream), &status) == 0 && (status.st_mode & (S_IRGRP | S_IROTH)) != 0)
-        log_write(log, LOG_LEVEL_WARN, "%s: others can read the key", file);
+        log_write(log, LOG_LEVEL_WARN,
+                  "event=key_readable file=\"%s\" reason=\"others can read it\"", file);
 }
 
 static bool read_key(const char *file, unsigned char *key, const struct log *log)

@@ -417,7 +417,8 @@ static int open_root(const struct server *server, const char *name)
     int root = http_files_root(name);
     const char *hint = strcmp(name, default_root) == 0 ? " (make docs builds it)" : "";
     if (root < 0)
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot serve %s: %s%s", name, strerror(errno),
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot serve %s: %s%s\"", name, strerror(errno),
                   hint);
     return root;
 }

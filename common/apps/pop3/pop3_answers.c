@@ -90,8 +90,12 @@ void pop3_begin_list(struct pop3_session *session, pop3_list_line *list_line)
  */
 static bool break_off(struct pop3_session *session)
 {
+    int error = errno;
+    char who[CHANNEL_TEXT_SIZE];
+    channel_describe(session->facade, who);
     log_limited(&session->pop3->server->log, &session->pop3->limit, LOG_LEVEL_WARN,
-                "cannot read a message of %s: %s", session->user, strerror(errno));
+                "event=message_failed %s user=\"%s\" reason=\"%s\"", who, session->user,
+                strerror(error));
     channel_close(session->facade);
     return pop3_end_answer(session);
 }

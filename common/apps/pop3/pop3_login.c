@@ -100,8 +100,11 @@ static void say_why_not(struct pop3_session *session, int error)
         pop3_say(session, "-ERR [IN-USE] the mailbox is open in another session");
         return;
     }
-    log_limited(log, &session->pop3->limit, LOG_LEVEL_WARN, "cannot open the mailbox of %s: %s",
-                session->user, strerror(error));
+    char who[CHANNEL_TEXT_SIZE];
+    channel_describe(session->facade, who);
+    log_limited(log, &session->pop3->limit, LOG_LEVEL_WARN,
+                "event=mailbox_failed %s user=\"%s\" reason=\"%s\"", who, session->user,
+                strerror(error));
     if (error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP)
         pop3_say(session, "-ERR [SYS/PERM] the mailbox cannot be opened");
     else

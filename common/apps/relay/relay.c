@@ -57,14 +57,18 @@ static void report_refusal(const struct relay_client *client, int error)
     const struct relay_target *target = &relay->targets->all[client->target];
     struct endpoint address;
     char place[ENDPOINT_TEXT_SIZE];
+    char who[CHANNEL_TEXT_SIZE];
+    channel_describe(client->pair.client.channel, who);
     if (target->is_name && relay_targets_address(relay->targets, client->target,
                                                  client->addresses - 1, &address) > 0) {
         endpoint_format(&address, place);
         log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN,
-                    "cannot connect to %s at %s: %s", target->name, place, strerror(error));
+                    "event=connect_failed %s to=%s at=%s reason=\"%s\"", who, target->name, place,
+                    strerror(error));
     } else {
         log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN,
-                    "cannot connect to %s: %s", target->name, strerror(error));
+                    "event=connect_failed %s to=%s reason=\"%s\"", who, target->name,
+                    strerror(error));
     }
 }
 
@@ -135,9 +139,13 @@ static void go_on(struct relay_client *client, const char *reason) NO_LOCK_HELD
 {
     struct relay *relay = client->relay;
     struct endpoint address;
-    if (relay_targets_address(relay->targets, client->target, 0, &address) == 0)
-        log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN, "cannot find %s: %s",
+    if (relay_targets_address(relay->targets, client->target, 0, &address) == 0) {
+        char who[CHANNEL_TEXT_SIZE];
+        channel_describe(client->pair.client.channel, who);
+        log_limited(&relay->server->log, &relay->log_limit, LOG_LEVEL_WARN,
+                    "event=lookup_failed %s to=%s reason=\"%s\"", who,
                     relay->targets->all[client->target].name, reason);
+    }
     if (!connect_to_target(client))
         connect_next(client);
 }

@@ -21,7 +21,8 @@ static int serve(struct server *server, const struct application_choice *choice,
 {
     struct proactor proactor;
     if (proactor_open(&proactor, server, factory) != 0) {
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open a ring: %s", strerror(errno));
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot open a ring: %s\"", strerror(errno));
         return EXIT_FAILURE;
     }
     server_announce(server, choice->chosen->name);

@@ -22,7 +22,8 @@ static void serve(struct server *server, struct input_handler_factory *factory,
 {
     struct reactor reactor;
     if (reactor_open(&reactor, server, factory, provider) != 0) {
-        log_write(&server->log, LOG_LEVEL_ERROR, "cannot open the reactor: %s", strerror(errno));
+        log_write(&server->log, LOG_LEVEL_ERROR,
+                  "event=not_started reason=\"cannot open the reactor: %s\"", strerror(errno));
         return;
     }
     server_announce(server, echo_application.name);

@@ -39,7 +39,8 @@ struct parts {
 
 static int cannot(const struct server *server, const char *what, int error)
 {
-    log_write(&server->log, LOG_LEVEL_ERROR, "cannot %s: %s", what, strerror(error));
+    log_write(&server->log, LOG_LEVEL_ERROR, "event=not_started reason=\"cannot %s: %s\"", what,
+              strerror(error));
     return EXIT_FAILURE;
 }
 
