@@ -7,9 +7,9 @@
 #
 # DIFF is what diff -u says of both sides; `was` is what the side before calls the file, before and after are
 # where the file is in the repository, and old and new the same with names mapped. A row with its counts is
-# added to overview, or a link to a file that is unchanged. A long file is folded up, if no remark speaks of
-# what changes in it. Above each hunk stand the functions and structs that it changes. In REMARKS a heading
-# says what a remark is about,
+# added to overview, or a link to a file that is unchanged. What changes in a file is folded up, behind what it
+# is and how many lines and remarks it has: a page opens as a list of its files. Above each hunk stand the
+# functions and structs that it changes. In REMARKS a heading says what a remark is about,
 #
 #   ## handler.c                      the file
 #   ## handler.c: handler_execute     a function or a struct, of either side
@@ -239,7 +239,6 @@ BEGIN {
     KEYWORDS = "^(break|case|const|continue|default|do|else|enum|extern|for|goto|if|return|sizeof|" \
         "static|struct|switch|typedef|union|volatile|while)$"
     TYPES = "^(bool|char|double|int|long|short|signed|unsigned|void|[a-z_0-9]+_t)$"
-    LONG = 120
     if (what != "unchanged") {
         read_file(1, old)
         read_file(2, new)
@@ -384,8 +383,7 @@ END {
     print "## " name "\n"
     if ("" in remark)
         print remark[""]
-    print_html("<details" (counted[1] + counted[2] <= LONG || what == "changed" && folded ? " open=\"open\"" : "") \
-        "><summary>" what_was " " counts (folded ? ", " folded (folded == 1 ? " remark" : " remarks") : "") "</summary>")
+    print_html("<details><summary>" what_was " " counts (folded ? ", " folded (folded == 1 ? " remark" : " remarks") : "") "</summary>")
     for (i = 1; i <= hunks; i++) {
         split("", beside_row)
         for (line = 1; line < 10000; line++) # in the order of the remarks

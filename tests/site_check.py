@@ -13,7 +13,7 @@ On each page
   - there is one first heading, and the contents say where one is,
   - axe-core, the file that AXE names, finds nothing against it,
 and the pictures of all pages are there, Next leads from the first page through every step, chapter and source in the
-order of docs/index.md and Before leads back, each page says what it is about, the keys, the switch for light and dark,
+order of docs/index.md and Before leads back, each page says what it is about, files of changes unfold, the keys, the switch for light and dark,
 a lecture and the list of what is read do what they should, each step but the first leads to the page of its changes, which
 leads back and has the program's lines, the search finds a function by its name, play/scheduler.html can be
 played to the end of each of its puzzles, as it is shown and with hints, and seen.html passes
@@ -115,6 +115,20 @@ AXE = """(async scheme => {
     return JSON.stringify(found.flatMap(each => each.violations).map(violation => 'axe: ' + violation.id + ', ' +
         violation.nodes.length + ' times, as in ' + violation.nodes[0].html.slice(0, 120)));
 })"""
+
+# On a page of changes: each file is folded up until somebody asks for it; then all are opened, to be looked at.
+UNFOLD = """(async () => {
+    const files = [...document.querySelectorAll('.textblock > details')].filter(each => each.querySelector('.diff'));
+    const wrong = files.some(each => each.open) ? ['a file is not folded up'] : [];
+    location.hash = document.querySelector('td a[href^="#"]').hash;
+    for (let i = 0; i < 100 && !files[0].open; i++)
+        await new Promise(done => setTimeout(done, 50));
+    if (!files[0].open || files.some((each, i) => i && each.open))
+        wrong.push('a link to a file does not unfold that file');
+    for (const each of files)
+        each.open = true;
+    return JSON.stringify(wrong);
+})()"""
 
 SEARCH = """new Promise(done => {
     const field = document.getElementById('search');
@@ -407,7 +421,9 @@ def look_at_all(browser, site, pages, axe):
                 browser.open(os.path.join(site, page))
                 browser.value_of(axe + "; 0")
             try:
-                wrong = look_at(browser, site, page, width, scheme)
+                opened = scheme == "light" and page.startswith("changes")
+                wrong = json.loads(browser.value_of(UNFOLD)) if opened else []
+                wrong += look_at(browser, site, page, width, scheme)
             except ValueError as error:
                 wrong = [str(error)]
             if (width, scheme) == (1024, "dark"):

@@ -1,6 +1,7 @@
 /*
  * A reader's way through the course: which pages are read, which the browser keeps and nobody else gets; the arrow
- * keys for Before and Next; and #show behind an address, which gives each section of a page a screen, for a lecture.
+ * keys for Before and Next; a link to a file on a page of changes, which unfolds it; and #show behind an address, which
+ * gives each section of a page a screen, for a lecture.
  */
 (function () {
     'use strict';
@@ -133,6 +134,18 @@
         var asked = /^#show(?:-(\d+))?$/.exec(location.hash);
         if (asked && document.querySelector('.textblock')) {
             show(asked[1] ? asked[1] - 1 : 0);
+        } else {
+            unfold(document.getElementById(location.hash.slice(1)));
+        }
+    }
+
+    /* Who asks for a file by its name, on a page of changes, wants to see what changes in it. */
+    function unfold(target) {
+        var part = target && target.closest('h2');
+        while (part && (part = part.nextElementSibling) && part.nodeName !== 'H2') {
+            if (part.nodeName === 'DETAILS' && part.querySelector('.diff')) {
+                part.open = true;
+            }
         }
     }
 

@@ -109,6 +109,14 @@ static size_t talk(const struct server_process *server, const char *request)
     return got;
 }
 
+/* A session has ended when nothing of it is open any more: what its client sees may come before. */
+static void await_end_of_session(const struct server_process *server, long descriptors)
+{
+    cr_assert(probe_await_descriptors(server->pid, descriptors),
+              "with %s: %ld descriptors are open, %ld were", getenv("FAULT_PLAN"),
+              probe_descriptors(server->pid), descriptors);
+}
+
 static void walk(int place, const char *options, const char *request, void (*check)(bool whole))
 {
     static struct fault_report report;
@@ -123,13 +131,12 @@ static void walk(int place, const char *options, const char *request, void (*che
         faults_switch(&server);
         talk(&server, request);
         faults_switch(&server);
+        await_end_of_session(&server, descriptors);
         fault_look(&server, &report);
         check(report.harmless);
         talk(&server, request);
+        await_end_of_session(&server, descriptors);
         check(true);
-        cr_assert(probe_await_descriptors(server.pid, descriptors),
-                  "with %s: %ld descriptors are open, %ld were", plan,
-                  probe_descriptors(server.pid), descriptors);
         fault_end(&server, true, 0, &report);
         cr_assert_lt(report.calls, CALLS_MOST, "with %s: %ld calls", plan, report.calls);
         cr_assert_eq(stats_value(report.errors, "accepted", NULL),

@@ -47,6 +47,7 @@ struct visitor {
     int fd;
     bool lost;
     const char *name;
+    const char *how; /* it is lost */
 };
 
 struct visitor visitor_connect(const struct server_process *server, const char *name);
@@ -61,7 +62,10 @@ void visitor_expect_end(struct visitor *visitor);
 
 void visitor_leave(struct visitor *visitor);
 
-/** Somebody comes until one is served: the deadline is asserted. No fault is on. */
+/**
+ * Somebody comes until one is served: the deadline is asserted. No fault is on. An executor that
+ * could start no thread, twice in a row, turns everybody away for a tenth of a second.
+ */
 void expect_service(const struct server_process *server);
 
 #endif

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,12 +38,19 @@ static void listen_somewhere(void)
 }
 
 /* The server's end of the client's connection; -1: the client was turned away or lost. */
-static int await_pair(int client, double end)
+static int await_pair(const struct server_process *relay, int client, double end)
 {
+    static char errors[1 << 16];
     struct pollfd watched[] = {{.fd = listening, .events = POLLIN},
                                {.fd = client, .events = POLLIN}};
-    cr_assert_gt(poll(watched, 2, test_left_ms(end)), 0, "neither connected nor closed; plan %s",
-                 getenv("FAULT_PLAN"));
+    int count = poll(watched, 2, test_left_ms(end));
+    if (count == 0) {
+        server_signal(relay, SIGTERM); /* and shows its counters */
+        test_await(relay->pidfd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
+        server_errors(relay, errors, sizeof errors);
+    }
+    cr_assert_gt(count, 0, "neither connected nor closed; plan %s; %s", getenv("FAULT_PLAN"),
+                 errors);
     return watched[0].revents != 0 ? accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
                                    : -1;
 }
@@ -75,7 +83,7 @@ static bool talk(const struct server_process *relay)
     }
     int client = client_try_connect(relay, (struct client_buffers){0});
     client_try_send(client, "question\n", 9, end);
-    while (!talked && (server = await_pair(client, end)) >= 0) {
+    while (!talked && (server = await_pair(relay, client, end)) >= 0) {
         talked = answer(server, client, end);
     }
     close(client);

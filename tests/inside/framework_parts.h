@@ -146,7 +146,7 @@ static bool all_asleep(struct framework *framework)
     struct dispatcher *dispatchers = framework_dispatchers(framework, &count);
     for (size_t i = 0; i < count; i++) {
         struct selector *selector = &dispatchers[i].selector;
-        if (atomic_load_explicit(&selector->sleep, memory_order_relaxed) != SLEEP_STATE_ASLEEP) {
+        if (atomic_load(&selector->sleep) != SLEEP_STATE_ASLEEP) {
             return false;
         }
     }
@@ -155,7 +155,8 @@ static bool all_asleep(struct framework *framework)
 
 /*
  * Nothing under way, the dispatchers asleep, and still nothing under way: then they have not begun
- * anything in between, and nobody else does.
+ * anything in between, and nobody else does. What they did before they went to sleep is seen here,
+ * so a test may do a dispatcher's work in its place.
  */
 void framework_await_asleep_at(const char *where, struct framework *framework, size_t held)
 {
