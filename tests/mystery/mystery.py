@@ -22,8 +22,8 @@ Unpacked it is a folder: fault.json, with
 and client.py, a client that tells the server with the fault from the right one, in the way in which the reader's has to. The
 changed sources exist only while the compiler reads them, in a temporary folder.
 
-test plays CLIENT against both servers, ten times each, in an order that chance makes: it is called with HOST and PORT, and its
-exit status 0 says that the server is right, any other that it is not. check shows that each fault is hidden, and that its own client,
+test plays CLIENT against both servers, ten times each, in pairs whose order chance makes, until one is wrong: it is called with
+HOST and PORT, and its exit status 0 says that the server is right, any other that it is not. check shows that each fault is hidden, and that its own client,
 and no client that always says the same, passes this test. Both print "N passed, N failed" at the end.
 """
 import base64
@@ -193,14 +193,14 @@ def verdict(fault, program, client):
         return process.returncode == 0
 
 
-def grade(number, client, times=TIMES, at_once=1):
+def grade(number, client, times=TIMES, at_once=1, runs_before=0):
     """What is wrong with a client: lines."""
     fault, wrong = load(number), []
     servers = [(True, f"{OUT}/{stage_of(fault)}"), (False, program_of(number))] * times
     random.shuffle(servers)
     with concurrent.futures.ThreadPoolExecutor(at_once) as runs:
         verdicts = list(runs.map(lambda server: verdict(fault, server[1], client), servers))
-    for run, ((is_right, _), said) in enumerate(zip(servers, verdicts), 1):
+    for run, ((is_right, _), said) in enumerate(zip(servers, verdicts), runs_before + 1):
         if said is not is_right:
             server = "the right server" if is_right else "the server with the fault"
             wrong.append(f"run {run}, {server}: " + (said if isinstance(said, str) else
@@ -209,12 +209,17 @@ def grade(number, client, times=TIMES, at_once=1):
 
 
 def test(number, client):
+    """Ends with the first pair of runs of which one is wrong: a client that does not find the fault mostly waits
+    for what does not come, and its author need not do that twenty times."""
     if not os.path.exists(program_of(number)):
         raise SystemExit(f"mystery: first, make mystery N={number}")
-    wrong = grade(number, os.path.abspath(client))
+    runs, wrong = 0, []
+    while runs < 2 * TIMES and not wrong:
+        wrong = grade(number, os.path.abspath(client), times=1, runs_before=runs)
+        runs += 2
     for line in wrong:
         print(f"mystery: FAILED: {line}")
-    print(f"{2 * TIMES - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{runs - len(wrong)} passed, {len(wrong)} failed")
     return not wrong
 
 
