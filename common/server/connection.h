@@ -96,7 +96,8 @@ enum connection_mark {
     MARK_BEGUN = 1 << 14,     /* tasks are under way, and input does not end before they are back */
     MARK_WAITS = 1 << 15,     /* no message may be handled before one of them is back */
     MARK_HELD = 1 << 16,      /* nor before the handler goes on: channel_hold() */
-    MARK_LEFT = 1 << 17, /* it has heard meanwhile that the peer has ended, or the server stops */
+    MARK_LEFT = 1 << 17,  /* it has heard meanwhile that the peer has ended, or the server stops */
+    MARK_SENDS = 1 << 18, /* the peer has sent something that nobody wanted any more */
 };
 
 /** A trait beside those of its handler (enum handler_trait). */

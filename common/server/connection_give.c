@@ -14,7 +14,7 @@ bool connection_give(struct connection *connection, const unsigned char *bytes, 
             return true;
     }
     if (length == 0 && connection_drops_input(connection))
-        connection_end_dropping(connection);
+        connection_dropped(connection, DROPPED_END);
     if (connection->phase != CONNECTION_OPEN)
         return true; /* nobody wants them any more */
     if (!input_queue_append(&connection->input, bytes, length))

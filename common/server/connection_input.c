@@ -51,8 +51,12 @@ bool connection_drops_input(const struct connection *connection)
            !connection_is(connection, MARK_PEER_ENDED);
 }
 
-void connection_end_dropping(struct connection *connection)
+void connection_dropped(struct connection *connection, enum socket_dropped dropped)
 {
+    if (dropped == DROPPED_BYTES)
+        connection->marks |= MARK_SENDS;
+    if (dropped != DROPPED_END)
+        return;
     connection->marks |= MARK_PEER_ENDED;
     if (connection->phase == CONNECTION_LINGERING)
         connection->phase = CONNECTION_ENDED;
@@ -64,8 +68,8 @@ bool connection_receive(struct connection *connection)
         return read_once(connection);
     if (connection->phase == CONNECTION_ARRIVING)
         connection_part(connection, PART_ARRIVING)->receive(connection);
-    else if (connection_drops_input(connection) && !socket_drop(connection->output.fd))
-        connection_end_dropping(connection);
+    else if (connection_drops_input(connection))
+        connection_dropped(connection, socket_drop(connection->output.fd));
     return true;
 }
 

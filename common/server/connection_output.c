@@ -13,7 +13,8 @@
 /* Whether a server that stops closes without lingering: the peer has all, and sends nothing. */
 static bool need_not_linger(struct connection *connection, int64_t now)
 {
-    return connection_is_asked(connection, ASK_STOP) && connection_is_quiet(connection, now);
+    return connection_is_asked(connection, ASK_STOP) && !connection_is(connection, MARK_SENDS) &&
+           connection_is_quiet(connection, now);
 }
 
 static void end(struct connection *connection)
@@ -45,8 +46,8 @@ static void finish(struct connection *connection, int64_t now)
         finish_by_reset(connection);
         return;
     }
-    bool is_over =
-        !socket_discard(connection->output.fd) || connection_is(connection, MARK_PEER_ENDED);
+    connection_dropped(connection, socket_discard(connection->output.fd));
+    bool is_over = connection_is(connection, MARK_PEER_ENDED);
     bool lingers = !is_over && !need_not_linger(connection, now);
     connection->phase = lingers ? CONNECTION_LINGERING : CONNECTION_ENDED;
     if (!is_over)

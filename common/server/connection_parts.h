@@ -151,8 +151,8 @@ void connection_read_the_rest(struct connection *connection);
 /** Whether what comes is read and dropped: once it drains, until the peer has ended its stream. */
 bool connection_drops_input(const struct connection *connection);
 
-/** Nothing more comes that could be dropped: the peer has ended its stream, or is lost. */
-void connection_end_dropping(struct connection *connection);
+/** What came was dropped, or nothing more comes: the peer has ended its stream, or is lost. */
+void connection_dropped(struct connection *connection, enum socket_dropped dropped);
 
 /* ---- connection_output.c -----------------------------------------------------------------------
  */

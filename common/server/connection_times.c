@@ -122,10 +122,15 @@ void connection_end_rest(struct connection *connection)
     deadlines_restart_input(&connection->deadlines, clock_ms());
 }
 
-/* Its last words have their time. At a stop a client that is quiet has heard them. */
+/*
+ * Its last words have their time. At a stop a client that is quiet has heard them. But one that
+ * went on sending may have been busy with that, and send more before it looks.
+ */
 static int64_t linger_ms(const struct connection *connection)
 {
-    return connection_is_asked(connection, ASK_STOP) ? SERVER_QUIET_MS : SERVER_LINGER_MS;
+    bool is_quiet =
+        connection_is_asked(connection, ASK_STOP) && !connection_is(connection, MARK_SENDS);
+    return is_quiet ? SERVER_QUIET_MS : SERVER_LINGER_MS;
 }
 
 static int64_t linger_until(const struct connection *connection, int64_t now)

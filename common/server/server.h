@@ -97,8 +97,8 @@ enum {
     /** How long a client that was told of its error may take to read it; ms. */
     SERVER_LINGER_MS = 2000,
 
-    /** A client that has sent nothing for so long, and has got all, need not linger at a stop; ms.
-     */
+    /** A client that has sent nothing for so long, and has got all, need not linger at a stop; one
+     * that sends no more lingers for so long; ms. */
     SERVER_QUIET_MS = 200,
 
     /** From its accept on, a client has so long to say its first message, even at a stop; ms. */

@@ -398,26 +398,30 @@ bool socket_has_ended(int fd)
            info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_CLOSE;
 }
 
-bool socket_drop(int fd)
+static enum socket_dropped drop_once(int fd, int flags)
 {
     char dropped[16384];
-    ssize_t got = recv(fd, dropped, sizeof(dropped), 0);
+    ssize_t got = recv(fd, dropped, sizeof(dropped), flags);
     if (got > 0)
         explicit_bzero(dropped, (size_t)got);
-    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return DROPPED_NOTHING;
+    return got > 0 ? DROPPED_BYTES : DROPPED_END;
 }
 
-bool socket_discard(int fd)
+enum socket_dropped socket_drop(int fd)
 {
-    char dropped[4096];
-    for (int i = 0; i < 16; i++) {
-        ssize_t got = recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);
-        if (got > 0)
-            explicit_bzero(dropped, (size_t)got);
-        if (got == 0)
-            return false;
-        if (got < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    return drop_once(fd, 0);
+}
+
+enum socket_dropped socket_discard(int fd)
+{
+    enum socket_dropped all = DROPPED_NOTHING;
+    for (int i = 0; i < 4; i++) {
+        enum socket_dropped once = drop_once(fd, MSG_DONTWAIT);
+        if (once != DROPPED_BYTES)
+            return once == DROPPED_END ? DROPPED_END : all;
+        all = DROPPED_BYTES;
     }
-    return true;
+    return all;
 }

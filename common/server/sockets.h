@@ -167,13 +167,20 @@ uint32_t socket_unacknowledged(int fd);
  */
 uint32_t socket_send_age(int fd);
 
+/** What became of input that nobody wants. */
+enum socket_dropped {
+    DROPPED_END, /* nothing more can come */
+    DROPPED_NOTHING,
+    DROPPED_BYTES,
+};
+
 /**
- * Reads and drops once; waits if the socket does. False once nothing more can come. What was read
- * is overwritten, because it may have been a password.
+ * Reads and drops once; waits if the socket does. What was read is overwritten, because it may have
+ * been a password.
  */
-bool socket_drop(int fd);
+enum socket_dropped socket_drop(int fd);
 
 /** As socket_drop(), what has arrived, without waiting. */
-bool socket_discard(int fd);
+enum socket_dropped socket_discard(int fd);
 
 #endif

@@ -51,7 +51,7 @@ static void *serve(void *argument)
         if (listener_accept(&second, 0, &server->log, &fd) != ACCEPT_CONNECTION)
             continue;
         FILE *out = fdopen(fd, "w");
-        if (out != NULL && socket_drop(fd))
+        if (out != NULL && socket_drop(fd) == DROPPED_BYTES)
             answer(out, server);
         (void)(out != NULL ? fclose(out) : close(fd));
     }

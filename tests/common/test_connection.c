@@ -569,6 +569,45 @@ Test(connection, at_a_stop_a_client_that_has_just_sent_something_lingers)
     reason_close(&bench, END_SERVER);
 }
 
+/*
+ * It may be busy with sending, and look for the end of our stream only behind that. A close would
+ * answer what it sends until then with a reset.
+ */
+Test(connection, at_a_stop_a_client_that_goes_on_sending_may_look_later)
+{
+    struct bench bench;
+    reason_open(&bench);
+    cr_assert(give(&bench, "hello\n"));
+    run(&bench);
+    expect(reason_ends[1], "hello\n");
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    put(reason_ends[1], "what it did not wait with\n", 26);
+    cr_assert(connection_receive(&bench.connection));
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_not(connection_expire(&bench.connection, clock_ms() + SERVER_LINGER_MS - 100));
+    cr_assert(connection_expire(&bench.connection, clock_ms() + SERVER_LINGER_MS));
+    cr_assert_eq(run(&bench), CONNECTION_OVER);
+    reason_close(&bench, END_SERVER);
+}
+
+/* Nor is it quiet if what it has sent has not been read when its last answer has left. */
+Test(connection, at_a_stop_a_client_with_unread_bytes_is_not_quiet)
+{
+    struct bench bench;
+    reason_open(&bench);
+    cr_assert(give(&bench, "hello\n"));
+    run(&bench);
+    expect(reason_ends[1], "hello\n");
+    deadlines_received(&bench.connection.deadlines, clock_ms() - SERVER_QUIET_MS);
+    bench.connection.reads_left = 0;
+    put(reason_ends[1], "too late\n", 9);
+    ask_to_stop(&bench);
+    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
+    reason_close(&bench, END_SERVER);
+}
+
 /* Nothing can be read and nothing handled before there is room for output: that is an event. */
 Test(connection, at_a_stop_choked_output_is_waited_for)
 {
