@@ -165,7 +165,7 @@ run_model = $(if $(wildcard docs/model/*.pml),'model=tests/need.sh spin \
 # Without node, and where it cannot be installed, this suite is skipped.
 run_play = 'play=tests/need.sh node "command -v node" nodejs; tests/play/run.sh'
 
-ifneq ($(SERVER),)
+ifneq ($(if $(filter card,$(MAKECMDGOALS)),,$(SERVER)),)
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
 endif
@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -530,6 +530,36 @@ run_listing = 'listing=OUT=$(OUT) tests/listing_test.py $(foreach n,$1,$(call st
 test-listing: $$(call need_listing,$$(LISTED))
 	$(NEED_PYTHON)
 	@tests/run.sh $(call run_listing,$(LISTED))
+
+# ---- cards of servers ------------------------------------------------------------------------------
+
+ifneq ($(filter card,$(MAKECMDGOALS)),)
+ifeq ($(and $(findstring :,$(SERVER)),$(filter line http redis memcached,$(PROTOCOL))),)
+$(error card: expected SERVER=HOST:PORT and PROTOCOL=line, http, redis or memcached, got SERVER=$(SERVER) and PROTOCOL=$(PROTOCOL))
+endif
+endif
+
+### card SERVER=address PROTOCOL=name [PID=N]: what a server does with hostile clients; it speaks line, http, redis or memcached
+# Without PID what needs it is not run; with it, the server gets SIGTERM at the end. ARGS can hold further options.
+.PHONY: card
+card:
+	$(NEED_PYTHON)
+	@python3 -B tests/card/card.py '$(SERVER)' $(PROTOCOL) $(if $(PID),--pid $(PID)) $(ARGS)
+
+### cards: the same of nginx, redis, memcached and HAProxy, and of ours beside them; writes docs/cards.md; five minutes
+.PHONY: cards
+cards: all
+	@tests/need.sh nginx 'PATH=$$PATH:/usr/sbin command -v nginx' nginx-light -- redis 'command -v redis-server' redis-server \
+	    -- memcached 'command -v memcached' memcached -- HAProxy 'PATH=$$PATH:/usr/sbin command -v haproxy' haproxy || true
+	$(NEED_PYTHON) && PATH=$$PATH:/usr/sbin python3 -B tests/card/cards.py --build $(OUT) --docs docs/cards.md $(ARGS)
+
+CARDED := $(foreach n,2 5,$(addprefix $(OUT)/,$(call stage,$n)))
+run_card = $(if $(wildcard tests/card/card_test.py),'card=python3 -B tests/card/card_test.py $(CARDED)')
+### test-card: test the card: of two of ours, and of wrong servers each of whose faults it has to show
+.PHONY: test-card
+test-card: $(CARDED)
+	$(NEED_PYTHON)
+	@tests/run.sh $(run_card)
 
 # ---- find the fault --------------------------------------------------------------------------------
 
