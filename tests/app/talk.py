@@ -9,6 +9,8 @@ A script has one line for each step of its clients, who have names of one letter
   alone                  its conversations do not run beside each other, since they share something
   a> text                a connects, if it has not, and sends a line, in pieces of random size
   a< text                a reads that line; * stands for anything, and # for the conversation's number
+  a>> 80 01c8            a sends those bytes; # is the conversation's number in two of them
+  a<< 41                 a reads those bytes
   a half                 a half-closes
   a end                  a reads the end of the stream, and nothing before it
   a reset                a resets its connection
@@ -89,6 +91,13 @@ class Client:
         line, self.read = self.read.split(b'\n', 1)
         return line.decode('utf-8', 'replace')
 
+    def bytes(self, count):
+        while len(self.read) < count:
+            if not self.more():
+                raise Wrong(f'the stream ended, after {self.read.hex()}')
+        taken, self.read = self.read[:count], self.read[count:]
+        return taken
+
     def end(self):
         if self.read or self.more():
             raise Wrong(f'expected the end of the stream, got {self.read!r}')
@@ -99,8 +108,8 @@ class Client:
 
 
 def step(clients, address, dice, number, text):
-    name, what, rest = re.fullmatch(r'([a-z])(>|<| half| end| reset| close)(?: (.*))?', text).groups()
-    rest = (rest or '').replace('#', str(number))
+    name, what, rest = re.fullmatch(r'([a-z])(>>|<<|>|<| half| end| reset| close)(?: (.*))?', text).groups()
+    rest = (rest or '').replace('#', f'{number:04x}' if what in ('>>', '<<') else str(number))
     if name not in clients:
         clients[name] = Client(address, dice)
     client = clients[name]
@@ -110,6 +119,13 @@ def step(clients, address, dice, number, text):
         line = client.line()
         if not fnmatch.fnmatchcase(line.replace('[', '('), rest.replace('[', '(')):
             raise Wrong(f'got {line!r}')
+    elif what == '>>':
+        client.send(bytes.fromhex(rest))
+    elif what == '<<':
+        expected = bytes.fromhex(rest)
+        got = client.bytes(len(expected))
+        if got != expected:
+            raise Wrong(f'got {got.hex()}')
     elif what == ' half':
         client.socket.shutdown(socket.SHUT_WR)
     elif what == ' end':
@@ -143,7 +159,7 @@ def read_script(path):
                 options = text.split()[1:]
             elif text == 'alone':
                 alone = True
-            elif re.fullmatch(r'[a-z](>|<)( .*)?|[a-z] (half|end|reset|close)', text):
+            elif re.fullmatch(r'[a-z](>|<)( .*)?|[a-z](>>|<<)( *(#|[0-9a-f]{2}))+|[a-z] (half|end|reset|close)', text):
                 steps.append((number, text))
             elif text and not text.startswith('%'):
                 sys.exit(f'{path}:{number}: expected a step, got {text!r}')

@@ -28,6 +28,8 @@ b> more
 b reset
 c> carl
 c< welcome
+c>> 68 69 0a
+c<< 63 61 72 6c 3a 20 68690a
 c close
 """
 
@@ -50,7 +52,7 @@ MISTAKES = [
 ]
 
 # What the reader of a script has to refuse.
-SCRIPTS = [('a> one\na? two\n', "expected a step, got 'a? two'"), ('% nothing\n', 'expected a step, got none')]
+SCRIPTS = [('a> one\na? two\n', "expected a step, got 'a? two'"), ('a>> 4\n', "expected a step, got 'a>> 4'"), ('% nothing\n', 'expected a step, got none')]
 
 
 def lines_of(connection, mistake):
