@@ -133,5 +133,16 @@ out=$(tests/grade.sh "$work/nowhere" 2>&1)
 status=$?
 check 'a folder has to be there' '[ $status -eq 2 ] && says "^grade: DIR=.*expected a folder"'
 
+# The example class.
+out=$(tests/class.sh "$work/thirty" 2>&1)
+unfit=
+for folder in "$work"/thirty/*/*/; do
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -w -pthread -o "$work/program" "$folder"*.c 2>/dev/null || unfit="$unfit$(basename "$(dirname "$folder")") "
+done
+check 'the example class hands in thirty programs, but for two' 'says "^class: 30 submissions; " && [ "$unfit" = "elif ivan " ]'
+out=$(tests/class.sh "$work/thirty" 2>&1)
+status=$?
+check 'nothing is laid out over a class that is there' '[ $status -eq 2 ] && says "^class: DIR=.*not there yet"'
+
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]

@@ -146,6 +146,11 @@ grade: $(OUT)/tests/steps $(LIBRARY)
 	@$(MAKE) --no-print-directory SANITIZER=thread $(LIBRARY:$(OUT)/%=$(BUILD)/thread/%)
 	@OUT=$(OUT) tests/grade.sh '$(DIR)'
 
+### class DIR=folder: lay out what an example class of thirty hands in, to try `make grade` with
+.PHONY: class
+class:
+	@tests/class.sh '$(DIR)'
+
 ### test-graders [STEP=N.M]: show that the tests of the labs catch programs that people write by mistake
 .PHONY: test-graders
 test-graders: $$(need_graders)
