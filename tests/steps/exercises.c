@@ -19,6 +19,7 @@ TestSuite(exercise2_4, .timeout = 60);
 TestSuite(exercise2_5, .timeout = 60);
 TestSuite(exercise2_6, .timeout = 60);
 TestSuite(exercise5_2, .timeout = 60);
+TestSuite(exercise5_3, .timeout = 120);
 TestSuite(exercise5_4, .timeout = 60);
 
 /* What comes before the end of stream, at most so many bytes, as a string. */
@@ -361,5 +362,84 @@ Test(exercise5_2, those_who_stay_are_spread_evenly)
         verdict(here >= EACH - 1 && here <= EACH + 1,
                 "of %d clients that stay, dispatcher %d has %lld", STAYING, i, here);
     }
+    step_stop(&server);
+}
+
+/* ---- 5.3: a limit for each address, and a budget for all ---- */
+
+static struct server_process start_with_option(const char *option, size_t value)
+{
+    char options[128];
+    verdict(server_has_option(option), "the server has no option %s", option);
+    snprintf(options, sizeof(options), "--dispatchers 2 %s %zu", option, value);
+    return step_start_with(options);
+}
+
+/* Whether a client from 127.0.0.SOURCE gets an answer; its socket in *fd. */
+static bool is_served(const struct server_process *server, int source, int *fd)
+{
+    static const char line[] = "is there a place for me?\n";
+    char answer[sizeof(line)];
+    size_t got;
+    *fd = client_connect_with(server, (struct client_buffers){.source = source});
+    client_try_send(*fd, line, strlen(line), test_now() + test_deadline_ms() / 1000.0);
+    client_try_receive(*fd, answer, strlen(line), test_now() + test_deadline_ms() / 1000.0, &got);
+    return got == strlen(line) && memcmp(answer, line, got) == 0;
+}
+
+Test(exercise5_3, an_address_has_so_many_connections_and_no_more)
+{
+    enum { LIMIT = 3 };
+    int here[LIMIT], elsewhere, one_more;
+    struct server_process server = start_with_option("--max-per-address", LIMIT);
+    for (int i = 0; i < LIMIT; i++)
+        verdict(is_served(&server, 66, &here[i]), "client %d of %d is not served", i + 1, LIMIT);
+    verdict(!is_served(&server, 66, &one_more), "client %d of one address is served", LIMIT + 1);
+    verdict(is_served(&server, 67, &elsewhere), "a client from another address is not served");
+    client_close(one_more);
+    client_echo(here[0], "I am still served\n");
+    client_close(here[1]);
+    server_await_counter(&server, "closed", 2);
+    verdict(is_served(&server, 66, &one_more), "one has left, and another one is not served");
+    step_stop(&server);
+}
+
+/* The gauge memory_held, from a report that was asked for now. */
+static size_t memory_held(const struct server_process *server)
+{
+    static const char gauge[] = ": gauges memory_held=";
+    static char text[65536];
+    const char *found = NULL, *last = NULL;
+    long long reports = server_counter(server, "accepted"); /* comes behind its gauges */
+    cr_assert_geq(reports, 0);
+    server_errors(server, text, sizeof(text));
+    for (const char *at = text; (at = strstr(at, gauge)) != NULL; at++)
+        last = at;
+    found = last;
+    cr_assert(found != NULL, "no gauge memory_held in: %s", text);
+    return (size_t)strtoull(found + strlen(gauge), NULL, 10);
+}
+
+/* Sixty who read nothing would have the server keep four megabytes, each within his own limits. */
+Test(exercise5_3, whoever_reads_nothing_pays_for_the_budget_and_nobody_else)
+{
+    enum { GREEDY = 60, BUDGET = 1 << 20, SLACK = 1 << 20, AT_ONCE = 4 << 20 };
+    static char line[4096];
+    int greedy[GREEDY];
+    struct server_process server = start_with_option("--output-budget", BUDGET);
+    int ann = step_client(&server);
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\n';
+    for (int i = 0; i < GREEDY; i++) {
+        greedy[i] = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        client_push(greedy[i], line, sizeof(line), AT_ONCE, 50);
+        size_t held = memory_held(&server);
+        verdict(held <= BUDGET + SLACK, "of a budget of %d bytes %zu are spent", BUDGET, held);
+        client_echo(ann, "I read all that I ask for\n");
+    }
+    long long gone = server_counter(&server, "closed");
+    verdict(gone > 0, "nobody of %d who read nothing had to go", GREEDY);
+    verdict(gone < GREEDY - 4, "%lld of %d had to go, and the budget is enough for more", gone,
+            GREEDY);
     step_stop(&server);
 }
