@@ -307,6 +307,12 @@ test-running: $(need_restarts)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
 	@tests/run.sh $(run_restarts)
 
+### running-pictures: make the pictures of docs/running.md anew, on a machine that does nothing else
+.PHONY: running-pictures
+running-pictures: all
+	$(NEED_PYTHON)
+	@python3 -B tests/running/pictures.py docs/diagrams $(OUT)
+
 # Stages that have a loop, with docs/examples/metrics.c.
 MEASURED := $(if $(wildcard docs/examples/metrics.c),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
 $(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
