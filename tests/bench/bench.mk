@@ -59,12 +59,12 @@ BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
 
 ### bench: measure every stage beside floors and peers; two minutes
 .PHONY: bench
-bench: all $(BENCH_TOOLS) $$(PEERS)
+bench: all $(BENCH_TOOLS) $$(PEERS) $(COUNTED)
 	$(BENCH) quick
 
 ### bench-full: measure more: crowds, slow messages, chat, system calls; a quarter of an hour
 .PHONY: bench-full
-bench-full: all $(BENCH_TOOLS) $$(PEERS)
+bench-full: all $(BENCH_TOOLS) $$(PEERS) $(COUNTED)
 	$(BENCH) full
 
 ### bench-beside [OTHER=../old/build]: measure every stage beside another build of it, and beside the floor; four minutes

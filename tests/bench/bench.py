@@ -178,6 +178,21 @@ def calls_table(counted):
     return figures.table(["program, depth", "all"] + names, lines)
 
 
+# ---- locks ------------------------------------------------------------------------------------
+
+
+def mutexes(programs, build):
+    """The mutexes that a message takes with 100 connections and depth 1, by program, in servers that count them."""
+    twins = Programs(os.path.join(build, "counted")).with_workers(4)
+    load = {"connections": 100, "depth": 1, "warm_up": 0}
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, server in twins.items():
+            cost = measure.a_line(lambda load, server=server: measure.counted(programs.tools, server, load, folder), load)
+            found[name] = round(cost["mutexes"], 2)
+    return found
+
+
 # ---- the document -----------------------------------------------------------------------------
 
 BEGIN = "<!-- written by make {}: {} -->"
@@ -270,15 +285,17 @@ def say_what_is_missing(programs):
             print(f"bench: there is no stage {number}; left out", file=sys.stderr)
 
 
-def quick(programs, folder):
+def quick(programs, build, folder):
     about = measure.machine()
+    about["mutexes"] = mutexes(programs, build)
     cells = list(echo(programs, CONNECTIONS, (1, 16), SHORT))
     rows, failures = measure.measure_rounds(programs.tools, cells, 5, QUICK_SECONDS)
     return finish(rows, failures, folder, "quick", about)
 
 
-def full(programs, folder, rounds):
+def full(programs, build, folder, rounds):
     about = measure.machine()
+    about["mutexes"] = mutexes(programs, build)
     with tempfile.TemporaryDirectory() as files:
         os.chmod(files, 0o755)
         cells = list(echo(programs, MANY_CONNECTIONS, (1, 16), LONG))
@@ -339,10 +356,10 @@ def main():
     programs = Programs(arguments.build)
     say_what_is_missing(programs)
     if arguments.what == "quick":
-        return quick(programs, folder)
+        return quick(programs, arguments.build, folder)
     if arguments.what == "beside":
         return beside(programs, arguments.other)
-    return full(programs, folder, arguments.rounds)
+    return full(programs, arguments.build, folder, arguments.rounds)
 
 
 if __name__ == "__main__":

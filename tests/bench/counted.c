@@ -5,18 +5,20 @@
  *   locks     calls that take one, and those that wait or signal; each that takes one also gives it
  *             back. The linker sends them through here (--wrap), and bench.mk finds their names in
  *             the LOCK lines
+ *   mutexes   of these, the calls that take a mutex, or try to
  *   atomics   read-modify-writes, as <stdatomic.h> spells them (counted.h); loads and stores are
- * not counted, and neither is what a lock does inside switches  of threads, as getrusage(2) has
- * them
+ *             not counted, and neither is what a lock does inside
+ *   switches  of threads, as getrusage(2) has them
  */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
-static atomic_ullong locks, atomics;
+static atomic_ullong locks, mutexes, atomics;
 
 static void count(atomic_ullong *counter)
 {
@@ -35,6 +37,8 @@ void counted_atomic(void)
     int __wrap_##name parameters                                                                   \
     {                                                                                              \
         count(&locks);                                                                             \
+        if (strncmp(#name, "pthread_mutex_", strlen("pthread_mutex_")) == 0)                       \
+            count(&mutexes);                                                                       \
         return __real_##name arguments;                                                            \
     }
 
@@ -62,7 +66,7 @@ __attribute__((destructor)) static void write_counts(void)
     if (file == NULL)
         return;
     getrusage(RUSAGE_SELF, &usage);
-    fprintf(file, "{\"locks\": %llu, \"atomics\": %llu, \"switches\": %ld}\n", locks, atomics,
-            usage.ru_nvcsw + usage.ru_nivcsw);
+    fprintf(file, "{\"locks\": %llu, \"mutexes\": %llu, \"atomics\": %llu, \"switches\": %ld}\n",
+            locks, mutexes, atomics, usage.ru_nvcsw + usage.ru_nivcsw);
     fclose(file);
 }

@@ -11,7 +11,6 @@ too, which is built there, in the folder of the same name.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -22,32 +21,15 @@ import measure
 import passed
 import results as figures
 
-FEW, MANY = 2000, 12000
 CONNECTIONS = 20
 COUNTS = ("locks", "atomics", "system calls", "switches")
 LINKED = ("step 1.4", "step 2.8", "stage 1", "stage 2", "stage 3", "stage 4", "stage 5")
 
 
-def counted(tools, server, load, folder):
-    """What a counted server has counted, and the lines that it has answered."""
-    path = os.path.join(folder, "counts")
-    os.environ["COUNTS"] = path
-    lines = measure.run_load(tools, load, ["--"] + server)["all_replies"]
-    with open(path, encoding="ascii") as file:
-        return json.load(file), lines
-
-
-def a_line(run, load):
-    """The cost of a line, by name. run(load) is what a run costs, and the lines that it had."""
-    few, lines = run(dict(load, requests=FEW))
-    many, more_lines = run(dict(load, requests=MANY))
-    return {name: (count - few.get(name, 0)) / (more_lines - lines) for name, count in many.items()}
-
-
 def cost_of(tools, plain, slow, folder):
     """The figures of one program: `slow` is its counted twin."""
     def count(load):
-        return counted(tools, slow, load, folder)
+        return measure.counted(tools, slow, load, folder)
 
     def trace(load):
         calls, lines = bench.count_calls(tools, plain, load, folder)
@@ -56,9 +38,9 @@ def cost_of(tools, plain, slow, folder):
     cost = {}
     for depth in (1, 16):
         load = {"connections": CONNECTIONS, "depth": depth, "warm_up": 0}
-        found = a_line(count, load)
+        found = measure.a_line(count, load)
         if shutil.which("strace"):
-            found.update(a_line(trace, load))
+            found.update(measure.a_line(trace, load))
         cost.update({f"{name}, {depth}": found.get(name) for name in COUNTS})
     return cost
 

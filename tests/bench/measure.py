@@ -242,6 +242,25 @@ def first_line(command):
         return ""
 
 
+FEW, MANY = 2000, 12000  # messages
+
+
+def counted(tools, server, load, folder):
+    """What a counted server (counted.c) has counted, and the messages that it has answered."""
+    path = os.path.join(folder, "counts")
+    os.environ["COUNTS"] = path
+    messages = run_load(tools, load, ["--"] + server)["all_replies"]
+    with open(path, encoding="ascii") as file:
+        return json.load(file), messages
+
+
+def a_line(run, load):
+    """The cost of a message, by name. run(load) is what a run costs, and the messages that it had."""
+    few, messages = run(dict(load, requests=FEW))
+    many, more_messages = run(dict(load, requests=MANY))
+    return {name: (count - few.get(name, 0)) / (more_messages - messages) for name, count in many.items()}
+
+
 def machine():
     """What a reader has to know of the machine; nothing that names it."""
     about = {"processors": os.cpu_count(), "system": " ".join(os.uname()[i] for i in (0, 2, 4))}

@@ -158,6 +158,10 @@ def plain_ratio(experiment, program, to):
                                          {"experiment": experiment, "program": to})
 
 
+def mutexes(program):
+    return lambda results: results.about.get("mutexes", {}).get(program)
+
+
 STAGE_5 = "stage 5, no workers"
 
 
@@ -174,6 +178,11 @@ def targets():
                                ("stage 4", 16, 1.25)):
         yield f"{stage} to stage 2, depth {depth}", most, "x", echo_ratio(stage, "stage 2", depth)
     yield (f"{STAGE_5}, to stage 2", 1.10, "x", echo_ratio(STAGE_5, "stage 2", 1))
+    for program, depth, most in (("stage 4", 1, 1.08), ("stage 4", 16, 1.41), ("stage 5, 4 workers", 1, 1.20),
+                                 (STAGE_5, 1, 1.05)):
+        yield f"{program}, to the raw epoll loop, depth {depth}", most, "x", echo_ratio(program, "raw epoll", depth)
+    for program, most in (("stage 4", 8), ("stage 5, 4 workers", 9), (STAGE_5, 3)):
+        yield f"{program}, mutexes taken for a message, depth 1", most, "", mutexes(program)
     yield ("stage 5, two dispatchers on two processors, replies a second to one", 1.80,
            "x or more", lambda results: None)
     for stage in ("stage 2", "stage 3", "stage 4", STAGE_5):
@@ -194,7 +203,7 @@ def target_table(results, only_measured=False):
         value = figure(results)
         if value is None and only_measured:
             continue
-        digits = 2 if unit.startswith("x") else 0
+        digits = 2 if unit.startswith("x") else 0 if unit else 1
         if value is None:
             verdict = "not measured"
         else:

@@ -22,7 +22,7 @@ import passed
 import processors
 import real
 from chart import Axis
-from results import Results
+from results import Results, target_table
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -71,6 +71,20 @@ class Passed(unittest.TestCase):
     def test_files_are_summed_by_what_they_are_part_of(self):
         lines = {"common/base/log.c": 5, "common/bytes/input_queue.c": 20, "common/server/connection_turn.c": 300}
         self.assertEqual(list(passed.sums({"stage 1": lines})["stage 1"].values()), [3, 325, 320, 320])
+
+
+class Mutexes(unittest.TestCase):
+    def test_what_a_run_has_once_does_not_count(self):
+        def run(load):
+            return {"mutexes": 500 + 3 * load["requests"]}, load["requests"]
+        self.assertEqual(measure.a_line(run, {}), {"mutexes": 3})
+
+    def test_they_have_rows_among_the_targets(self):
+        found = Results({"mutexes": {"stage 4": 6.08, "stage 5, no workers": 3.06}}, [])
+        rows = target_table(found, True)
+        self.assertIn("| stage 4, mutexes taken for a message, depth 1 | 8.0 | 6.1 | reached |", rows)
+        self.assertIn("| stage 5, no workers, mutexes taken for a message, depth 1 | 3.0 | 3.1 | missed |", rows)
+        self.assertNotIn("4 workers", rows)
 
 
 class Chart(unittest.TestCase):
