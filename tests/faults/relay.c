@@ -82,6 +82,9 @@ static bool talk(const struct server_process *relay)
         close(stale);
     }
     int client = client_try_connect(relay, (struct client_buffers){0});
+    if (client < 0) {
+        return false; /* reset already: poll() would wait for nothing on -1 */
+    }
     client_try_send(client, "question\n", 9, end);
     while (!talked && (server = await_pair(relay, client, end)) >= 0) {
         talked = answer(server, client, end);
