@@ -678,7 +678,7 @@ endif
 # command is compared, which may be one that the store has not had so far.
 STORES := $(foreach n,$(WITH_CHAT),$(OUT)/$(call stage,$n))
 run_differential = $(foreach s,$(STORES),'$(notdir $s) store=tests/store/differential.py $s --app store')
-run_graded_stores = $(foreach s,$(STORES),'$(notdir $s) store, graded=tests/store/grader.py 1-7 $s --app store')
+run_graded_stores = $(foreach s,$(STORES),'$(notdir $s) store, graded=tests/store/grader.py 1-8 $s --app store')
 .PHONY: test-store
 test-store: $(if $(SERVER)$(TASK),,$(STORES))
 	$(NEED_PYTHON)

@@ -120,9 +120,12 @@ class Server:
         for _ in range(3):  # somebody may take the port before the program does
             self.port = free_port()
             with open(os.path.join(self.folder, "output"), "wb") as output:
-                self.process = subprocess.Popen([*self.command, "--port", str(self.port)], cwd=self.folder,
-                                                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                                start_new_session=True)
+                try:
+                    self.process = subprocess.Popen([*self.command, "--port", str(self.port)], cwd=self.folder,
+                                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                                    start_new_session=True)
+                except OSError as error:
+                    raise NotStarted(f"the system cannot start {self.command[0]}: {error.strerror}") from None
             until = time.monotonic() + max(PATIENCE, 10)
             while self.process.poll() is None and time.monotonic() < until:
                 try:
@@ -1097,6 +1100,8 @@ async def play(command, task, function):
 
 def main():
     tasks, command = sys.argv[1], sys.argv[2:]
+    if os.sep in command[0]:
+        command[0] = os.path.abspath(command[0])  # it is started in another folder
     first, _, last = tasks.partition("-")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))

@@ -8,6 +8,7 @@
   redis-server these are skipped, and counted.
 - Each program of tests/store/mistakes.py fails its task, and the test that is named for it is among those that
   fail; each task has three or more.
+- A file that is no program is refused in one sentence.
 - A task on the page has at most 400 words, a table, and no code.
 
 Prints what failed, and "N passed, N failed" at the end, with ", N skipped" if any were.
@@ -57,6 +58,14 @@ def wrong(task, test, name):
     return None
 
 
+def unstartable():
+    """A file that is no program is told so, and once."""
+    status, failed, said = grade(1, __file__.replace("store_test.py", "requests.c"), patience=3)
+    if status != 1 or failed or "the system cannot start" not in said or "Traceback" in said:
+        return f"the grader should say that it cannot be started:\n{said}"
+    return None
+
+
 def page():
     with open(grader.PAGE, encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.M)
@@ -80,7 +89,7 @@ def main():
     skipped = 0
     counted = collections.Counter(task for task, _, _ in mistakes.MISTAKES)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        jobs = {pool.submit(page): "the page"}
+        jobs = {pool.submit(page): "the page", pool.submit(unstartable): "a file that is no program"}
         for task, test, kind in mistakes.MISTAKES:
             if task in tasks:
                 jobs[pool.submit(wrong, task, test, kind.__name__)] = f"task {task}, {kind.__name__}"
