@@ -89,6 +89,13 @@ check 'the open loop keeps its rate' \
 run "$BUILD/stage1-blocking --port 0" --requests 10 --idle 20
 check 'threads are counted, those of idle clients too' '[ "$(value threads)" -eq 26 ]'
 check 'a thread has memory' 'holds "$(value bytes_per_connection) > 4096"'
+run "$BUILD/stage1-blocking --port 0" --visits --connections 30 --duration 0.1
+check 'visitors are there at the same time, come again, and each says a message' \
+    '[ $status -eq 0 ] && [ "$(value threads)" -eq 31 ] && [ "$(value replies)" -ge 30 ] && [ $(($(value replies) % 30)) -eq 0 ]'
+run "$faulty --fault loses-a-byte" --visits --connections 50 --patience 0.5
+check 'a visitor with a wrong reply is noticed' '[ $status -eq 1 ] && says "byte [0-9]* of reply"'
+run "$server" --visits --depth 2
+check 'a visitor has one message' '[ $status -eq 2 ] && says "--visits needs echo"'
 run "$tools/raw_epoll --to-all" --requests 400 --traffic chat
 check 'a line to all comes to all others' '[ $status -eq 0 ] && [ "$(value replies)" -ge 400 ]'
 run "$tools/raw_epoll" --requests 400 --traffic chat --patience 0.3

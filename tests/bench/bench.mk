@@ -57,7 +57,7 @@ $(OUT)/flags: | $(if $(filter machines bench-machines,$(MAKECMDGOALS)),need-mach
 
 BENCH = $(NEED_PYTHON) && python3 -B tests/bench/bench.py --build $(OUT)
 
-### bench: measure every stage beside floors and peers; two minutes
+### bench: measure every stage beside floors and peers; three minutes
 .PHONY: bench
 bench: all $(BENCH_TOOLS) $$(PEERS) $(COUNTED)
 	$(BENCH) quick

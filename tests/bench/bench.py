@@ -2,7 +2,8 @@
 
     usage: python3 tests/bench/bench.py quick|full|table|beside [--build FOLDER] [--docs FILE] [--other FOLDER]
 
-quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; two minutes at most
+quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; ten clients beside a silent crowd; a crowd that comes
+         and goes; three minutes at most
 full     more connections, idle crowds, slow messages, chat, system calls
 table    draws what was measured last, and writes it into the document, between its markers
 beside   the floor, and every stage beside the one in the other build folder, of an older checkout, say: in ten rounds, in
@@ -16,6 +17,7 @@ import argparse
 import glob
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,7 +29,7 @@ import results as figures
 from measure import Cell
 from results import STAGE_5
 
-QUICK_SECONDS = 112
+QUICK_SECONDS, CROWD_SECONDS = 80, 60
 FULL_ROUNDS = 4
 CONNECTIONS = (1, 100, 1000)
 MANY_CONNECTIONS = (1, 10, 100, 1000)
@@ -98,10 +100,30 @@ def echo(programs, connections, depths, times):
                 yield Cell("echo", name, server, dict(times, connections=count, depth=depth))
 
 
+def crowd_of(wanted):
+    """As many connections, or what the limit of descriptors leaves room for."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(wanted, most - 1000) if most != resource.RLIM_INFINITY else wanted
+
+
 def idle(programs, crowds):
     for name, server in programs.all().items():
         for crowd in crowds:
             yield Cell("idle", name, server, dict(LONG, connections=100, idle=crowd))
+
+
+def few(programs):
+    """Ten clients that are busy, alone and beside a crowd that says nothing."""
+    for name, server in programs.all().items():
+        for crowd in (0, crowd_of(10000)):
+            yield Cell("few", name, server, dict(LONG, connections=10, idle=crowd))
+
+
+def visits(programs):
+    """A crowd that comes, says a line each and leaves."""
+    for name, server in programs.all().items():
+        if name != "raw io_uring":
+            yield Cell("visits", name, server, {"connections": crowd_of(18000), "duration": 0.3}, "visits")
 
 
 def slow(programs):
@@ -228,6 +250,10 @@ def parts(results, pictures):
                             figures.experiment_table(results, "idle", [("idle", "idle", 0)] + cost[:1] + [
                                 ("bytes a connection", "bytes_per_connection", 0), ("threads", "threads", 0)]),
                             "memory")
+    if results.select(experiment="few"):
+        yield "few", figures.few_table(results)
+    if results.select(experiment="visits"):
+        yield "visits", figures.visits_table(results)
     if results.select(experiment="slow"):
         yield "slow", shown("In numbers, beside the same load without slow messages", figures.experiment_table(
             results, "slow", [("slow messages", "variant", None)] + latencies), "slow")
@@ -268,6 +294,10 @@ def finish(rows, failures, folder, kind, about):
             ("The same as a ratio to the raw epoll loop:", "cpu_us_per_reply", 2, "raw epoll"),
             ("Replies a second:", "replies_per_second", 0, None)):
         print(f"\n{title}\n\n{figures.echo_table(found, field, digits, of)}")
+    for experiment, title, table in (("few", "Ten clients beside a silent crowd", figures.few_table),
+                                     ("visits", "A crowd of which each says one line and leaves", figures.visits_table)):
+        if found.select(experiment=experiment):
+            print(f"\n{title}, microseconds of CPU time:\n\n{table(found)}")
     print(f"\nTargets:\n\n{figures.target_table(found, True)}\n")
     print(f"bench: {os.path.join(folder, kind)}.csv and .json" +
           (f", {len(pictures)} pictures" if pictures else ""))
@@ -290,6 +320,8 @@ def quick(programs, build, folder):
     about["mutexes"] = mutexes(programs, build)
     cells = list(echo(programs, CONNECTIONS, (1, 16), SHORT))
     rows, failures = measure.measure_rounds(programs.tools, cells, 5, QUICK_SECONDS)
+    crowds, failed = measure.measure_rounds(programs.tools, list(few(programs)) + list(visits(programs)), 3, CROWD_SECONDS)
+    rows, failures = rows + crowds, failures + failed
     return finish(rows, failures, folder, "quick", about)
 
 
@@ -303,7 +335,7 @@ def full(programs, build, folder, rounds):
         cells += list(idle(programs, (0, 1000, 10000))) + list(chat(programs))
         # What the targets are about is measured more often.
         cells += list(echo(programs, (100,), (1, 16), LONG)) * 2 + list(idle(programs, (0, 10000)))
-        cells += list(slow(programs)) * 2
+        cells += list(slow(programs)) * 2 + list(few(programs)) * 2 + list(visits(programs))
         about["system_calls"] = system_calls(programs, files)
         rows, failures = measure.measure_rounds(programs.tools, cells, rounds)
     return finish(rows, failures, folder, "full", about)

@@ -115,6 +115,10 @@ static void add_options(struct options *options, struct load_settings *settings)
                                          .parse = option_parse_number,
                                          .target = &settings->within,
                                          .max = 60000});
+    options_add(options, (struct option){.name = "--visits",
+                                         .help = "echo: all clients connect, send a message and "
+                                                 "leave, again and again",
+                                         .target = &settings->visits});
     add_text(options, "--path", "PATH", "/", &settings->path, "http: what to get");
     add_text(options, "--body", "FILE", "none", &settings->body, "http: what has to come back");
     add_text(options, "--pin-server", "CPUS", "none", &settings->pin_server,
@@ -167,10 +171,14 @@ static void run(struct load *load)
     if (settings->pin_load != NULL)
         pin_to(settings->pin_load);
     prctl(PR_SET_TIMERSLACK, 1); /* the open loop's messages are due to the microsecond */
-    clients_connect(load);
-    clients_run(load);
-    clients_drain(load);
-    clients_close(load);
+    if (settings->visits) {
+        clients_visit(load);
+    } else {
+        clients_connect(load);
+        clients_run(load);
+        clients_drain(load);
+        clients_close(load);
+    }
     server_finish(&load->server);
 }
 
@@ -191,6 +199,10 @@ int main(int argc, char **argv)
     if (load->settings.within > 0 && (load->settings.rate == 0 || load->settings.size > 4096 ||
                                       strcmp(load->settings.traffic, "echo") != 0))
         return misused("--within needs echo, --rate, and a --size of at most 4096");
+    if (load->settings.visits &&
+        (load->settings.rate > 0 || load->settings.idle > 0 || load->settings.depth > 1 ||
+         strcmp(load->settings.traffic, "echo") != 0))
+        return misused("--visits needs echo, and neither --rate nor --idle nor --depth");
 
     run(load);
     if (load->settings.json)

@@ -13,6 +13,9 @@
  * are due at fixed times, and a latency is counted from when the message was due, sent or not. That
  * corrects what Gil Tene calls coordinated omission.
  *
+ * Visits (--visits): a connection sends one message, takes its reply, and is closed when all others
+ * have had theirs; then all come again. A reply then counts as a connection, with all that it cost.
+ *
  * Overload (--within): a server may refuse a message (a line that begins with ERR), or drop it
  * without a word. What counts then is how many of the messages that were due were answered in time.
  *
@@ -57,6 +60,7 @@ struct load_settings {
     const char *pin_load;
     uint64_t port; /* of a server that runs already; 0: start it */
     uint64_t pid;
+    bool visits; /* each connection says one message and is closed, again and again */
     bool json;
     char **server; /* the server's command line, ended by NULL */
 };
@@ -155,6 +159,10 @@ void clients_run(struct load *load);
 
 /** Takes in the replies that are outstanding; fails if they do not come. */
 void clients_drain(struct load *load);
+
+/** Instead of all that: opens all connections, has each exchange a message, resets them, again and
+ * again until the time is over. What is measured is a connection. */
+void clients_visit(struct load *load);
 
 /** Resets all connections, so that the system keeps none of them. */
 void clients_close(struct load *load);

@@ -20,6 +20,8 @@ enum {
     READ_SIZE = 256 * 1024,
     HEAD_SIZE = 4096, /* as load_traffic.c has it */
     QUIET_MS = 300,   /* without a word, the arrivals are over */
+    PORTS = 12500,    /* connections from each address: with more, a free port is hard to find */
+    AT_A_TIME = 256,  /* visits: messages that are not answered yet */
 };
 
 int64_t now_ns(void)
@@ -31,15 +33,20 @@ int64_t now_ns(void)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static int connect_to(int port)
+static int connect_to(int port, uint32_t number)
 {
     const int on = 1;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK + number / PORTS)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         load_fail("cannot make a socket: %s", strerror(errno));
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    if (number >= PORTS && bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
+        load_fail("cannot connect from another address: %s", strerror(errno));
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
         load_fail("cannot connect: %s", strerror(errno));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -63,7 +70,7 @@ static void *allocate(size_t count, size_t size)
 
 static void connect_client(struct load *load, struct client *client, uint32_t number)
 {
-    client->fd = connect_to(load->server.port);
+    client->fd = connect_to(load->server.port, number);
     client->number = number;
     client->idle = number >= load->settings.connections;
     client->head = allocate(1, HEAD_SIZE);
@@ -171,7 +178,7 @@ void clients_connect(struct load *load)
     load->memory = (settled_memory(load) - load->server.memory_base) / (long long)measured;
 }
 
-void clients_close(struct load *load)
+static void close_all(struct load *load)
 {
     const struct linger reset = {.l_onoff = 1};
     for (size_t i = 0; i < load->client_count; i++) {
@@ -180,6 +187,11 @@ void clients_close(struct load *load)
         free(load->clients[i].head);
         free(load->clients[i].sent_at);
     }
+}
+
+void clients_close(struct load *load)
+{
+    close_all(load);
     free(load->clients);
     close(load->epoll);
 }
@@ -444,6 +456,31 @@ static double own_cpu(void)
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
+/* What was used before: by the server, and by this process. */
+struct stopwatch {
+    struct usage server;
+    double own;
+};
+
+static struct stopwatch begin_measuring(struct load *load)
+{
+    struct stopwatch watch = {.server = server_usage(&load->server), .own = own_cpu()};
+    load->began = now_ns();
+    load->measuring = true;
+    return watch;
+}
+
+static void end_measuring(struct load *load, const struct stopwatch *watch)
+{
+    struct usage after = server_usage(&load->server);
+    load->measuring = false;
+    load->ended = now_ns();
+    load->own_cpu = own_cpu() - watch->own;
+    load->used = (struct usage){.cpu = after.cpu - watch->server.cpu,
+                                .user = after.user - watch->server.user,
+                                .system = after.system - watch->server.system};
+}
+
 void clients_run(struct load *load)
 {
     begin(load);
@@ -451,22 +488,71 @@ void clients_run(struct load *load)
     while (now_ns() < warm)
         go_round(load);
 
-    struct usage before = server_usage(&load->server);
-    double own_before = own_cpu();
-    load->began = now_ns();
-    load->measuring = true;
+    struct stopwatch watch = begin_measuring(load);
     while (done_part(load) < 1) {
         go_round(load);
         report_progress(load, done_part(load));
     }
-    load->measuring = false;
-    load->ended = now_ns();
-    load->own_cpu = own_cpu() - own_before;
-    struct usage after = server_usage(&load->server);
-    load->used = (struct usage){.cpu = after.cpu - before.cpu,
-                                .user = after.user - before.user,
-                                .system = after.system - before.system};
+    end_measuring(load, &watch);
     load->threads = server_threads(&load->server);
+}
+
+/* ---- visits ---------------------------------------------------------------------------------- */
+
+/* Takes replies until so few are outstanding. */
+static void await_replies(struct load *load, uint64_t outstanding)
+{
+    while (load->all_asked - load->all_replies > outstanding) {
+        turn(load, now_ns() + 10000000, false);
+        check_patience(load);
+    }
+}
+
+/* All come, say a message, and go when the last one has its reply. */
+static void visit(struct load *load)
+{
+    memset(load->clients, 0, load->client_count * sizeof(*load->clients));
+    load->last_reply = now_ns();
+    for (uint32_t i = 0; i < load->client_count; i++) {
+        connect_client(load, &load->clients[i], i);
+        ask(load, &load->clients[i], 1);
+        await_replies(load, AT_A_TIME);
+    }
+    await_replies(load, 0);
+    load->threads = server_threads(&load->server);
+    close_all(load);
+}
+
+/* Until the server sleeps: it still has to close what we have closed. */
+static void await_rest(const struct load *load)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    double before;
+    double after = server_usage(&load->server).cpu;
+    do {
+        before = after;
+        nanosleep(&pause, NULL);
+        after = server_usage(&load->server).cpu;
+    } while (after - before > 0.0005);
+}
+
+void clients_visit(struct load *load)
+{
+    load->client_count = load->settings.connections;
+    load->clients = allocate(load->client_count, sizeof(*load->clients));
+    load->epoll = epoll_create1(EPOLL_CLOEXEC);
+    visit(load); /* a server that has had a crowd keeps some of its memory for the next one */
+    await_rest(load);
+
+    struct stopwatch watch = begin_measuring(load);
+    do {
+        visit(load);
+        await_rest(load);
+        report_progress(load, done_part(load));
+    } while (done_part(load) < 1);
+    end_measuring(load, &watch);
+    free(load->clients);
+    close(load->epoll);
 }
 
 void clients_drain(struct load *load)

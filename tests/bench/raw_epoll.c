@@ -44,12 +44,13 @@ static void watch(int epoll, int fd)
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void accept_one(int epoll, int listener)
+static void accept_one(int epoll, int listener, bool to_all)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
     if (fd < 0 || connection_count == MOST_CONNECTIONS)
         return;
-    connections[connection_count++] = fd;
+    if (to_all)
+        connections[connection_count++] = fd;
     watch(epoll, fd);
 }
 
@@ -83,7 +84,7 @@ int main(int argc, char **argv)
         int count = epoll_wait(epoll, events, EVENTS, -1);
         for (int i = 0; i < count; i++) {
             if (events[i].data.fd == listener)
-                accept_one(epoll, listener);
+                accept_one(epoll, listener, to_all);
             else
                 answer(events[i].data.fd, to_all);
         }

@@ -141,6 +141,49 @@ def crowd_ratio(program):
                                          dict(here, idle=0))
 
 
+def few_ratios(results, program):
+    """Of each round: what a message of ten clients costs beside a silent crowd, to what it costs without."""
+    here = {"experiment": "few", "program": program}
+    crowd = max(results.values("idle", **here), default=0)
+    return results.ratios("cpu_us_per_reply", dict(here, idle=crowd), dict(here, idle=0)) if crowd else []
+
+
+def few_ratio(program):
+    return lambda results: median(few_ratios(results, program))
+
+
+def median(values):
+    return statistics.median(values) if values else None
+
+
+def few_table(results):
+    """What a message costs alone and beside the crowd, and how far the rounds lie apart."""
+    lines = []
+    for program in results.values("program", experiment="few"):
+        costs = [results.median("cpu_us_per_reply", experiment="few", program=program, idle=idle)
+                 for idle in sorted(results.values("idle", experiment="few"))]
+        ratios = few_ratios(results, program)
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-"
+        lines.append([program] + [number(cost) for cost in costs] + [number(median(ratios)), spread])
+    return table(["program", "alone"] + [f"beside {idle:,} idle ones" for idle in sorted(
+        results.values("idle", experiment="few"))[1:]] + ["ratio", "rounds"], lines)
+
+
+FLOORS = {"raw threads": "raw threads", "stage 1": "raw threads"}
+
+
+def visits_table(results):
+    """What a connection costs, and its ratio to the floor of its kind."""
+    lines = []
+    for program in results.values("program", experiment="visits"):
+        floor = FLOORS.get(program, "raw epoll")
+        here = {"experiment": "visits", "program": program}
+        ratios = results.ratios("cpu_us_per_reply", here, dict(here, program=floor))
+        lines.append([program, number(results.median("cpu_us_per_reply", **here)), number(median(ratios)), floor])
+    return table(["program", f"CPU, us for each of {results.values('connections', experiment='visits')[0]:,} connections",
+                  "ratio", "to"], lines)
+
+
 def idle_memory(program):
     return lambda results: results.median("bytes_per_connection", experiment="idle",
                                           program=program, idle=10000)
@@ -187,6 +230,8 @@ def targets():
            "x or more", lambda results: None)
     for stage in ("stage 2", "stage 3", "stage 4", STAGE_5):
         yield f"{stage}, 100 clients beside 10,000 idle ones, to 100 alone", 1.10, "x", crowd_ratio(stage)
+    for stage in ("stage 2", "stage 3", "stage 4", STAGE_5):
+        yield f"{stage}, 10 clients beside 10,000 idle ones, to 10 alone", 1.05, "x", few_ratio(stage)
     for stage, most in (("stage 1", 13 * 1024), ("stage 2", 256), ("stage 3", 304),
                         ("stage 4", 512), (STAGE_5, 512)):
         yield f"{stage}, memory of an idle connection", most, " bytes", idle_memory(stage)

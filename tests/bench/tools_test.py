@@ -21,6 +21,7 @@ import overload
 import passed
 import processors
 import real
+import results
 from chart import Axis
 from results import Results, target_table
 
@@ -153,6 +154,24 @@ class Processors(unittest.TestCase):
         self.assertEqual(processors.verdict([1.01, 1.05, 1.05]), "reached")
         self.assertEqual(processors.verdict([1.07, 1.06, 1.1]), "missed")
         self.assertEqual(processors.verdict([0.9, 1.0, 1.02]), "not measurable here")
+
+
+class Crowds(unittest.TestCase):
+    def rows(self, experiment, program, costs, idle=0):
+        return [{"experiment": experiment, "program": program, "round": number, "connections": 10, "idle": idle,
+                 "cpu_us_per_reply": cost} for number, cost in enumerate(costs)]
+
+    def test_a_crowd_is_compared_within_a_round(self):
+        found = Results({}, self.rows("few", "stage 2", (5, 10, 20)) + self.rows("few", "stage 2", (5, 11, 24), 10000))
+        self.assertIn("| stage 2 | 10.00 | 11.00 | 1.10 | 1.00 to 1.20 |", results.few_table(found))
+        self.assertIn("| stage 2, 10 clients beside 10,000 idle ones, to 10 alone | 1.05x | 1.10x | missed |",
+                      results.target_table(found, True))
+
+    def test_a_stage_with_a_thread_each_has_another_floor(self):
+        found = Results({}, self.rows("visits", "raw threads", (100,)) + self.rows("visits", "raw epoll", (10,)) +
+                        self.rows("visits", "stage 1", (120,)) + self.rows("visits", "stage 2", (12,)))
+        for line in "| stage 1 | 120.00 | 1.20 | raw threads |", "| stage 2 | 12.00 | 1.20 | raw epoll |":
+            self.assertIn(line, results.visits_table(found))
 
 
 class RealWork(unittest.TestCase):
