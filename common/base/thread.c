@@ -148,6 +148,6 @@ void thread_set_name(const char *format, ...)
 
 void thread_name(char name[THREAD_NAME_SIZE])
 {
-    if (pthread_getname_np(pthread_self(), name, THREAD_NAME_SIZE) != 0)
-        snprintf(name, THREAD_NAME_SIZE, "?");
+    bool is_listed = own.link.next != NULL;
+    memcpy(name, is_listed ? own.name : "main", is_listed ? THREAD_NAME_SIZE : sizeof("main"));
 }

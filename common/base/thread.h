@@ -33,7 +33,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
  */
 __attribute__((format(printf, 1, 2))) void thread_set_name(const char *format, ...);
 
-/** The calling thread's name. */
+/** The calling thread's name; "main", if nobody has named it. */
 void thread_name(char name[THREAD_NAME_SIZE]);
 
 /**

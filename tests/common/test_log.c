@@ -152,7 +152,6 @@ Test(log, what_a_peer_can_provoke_comes_once_a_second_with_a_count)
     char text[4096];
     char line[128];
     struct log_limit limit = {0};
-    thread_set_name("main");
 
     limited(&limit, &everything, 1, text, sizeof(text));
     cr_assert_str_eq(text, "prog: warn: [main] no descriptors\n");

@@ -118,6 +118,8 @@ Test(thread, can_use_its_stack)
 Test(thread, has_a_name_of_its_own)
 {
     char name[THREAD_NAME_SIZE];
+    thread_name(name);
+    cr_assert_str_eq(name, "main");
     thread_set_name("dispatcher-1");
     thread_name(name);
     cr_assert_str_eq(name, "dispatcher-1");
