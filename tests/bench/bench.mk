@@ -89,6 +89,11 @@ bench-line: all step-programs $(BENCH_TOOLS) $(COUNTED)
 bench-overload: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/overload.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
+### bench-latency: measure how long a message waits at half load beside libuv, libevent and nginx, and write docs/measuring.md; five minutes
+.PHONY: bench-latency
+bench-latency: all $(BENCH_TOOLS) $$(PEERS)
+	$(NEED_PYTHON) && PATH=$$PATH:/usr/sbin python3 -B tests/bench/latency.py --build $(OUT) --docs docs/measuring.md $(ARGS)
+
 ### bench-processors: measure a message on two processors beside one, and write docs/measuring.md; two minutes
 .PHONY: bench-processors
 bench-processors: all $(BENCH_TOOLS)

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 import unittest.mock
@@ -16,6 +17,7 @@ import xml.etree.ElementTree as xml
 
 import chart
 import demo
+import latency
 import measure
 import overload
 import passed
@@ -172,6 +174,21 @@ class Crowds(unittest.TestCase):
                         self.rows("visits", "stage 1", (120,)) + self.rows("visits", "stage 2", (12,)))
         for line in "| stage 1 | 120.00 | 1.20 | raw threads |", "| stage 2 | 12.00 | 1.20 | raw epoll |":
             self.assertIn(line, results.visits_table(found))
+
+
+class Latency(unittest.TestCase):
+    def test_half_of_what_a_processor_can_do_and_not_more_than_was_got_out_of_it(self):
+        self.assertEqual(latency.rate_of({"cpu_us_per_reply": 5, "replies_per_second": 300000}), 100000)
+        self.assertEqual(latency.rate_of({"cpu_us_per_reply": 5, "replies_per_second": 90000}), 45000)
+
+    def test_lines_and_files_have_a_picture_and_a_table_each(self):
+        rows = [{"experiment": "half", "program": "stage 2", "variant": what, "round": 0, "rate": 1000, "processors": 0.5,
+                 "load_processors": 0.25, **{f"latency_{name}_us": 10 * us for us, name in enumerate(
+                     ("p50", "p90", "p99", "p99.9"), 1)}} for what in latency.TITLES]
+        with tempfile.TemporaryDirectory() as folder:
+            text = latency.text(Results({}, rows), folder)
+            self.assertEqual(sorted(os.listdir(folder)), ["measured-half-files.svg", "measured-half-lines.svg"])
+        self.assertEqual(text.count("| stage 2 | 1000 | 10 | 30 | 40 | 50% | 25% |"), 2)
 
 
 class RealWork(unittest.TestCase):
