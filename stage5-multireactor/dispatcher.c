@@ -4,6 +4,7 @@
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
 #include "common/base/thread.h"
+#include "common/server/strand_host.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -5,6 +5,11 @@
 
 enum { LINE_END_MAX = 2 }; /* CR and LF */
 
+static const char too_long[] = "ERR line too long\n";
+
+const struct message line_framing_too_long_text = {(const unsigned char *)too_long,
+                                                   sizeof(too_long) - 1};
+
 /* The bytes in front of the line end at index, which is an LF or, before it, a CR. */
 static size_t text_length(const struct input_queue *input, size_t index)
 {

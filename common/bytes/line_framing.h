@@ -31,6 +31,9 @@ enum framing_result line_framing_next(struct input_queue *input, size_t max_line
  */
 bool line_framing_begins_with(const struct input_queue *input, const char *word);
 
+/** What a client whose line is too long is told before the close. */
+extern const struct message line_framing_too_long_text;
+
 /** The limit an input queue needs so that every line that is allowed fits. */
 uint32_t line_framing_input_limit(size_t max_line);
 

@@ -31,7 +31,7 @@
 #include "common/bytes/input_queue.h"
 #include "common/bytes/output_chain.h"
 #include "common/server/end_reason.h"
-#include "common/server/sockets.h"
+#include "common/server/endpoint.h"
 
 struct channel_facade;
 struct input_handler;

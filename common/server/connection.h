@@ -48,7 +48,7 @@
 #define COMMON_CONNECTION_H
 
 #include "common/base/container_of.h"
-#include "common/events/selector.h"
+#include "common/events/selection.h"
 #include "common/events/timer_tree.h"
 #include "common/server/input_handler_calls.h"
 #include "common/server/run.h"

@@ -4,7 +4,7 @@
 #ifndef COMMON_NETWORK_H
 #define COMMON_NETWORK_H
 
-#include "common/server/sockets.h"
+#include "common/server/endpoint.h"
 
 /** Addresses that begin with the same bits. An IPv4 network is kept as the IPv6 one it maps to. */
 struct network {

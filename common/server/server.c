@@ -16,10 +16,8 @@ enum {
     STOP_GRACE_MS = 1000,  /* from the drain timeout to the end of a stop that hangs */
 };
 
-static const char too_long[] = "ERR line too long\n";
 static const char busy[] = "ERR server busy\n";
 
-const struct message server_too_long_text = {(const unsigned char *)too_long, sizeof(too_long) - 1};
 const struct message server_busy_text = {(const unsigned char *)busy, sizeof(busy) - 1};
 
 /* As many descriptors as we may have; the limit that is in force then. */

@@ -18,15 +18,15 @@
 #include "common/server/server_options.h"
 #include "common/server/service.h"
 #include "common/server/sockets.h"
-#include "common/server/strand_host.h"
-#include "common/workers/executor.h"
 
 struct burst;
 struct channel_facade_verbs;
 struct channel_hold;
 struct connection;
 struct connection_part;
+struct executor;
 struct server;
+struct strand_host;
 
 /**
  * What a loop's connections need so that others than their own handlers may send to them, in any
@@ -110,9 +110,6 @@ enum {
     /** After the system ran out of something, accept again this much later; ms. */
     SERVER_BACK_OFF_MS = 100,
 };
-
-/** What a client whose line is too long is told before the close. */
-extern const struct message server_too_long_text;
 
 /** What a client is told when no worker takes its message. */
 extern const struct message server_busy_text;

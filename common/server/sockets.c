@@ -2,14 +2,12 @@
 
 #include "common/base/trace.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char busy_text[] = "ERR server busy\n";
@@ -17,82 +15,6 @@ static const char busy_text[] = "ERR server busy\n";
 enum {
     ACCEPT_TRIES = 16, /* for peers that give up before they are accepted; then it is no accident */
 };
-
-bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port)
-{
-    memset(endpoint, 0, sizeof(*endpoint));
-    struct sockaddr_in *ipv4 = (struct sockaddr_in *)&endpoint->address;
-    if (inet_pton(AF_INET, address, &ipv4->sin_addr) == 1) {
-        ipv4->sin_family = AF_INET;
-        ipv4->sin_port = htons((uint16_t)port);
-        endpoint->length = sizeof(*ipv4);
-        return true;
-    }
-    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&endpoint->address;
-    if (inet_pton(AF_INET6, address, &ipv6->sin6_addr) == 1) {
-        ipv6->sin6_family = AF_INET6;
-        ipv6->sin6_port = htons((uint16_t)port);
-        endpoint->length = sizeof(*ipv6);
-        return true;
-    }
-    return false;
-}
-
-void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE])
-{
-    char address[INET6_ADDRSTRLEN] = "?";
-    if (endpoint->address.ss_family == AF_INET) {
-        const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->address;
-        inet_ntop(AF_INET, &ipv4->sin_addr, address, sizeof(address));
-        snprintf(text, ENDPOINT_TEXT_SIZE, "%s:%u", address, (unsigned)ntohs(ipv4->sin_port));
-    } else {
-        const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->address;
-        inet_ntop(AF_INET6, &ipv6->sin6_addr, address, sizeof(address));
-        snprintf(text, ENDPOINT_TEXT_SIZE, "[%s]:%u", address, (unsigned)ntohs(ipv6->sin6_port));
-    }
-}
-
-void endpoint_of_peer(struct endpoint *endpoint, int fd)
-{
-    memset(endpoint, 0, sizeof(*endpoint));
-    endpoint->length = sizeof(endpoint->address);
-    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0)
-        memset(endpoint, 0, sizeof(*endpoint));
-}
-
-struct short_endpoint endpoint_shorten(const struct endpoint *endpoint)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&endpoint->address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&endpoint->address;
-    sa_family_t family = endpoint->address.ss_family;
-    if (family == AF_INET && endpoint->length == sizeof(*v4))
-        return (struct short_endpoint){
-            .address.v4 = v4->sin_addr, .port = v4->sin_port, .family = family};
-    if (family == AF_INET6 && endpoint->length == sizeof(*v6))
-        return (struct short_endpoint){.address.v6 = v6->sin6_addr,
-                                       .scope = v6->sin6_scope_id,
-                                       .port = v6->sin6_port,
-                                       .family = family};
-    return (struct short_endpoint){.family = AF_UNSPEC};
-}
-
-void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&endpoint->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&endpoint->address;
-    memset(endpoint, 0, sizeof(*endpoint));
-    if (from->family == AF_INET) {
-        *v4 = (struct sockaddr_in){
-            .sin_family = AF_INET, .sin_addr = from->address.v4, .sin_port = from->port};
-        endpoint->length = sizeof(*v4);
-    } else if (from->family == AF_INET6) {
-        *v6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
-                                    .sin6_addr = from->address.v6,
-                                    .sin6_scope_id = from->scope,
-                                    .sin6_port = from->port};
-        endpoint->length = sizeof(*v6);
-    }
-}
 
 /* Connections inherit all but the first of these. */
 static int set_options(int fd, int send_buffer)
@@ -345,83 +267,4 @@ void socket_turn_away(int fd, const char *text)
     socket_discard(fd); /* unread bytes would turn the close into a reset, and the text be lost */
     trace_event(TRACE_CLOSE, fd, 0);
     close(fd);
-}
-
-bool socket_is_writable(int fd)
-{
-    struct pollfd writing = {.fd = fd, .events = POLLOUT};
-    return poll(&writing, 1, 0) != 0;
-}
-
-bool socket_is_readable(int fd)
-{
-    struct pollfd reading = {.fd = fd, .events = POLLIN};
-    return poll(&reading, 1, 0) != 0;
-}
-
-bool socket_is_lost(int fd, bool *over)
-{
-    struct pollfd nothing = {.fd = fd}; /* errors and the end of both directions come unasked */
-    int error = 0;
-    socklen_t size = sizeof(error);
-    *over = poll(&nothing, 1, 0) == 1;
-    return *over && (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0);
-}
-
-void socket_reset_on_close(int fd)
-{
-    const struct linger at_once = {.l_onoff = 1};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-}
-
-uint32_t socket_unacknowledged(int fd)
-{
-    int bytes = 0;
-    return ioctl(fd, TIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint32_t)bytes : 0;
-}
-
-uint32_t socket_send_age(int fd)
-{
-    struct tcp_info info;
-    socklen_t length = sizeof(info);
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_last_data_sent
-                                                                      : 0;
-}
-
-bool socket_has_ended(int fd)
-{
-    struct tcp_info info;
-    socklen_t length = sizeof(info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
-        return false;
-    return info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK ||
-           info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_CLOSE;
-}
-
-static enum socket_dropped drop_once(int fd, int flags)
-{
-    char dropped[16384];
-    ssize_t got = recv(fd, dropped, sizeof(dropped), flags);
-    if (got > 0)
-        explicit_bzero(dropped, (size_t)got);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return DROPPED_NOTHING;
-    return got > 0 ? DROPPED_BYTES : DROPPED_END;
-}
-
-enum socket_dropped socket_drop(int fd)
-{
-    return drop_once(fd, 0);
-}
-
-enum socket_dropped socket_discard(int fd)
-{
-    enum socket_dropped all = DROPPED_NOTHING;
-    for (int i = 0; i < 4; i++) {
-        enum socket_dropped once = drop_once(fd, MSG_DONTWAIT);
-        if (once != DROPPED_BYTES)
-            return once == DROPPED_END ? DROPPED_END : all;
-        all = DROPPED_BYTES;
-    }
-    return all;
 }

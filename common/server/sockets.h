@@ -12,50 +12,11 @@
 #define COMMON_SOCKETS_H
 
 #include "common/base/log.h"
+#include "common/server/endpoint.h"
+#include "common/server/socket_state.h"
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-enum {
-    /** `[` an IPv6 address `]:` a port, with the closing zero. */
-    ENDPOINT_TEXT_SIZE = INET6_ADDRSTRLEN + 8,
-};
-
-/** An IPv4 or IPv6 address with a port. */
-struct endpoint {
-    struct sockaddr_storage address;
-    socklen_t length;
-};
-
-/** An endpoint in 24 bytes instead of 136, because each connection keeps one. */
-struct short_endpoint {
-    union {
-        struct in_addr v4;
-        struct in6_addr v6;
-    } address;
-    uint32_t scope; /* of an IPv6 address */
-    in_port_t port;
-    sa_family_t family; /* AF_UNSPEC: it is not known */
-};
-
-/** The short form; its family is AF_UNSPEC if the address is neither IPv4 nor IPv6. */
-struct short_endpoint endpoint_shorten(const struct endpoint *endpoint);
-
-/** The long form of a short endpoint; all zero if that is not known. */
-void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from);
-
-/** From a numeric address and a port; false if it is neither IPv4 nor IPv6. */
-bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port);
-
-/** `127.0.0.1:7002` or `[::1]:7002`. */
-void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
-
-/** The address at the other end of a connected socket; all zero if the system has forgotten it. */
-void endpoint_of_peer(struct endpoint *endpoint, int fd);
 
 struct network_list;
 
@@ -133,54 +94,5 @@ bool socket_has_connected(int fd, int *error);
 
 /** Sends a short text if the socket takes it, and closes. The text arrives before the close. */
 void socket_turn_away(int fd, const char *text);
-
-/** Has close(2) reset the connection. What the peer has not acknowledged by then is lost. */
-void socket_reset_on_close(int fd);
-
-/** Whether a write would be taken at this moment, or fail. */
-bool socket_is_writable(int fd);
-
-/** Whether a read would find something at this moment: bytes, the end of the stream, an error. */
-bool socket_is_readable(int fd);
-
-/**
- * Whether the connection is lost: the peer has reset it, or the system has given it up. It reads
- * nothing. Both directions may also have ended in order, which is no loss: then *over is true.
- */
-bool socket_is_lost(int fd, bool *over);
-
-/**
- * Whether the peer has ended its stream, though bytes may be unread before its end. It reads
- * nothing. False where the system does not say.
- */
-bool socket_has_ended(int fd);
-
-/**
- * How many of the bytes that the socket took the peer has not acknowledged yet; 0 where the system
- * does not say.
- */
-uint32_t socket_unacknowledged(int fd);
-
-/**
- * Milliseconds since the system last sent the peer some of the bytes that the socket took; a peer
- * that has no room gets none. 0 where the system does not say.
- */
-uint32_t socket_send_age(int fd);
-
-/** What became of input that nobody wants. */
-enum socket_dropped {
-    DROPPED_END, /* nothing more can come */
-    DROPPED_NOTHING,
-    DROPPED_BYTES,
-};
-
-/**
- * Reads and drops once; waits if the socket does. What was read is overwritten, because it may have
- * been a password.
- */
-enum socket_dropped socket_drop(int fd);
-
-/** As socket_drop(), what has arrived, without waiting. */
-enum socket_dropped socket_discard(int fd);
 
 #endif

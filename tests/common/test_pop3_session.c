@@ -6,6 +6,7 @@
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
 #include "common/server/channel_calls.h"
+#include "common/workers/executor.h"
 #include "pop3/mailboxes.h"
 #include "support/configure.h"
 

@@ -341,7 +341,7 @@ static enum framing_result next_message(struct input_handler *self, struct chann
         result = line_framing_next(channel_input(facade), max_line, message);
     while (result == FRAMING_MESSAGE && without_end(*message).length == 0);
     if (result == FRAMING_TOO_LONG)
-        channel_enqueue(facade, piece_copy(server_too_long_text));
+        channel_enqueue(facade, piece_copy(line_framing_too_long_text));
     return result;
 }
 

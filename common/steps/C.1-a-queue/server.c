@@ -20,8 +20,6 @@
 
 enum { LINE_MAX_BYTES = 65536, LINES_PER_TURN = 64, OUTPUT_MAX_BYTES = 2 * LINE_MAX_BYTES };
 
-static const char too_long[] = "ERR line too long\n";
-
 /* What a thread would keep on its stack: how far this client has got. */
 struct client {
     int fd;
@@ -108,7 +106,7 @@ static void client_answer(struct client *client)
     } while (client->found == FRAMING_MESSAGE && --lines > 0);
     input_queue_retire(&client->input);
     if (client->found == FRAMING_TOO_LONG) {
-        client_put(client, too_long, sizeof(too_long) - 1);
+        client_put(client, line_framing_too_long_text.data, line_framing_too_long_text.length);
         client->ends = true;
     }
 }

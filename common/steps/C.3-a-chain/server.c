@@ -22,7 +22,6 @@ enum { LINE_MAX_BYTES = 65536, LINES_PER_TURN = 64 };
 
 static const struct output_settings settings = {
     .high_mark = 65536, .low_mark = 16384, .cap = 1048576};
-static const char too_long[] = "ERR line too long\n";
 
 /* What a thread would keep on its stack: how far this client has got. */
 struct client {
@@ -104,7 +103,7 @@ static void client_answer(struct client *client)
     } while (client->found == FRAMING_MESSAGE && --lines > 0);
     input_queue_retire(&client->input);
     if (client->found == FRAMING_TOO_LONG) {
-        output_chain_enqueue(&client->output, piece_bytes(too_long, sizeof(too_long) - 1));
+        output_chain_enqueue(&client->output, piece_copy(line_framing_too_long_text));
         client->ends = true;
     }
 }

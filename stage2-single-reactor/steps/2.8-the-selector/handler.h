@@ -6,6 +6,7 @@
 #ifndef HANDLER_H
 #define HANDLER_H
 
+#include "common/events/selector.h"
 #include "common/server/connection.h"
 #include "reactor.h"
 

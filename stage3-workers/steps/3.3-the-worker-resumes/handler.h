@@ -10,6 +10,7 @@
 #ifndef HANDLER_H
 #define HANDLER_H
 
+#include "common/events/selector.h"
 #include "common/server/connection.h"
 #include "reactor.h"
 

@@ -12,6 +12,7 @@
 #define HANDLER_ADAPTER_H
 
 #include "common/base/list.h"
+#include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/connection.h"
 #include "common/workers/task_queue.h"

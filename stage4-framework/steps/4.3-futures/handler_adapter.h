@@ -14,6 +14,7 @@
 #ifndef HANDLER_ADAPTER_H
 #define HANDLER_ADAPTER_H
 
+#include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/connection.h"
 #include "handler_future_task.h"

@@ -1,0 +1,250 @@
+/*
+ * The core's steps: the server of step 2.5, with a queue, a chain, and an application
+ * (echo.c) that sees neither epoll nor a socket.
+ *
+ * Left out on purpose: a limit to the time for which a client that has to go may stay (C.14).
+ */
+#include "common/base/container_of.h"
+#include "common/server/input_handler.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 65536, MESSAGES_PER_TURN = 64 };
+
+static const struct output_settings settings = {
+    .high_mark = 65536, .low_mark = 16384, .cap = 1048576};
+
+/* What a thread would keep on its stack: how far this client has got. */
+struct client {
+    struct channel_facade facade; /* what the handler holds */
+    struct input_handler *handler;
+    int fd;
+    unsigned interest; /* what epoll reports: EPOLLIN, or EPOLLOUT while there is work left */
+    struct input_queue input;
+    enum framing_result found; /* what the last search for a line has found */
+    bool ends;                 /* no further line is answered */
+    bool peer_ended;           /* it has sent its last byte */
+    struct output_chain output;
+};
+
+extern struct input_handler echo_handler;
+
+static int epoll;
+static int listener;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+/* From now on no call for this descriptor waits: what cannot be done at once fails with EAGAIN. */
+static void set_nonblocking(int fd)
+{
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+static int listen_on(long port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 1024) != 0)
+        die("listen");
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    printf("%s: echo on 127.0.0.1:%d\n", program_invocation_short_name, ntohs(address.sin_port));
+    fflush(stdout);
+    return fd;
+}
+
+/* Asks epoll to report when there is something to read, and to give us this pointer then. */
+static int watch(int fd, void *attachment)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = attachment};
+    set_nonblocking(fd);
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void client_close(struct client *client)
+{
+    output_chain_close(&client->output);
+    input_queue_clear(&client->input);
+    close(client->fd); /* epoll forgets a descriptor that is closed */
+    free(client);
+}
+
+/* ---- What the handler may call --------------------------------------------------------------- */
+
+static struct client *client_of(struct channel_facade *facade)
+{
+    return container_of(facade, struct client, facade);
+}
+
+static struct input_queue *facade_input(struct channel_facade *facade)
+{
+    return &client_of(facade)->input;
+}
+
+static enum output_result facade_enqueue(struct channel_facade *facade, struct piece piece)
+{
+    return output_chain_enqueue(&client_of(facade)->output, piece);
+}
+
+static void facade_close(struct channel_facade *facade)
+{
+    client_of(facade)->ends = true;
+}
+
+static const struct channel_facade_verbs facade_verbs = {
+    .input = facade_input, .enqueue = facade_enqueue, .close = facade_close};
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+/* Has the next message handled. The compiler would let only those touch the verbs that step C.6
+ * shows. */
+static void client_treat(struct client *client, struct message message) NO_THREAD_SAFETY_ANALYSIS
+{
+    if (!client->handler->verbs->handle_input(client->handler, message, &client->facade))
+        channel_close(&client->facade);
+}
+
+/* Has a turn of messages handled. */
+static void client_answer(struct client *client)
+{
+    struct message message;
+    int messages = MESSAGES_PER_TURN;
+    do {
+        client->found = line_framing_next(&client->input, LINE_MAX_BYTES, &message);
+        if (client->found == FRAMING_MESSAGE)
+            client_treat(client, message);
+    } while (client->found == FRAMING_MESSAGE && !client->ends && --messages > 0);
+    input_queue_retire(&client->input);
+    if (client->found == FRAMING_TOO_LONG) {
+        channel_enqueue(&client->facade, piece_copy(line_framing_too_long_text));
+        channel_close(&client->facade);
+    }
+}
+
+/* Whether there may be another message, which no event will tell of. */
+static bool client_has_message(const struct client *client)
+{
+    return client->found == FRAMING_MESSAGE && !input_queue_is_empty(&client->input);
+}
+
+/* Reads what has arrived into the input. False if the connection is lost. */
+static bool client_read(struct client *client)
+{
+    ssize_t n = input_queue_fill(&client->input, client->fd);
+    if (n == 0)
+        client->ends = client->peer_ended = true;
+    return n >= 0 || errno == EAGAIN;
+}
+
+/* What it sends is dropped until it closes: a close of ours would reset what it has not read. */
+static bool client_drop(struct client *client)
+{
+    char dropped[4096];
+    ssize_t n = recv(client->fd, dropped, sizeof(dropped), 0);
+    if (n == 0)
+        client->peer_ended = true;
+    return n >= 0 || errno == EAGAIN;
+}
+
+/*
+ * Asks epoll for what this client is waiting for. One that has lines left after its turn waits for
+ * room to write, as in step 2.5; so does one whose output waits. One that is choked is not read.
+ */
+static bool client_wait(struct client *client, enum output_result output)
+{
+    bool has_message = !client->ends && client_has_message(client);
+    bool reads = client->ends || (!has_message && output < OUTPUT_CHOKED);
+    unsigned interest = (output != OUTPUT_FLOWING || has_message ? EPOLLOUT : 0u) |
+                        (reads && !client->peer_ended ? EPOLLIN : 0u);
+    struct epoll_event event = {.events = interest, .data.ptr = client};
+    if (interest == client->interest)
+        return true;
+    client->interest = interest;
+    return epoll_ctl(epoll, EPOLL_CTL_MOD, client->fd, &event) == 0;
+}
+
+/* A run: read, answer a turn's worth of lines, send. False if the connection is over. */
+static bool client_serve(struct client *client)
+{
+    bool open = true;
+    output_chain_cork(&client->output);
+    if (client->ends && !client->peer_ended) {
+        open = client_drop(client);
+    } else if (output_chain_look(&client->output) < OUTPUT_CHOKED) {
+        if (!client_has_message(client))
+            open = client_read(client);
+        if (open && !client->ends)
+            client_answer(client);
+    }
+    enum output_result output = output_chain_uncork(&client->output);
+    if (!open || output == OUTPUT_BROKEN)
+        return false;
+    if (client->ends && output == OUTPUT_FLOWING) {
+        if (client->peer_ended)
+            return false;
+        shutdown(client->fd, SHUT_WR);
+    }
+    return client_wait(client, output);
+}
+
+static void client_run(struct client *client)
+{
+    if (!client_serve(client))
+        client_close(client);
+}
+
+static void accept_client(void)
+{
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0)
+        return;
+    struct client *client = malloc(sizeof(*client));
+    if (client == NULL || watch(fd, client) != 0) {
+        free(client);
+        close(fd);
+        return;
+    }
+    client->facade.verbs = &facade_verbs;
+    client->handler = &echo_handler;
+    client->fd = fd;
+    client->interest = EPOLLIN;
+    client->ends = client->peer_ended = false;
+    client->found = FRAMING_INCOMPLETE;
+    output_chain_init(&client->output, &settings, fd);
+    input_queue_init(&client->input, NULL, line_framing_input_limit(LINE_MAX_BYTES));
+} /* epoll has the address now: NOLINT(clang-analyzer-unix.Malloc) */
+
+int main(int argc, char **argv)
+{
+    long port = argc == 3 && strcmp(argv[1], "--port") == 0 ? strtol(argv[2], NULL, 10) : 7002;
+    listener = listen_on(port);
+    epoll = epoll_create1(0);
+    if (epoll < 0 || watch(listener, &listener) != 0)
+        die("epoll");
+    for (;;) {
+        struct epoll_event ready[64];
+        int count = epoll_wait(epoll, ready, 64, -1);
+        for (int i = 0; i < count; i++) {
+            if (ready[i].data.ptr == &listener)
+                accept_client();
+            else
+                client_run(ready[i].data.ptr);
+        }
+    }
+}
