@@ -1,5 +1,6 @@
 /* Echo, and what Prometheus asks at METRICS_PORT (9100): make APP=docs/examples/metrics.c */
 #include "common/apps/application_choice.h"
+#include "common/base/thread.h"
 #include "common/server/watch.h"
 
 #include <errno.h>
@@ -30,7 +31,6 @@ static int compare(const void *left, const void *right)
 
 static void answer(FILE *out, struct server *server)
 {
-    count = 0;
     bool runs = watch_tell_gauges(server, add, "") && watch_tell_counters(server, add, "_total");
     qsort(samples, count, sizeof(samples[0]), compare); /* so those of one name stand together */
     fprintf(out, "HTTP/1.0 %s\r\n\r\n", runs ? "200 OK" : "503 Service Unavailable");
@@ -47,7 +47,7 @@ static void *serve(void *argument)
 {
     struct server *server = argument;
     struct pollfd ready = {.fd = second.fd, .events = POLLIN};
-    for (int fd; poll(&ready, 1, -1) == 1 && (ready.revents & POLLHUP) == 0;) {
+    for (int fd; poll(&ready, 1, -1) == 1 && (ready.revents & POLLHUP) == 0; count = 0) {
         if (listener_accept(&second, 0, &server->log, &fd) != ACCEPT_CONNECTION)
             continue;
         FILE *out = fdopen(fd, "w");
