@@ -94,6 +94,11 @@ bench-overload: all $(BENCH_TOOLS)
 bench-latency: all $(BENCH_TOOLS) $$(PEERS)
 	$(NEED_PYTHON) && PATH=$$PATH:/usr/sbin python3 -B tests/bench/latency.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
+### bench-long: measure files of 1 MiB and 1 GiB beside nginx, and a client that reads slowly, and write docs/measuring.md; five minutes
+.PHONY: bench-long
+bench-long: all $(BENCH_TOOLS)
+	$(NEED_PYTHON) && PATH=$$PATH:/usr/sbin python3 -B tests/bench/long_output.py --build $(OUT) --docs docs/measuring.md $(ARGS)
+
 ### bench-processors: measure a message on two processors beside one, and write docs/measuring.md; two minutes
 .PHONY: bench-processors
 bench-processors: all $(BENCH_TOOLS)

@@ -18,6 +18,7 @@ import xml.etree.ElementTree as xml
 import chart
 import demo
 import latency
+import long_output
 import measure
 import overload
 import passed
@@ -189,6 +190,17 @@ class Latency(unittest.TestCase):
             text = latency.text(Results({}, rows), folder)
             self.assertEqual(sorted(os.listdir(folder)), ["measured-half-files.svg", "measured-half-lines.svg"])
         self.assertEqual(text.count("| stage 2 | 1000 | 10 | 30 | 40 | 50% | 25% |"), 2)
+
+
+class LongOutput(unittest.TestCase):
+    def test_a_verdict_is_of_the_ratios_within_a_round(self):
+        rows = [{"experiment": "long", "program": name, "variant": what, "round": number, "cpu_us_per_reply": cost}
+                for what in long_output.SIZES for name, costs in (("nginx", (1000, 2000)), ("stage 2", (900, 2300)))
+                for number, cost in enumerate(costs)]
+        rows.append({"experiment": "held", "program": "stage 2", "bytes": 98304})
+        self.assertIn("| stage 2 | 1.600 | 1.02 | missed | 1.600 | 1.02 | missed | 96 |",
+                      long_output.table(Results({}, rows)))
+        self.assertEqual(long_output.verdict([0.9, 1.0, 1.1]), "reached")
 
 
 class RealWork(unittest.TestCase):
