@@ -665,6 +665,26 @@ test-slow: all $$(need_slow)
 	$(NEED_PYTHON)
 	@tests/run.sh $(run_slow)
 
+# ---- Protohackers' problems ---------------------------------------------------------------------
+
+LADDER := 0:smoke 1:prime 2:means 3:budget 5:mob 6:speed 9:jobs
+problem_name = $(patsubst $1:%,%,$(filter $1:%,$(LADDER)))
+LADDER_PROBLEMS := $(or $(PROBLEM),0 1 2 3 5 6 9)
+LADDER_SERVERS := $(if $(SERVER),,$(foreach p,$(LADDER_PROBLEMS),$(OUT)/talks/$(call problem_name,$p)/stage5))
+
+ifneq ($(filter test-ladder,$(MAKECMDGOALS)),)
+ifneq ($(word 2,$(PROBLEM))$(if $(PROBLEM),$(if $(call problem_name,$(PROBLEM)),,none))$(if $(SERVER),$(if $(PROBLEM),,none)),)
+$(error PROBLEM=$(PROBLEM): expected one of 0, 1, 2, 3, 5, 6 and 9)
+endif
+endif
+
+### test-ladder [PROBLEM=N [SERVER=path]]: grade your solution of one of Protohackers' problems (docs/ladder.md); without SERVER, ours
+.PHONY: test-ladder
+test-ladder: $(LADDER_SERVERS)
+	$(NEED_PYTHON)
+	@tests/run.sh $(foreach p,$(LADDER_PROBLEMS),'problem $p=tests/ladder/grader.py $p \
+	    $(if $(SERVER),"$(abspath $(SERVER))","$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))')
+
 # ---- a store, built by the reader --------------------------------------------------------------
 
 ifneq ($(filter test-store,$(MAKECMDGOALS)),)
