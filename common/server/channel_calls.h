@@ -232,6 +232,15 @@ void channel_pass_task(struct channel_facade *facade, struct channel_task *task,
  * so all that its thread had written before is seen.
  */
 
+/* Before it fires one that repeats is set again. Moments that are over already are left out. */
+static inline void channel_timer_set_next(struct channel_timer *timer, struct timer_tree *timers,
+                                          int64_t now)
+{
+    int64_t missed = timer->period > 0 ? (now - timer->place.moment) / timer->period : 0;
+    if (timer->period > 0)
+        timer_tree_set(timers, &timer->place, timer->place.moment + (missed + 1) * timer->period);
+}
+
 static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
 {
     timer->fired(timer, timer->facade);

@@ -16,6 +16,8 @@
 #include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 
+#include <assert.h>
+
 static struct connection *connection_behind(struct channel_facade *facade)
 {
     while (facade->verbs->outer != NULL)
@@ -71,6 +73,7 @@ static const struct connection_part hold_part = {.call = tell_that_it_left};
 bool channel_hold(struct channel_facade *facade, struct channel_hold *hold)
 {
     struct connection *connection = connection_behind(facade);
+    assert(connection_is_own_call(connection));
     if (connection_is(connection, MARK_HELD) || connection->life >= LIFE_STOPPING)
         return false;
     TEST_POINT("connection: before it holds");

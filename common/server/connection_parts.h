@@ -71,6 +71,21 @@ static inline void connection_mark(struct connection *connection, unsigned marks
     connection->marks = on ? connection->marks | marks : connection->marks & ~marks;
 }
 
+/**
+ * Whether the calling thread may make a call that only the connection's own handler may: in stages
+ * 4 and 5 it has a run, and that, or one around it, is the connection's. (Without a run, as in
+ * stages 1 to 3, there is nothing to tell it by.) For asserts: an author's mistake is found where
+ * it is made.
+ */
+static inline bool connection_is_own_call(const struct connection *connection)
+{
+    const struct run *own = run_own();
+    const struct run *run = own;
+    while (run != NULL && run->connection != connection)
+        run = run->outer;
+    return own == NULL || run != NULL;
+}
+
 /** Whether the handler does not know of the connection yet. */
 static inline bool connection_is_coming(const struct connection *connection)
 {

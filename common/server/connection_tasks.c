@@ -12,6 +12,8 @@
 #include "common/server/connection_parts.h"
 #include "common/workers/executor.h"
 
+#include <assert.h>
+
 static struct channel_task *task_of(struct future_task *future)
 {
     return container_of(future, struct channel_task, future);
@@ -129,6 +131,7 @@ static void begin(struct connection *connection, struct channel_task *task,
 {
     struct executor *helpers = connection_server(connection)->helpers;
     struct task *work = &task->future.task;
+    assert(connection_is_own_call(connection));
     future_task_init(&task->future, NULL, call, done);
     work->fd = connection->output.fd;
     task->result = (struct channel_post){.run = hear_result, .dropped = drop_result};

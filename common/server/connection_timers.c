@@ -8,16 +8,11 @@
 #include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 
+#include <assert.h>
+
 enum {
     TIMERS_PER_RUN = 64, /* then the messages, and the other connections, get their turn */
 };
-
-/* When a timer that repeats is due again. Moments that are over already are left out. */
-static int64_t next_moment(const struct channel_timer *timer, int64_t now)
-{
-    int64_t missed = (now - timer->place.moment) / timer->period;
-    return timer->place.moment + (missed + 1) * timer->period;
-}
 
 /* One that sets itself again for at once must not keep the run from its messages. */
 static void fire_timers(struct connection *connection) NO_LOCK_HELD
@@ -27,8 +22,7 @@ static void fire_timers(struct connection *connection) NO_LOCK_HELD
     int left = TIMERS_PER_RUN;
     while (left-- > 0 && (due = timer_tree_take_due(&connection->timers, now)) != NULL) {
         struct channel_timer *timer = container_of(due, struct channel_timer, place);
-        if (timer->period > 0)
-            timer_tree_set(&connection->timers, due, next_moment(timer, now));
+        channel_timer_set_next(timer, &connection->timers, now);
         channel_timer_fire(timer);
     }
     if (timer_tree_moment(&connection->timers) <= now)
@@ -48,6 +42,7 @@ void channel_pass_timer(struct channel_facade *facade, struct channel_timer *tim
     struct connection *connection = connection_of(facade);
     int64_t now = clock_ms();
     int64_t wait = milliseconds > 0 ? milliseconds : 0;
+    assert(connection_is_own_call(connection));
     if (connection->life >= LIFE_STOPPING)
         return;
     connection_use_part(connection, PART_TIMERS, &timers_part);
@@ -78,6 +73,7 @@ void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *t
         return;
     }
     struct connection *connection = connection_of(facade);
+    assert(connection_is_own_call(connection));
     if (connection->life < LIFE_STOPPING)
         timer_tree_cancel(&connection->timers, &timer->place);
 }

@@ -83,7 +83,9 @@ static int fire_timers(struct strand *strand) NO_LOCK_HELD
         return 0;
     int64_t now = clock_ms();
     while (count < STRAND_TURN && (due = timer_tree_take_due(&strand->timers, now)) != NULL) {
-        channel_timer_fire(container_of(due, struct channel_timer, place));
+        struct channel_timer *timer = container_of(due, struct channel_timer, place);
+        channel_timer_set_next(timer, &strand->timers, now);
+        channel_timer_fire(timer);
         count++;
     }
     return count;

@@ -51,7 +51,7 @@ static void come_in(struct user *user, const char *name)
     for (struct user *other = first_user(); other != NULL; other = next_user(other))
         channel_printf(user->member.facade, "%s%s", other->name[0] != '\0' ? " " : "", other->name);
     channel_printf(user->member.facade, "\n");
-    snprintf(user->name, sizeof(user->name), "%s", name);
+    snprintf(user->name, sizeof(user->name), "%.*s", NAME_SIZE - 1, name);
     snprintf(text, sizeof(text), "* %s has come", user->name);
     tell_others(user, text);
 }

@@ -1,0 +1,360 @@
+/*
+ * An application without a server (rehearsal.h): what its clients send is handled before the call
+ * returns, and time passes when a test says so.
+ */
+#include "common/apps/rehearsal.h"
+#include "common/apps/strand_group.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(rehearsal, .timeout = 60);
+
+static struct rehearsal rehearsal;
+static char heard[200]; /* of life-cycle calls */
+
+static void hear(const char *what)
+{
+    strncat(heard, what, sizeof(heard) - strlen(heard) - 1);
+}
+
+static void say(struct rehearsed *client, const char *text)
+{
+    rehearsed_send(client, text, strlen(text));
+}
+
+static void open_it(const struct application *application, const char *const *options)
+{
+    heard[0] = '\0';
+    cr_assert(rehearsal_open(&rehearsal, application, options));
+}
+
+/* ---- An application that does what its lines say --------------------------------------------- */
+
+struct player {
+    struct input_handler handler; /* first */
+    struct channel_facade *facade;
+    struct channel_timer timer;
+    struct channel_timer late;
+    struct channel_hold hold;
+    struct channel_task task;
+    struct channel_post post;
+    struct player *next;
+};
+
+static struct player *waiting;
+
+static void tick(struct channel_timer *timer, struct channel_facade *facade)
+{
+    (void)timer;
+    channel_printf(facade, "tick\n");
+}
+
+static void too_late(struct channel_timer *timer, struct channel_facade *facade)
+{
+    (void)timer;
+    channel_printf(facade, "late\n");
+}
+
+static void went_on(struct channel_hold *hold, struct channel_facade *facade)
+{
+    (void)hold;
+    channel_printf(facade, "went on\n");
+}
+
+static void work(struct channel_task *task)
+{
+    (void)task;
+    hear("worked ");
+}
+
+static void worked(struct channel_task *task, struct channel_facade *facade)
+{
+    (void)task;
+    channel_printf(facade, "worked\n");
+}
+
+static void not_worked(struct channel_task *task)
+{
+    (void)task;
+    hear("not worked ");
+}
+
+static void posted(struct channel_post *post, struct channel_facade *facade)
+{
+    (void)post;
+    channel_printf(facade, "posted\n");
+}
+
+static void not_posted(struct channel_post *post)
+{
+    (void)post;
+    hear("not posted ");
+}
+
+static bool is(struct message line, const char *word)
+{
+    return line.length == strlen(word) + 1 && memcmp(line.data, word, strlen(word)) == 0;
+}
+
+static bool obey(struct input_handler *self, struct message line, struct channel_facade *facade)
+{
+    struct player *player = (struct player *)self;
+    player->facade = facade;
+    player->timer.fired = tick;
+    player->late.fired = too_late;
+    player->hold.went_on = went_on;
+    player->post = (struct channel_post){.run = posted, .dropped = not_posted};
+    if (is(line, "repeat")) {
+        channel_repeat_timer(facade, &player->timer, 1000);
+    } else if (is(line, "later")) {
+        channel_set_timer(facade, &player->late, 2500);
+    } else if (is(line, "hold")) {
+        player->next = waiting;
+        waiting = player;
+        channel_hold(facade, &player->hold);
+    } else if (is(line, "tell")) {
+        for (; waiting != NULL; waiting = waiting->next)
+            channel_go_on(waiting->facade, &waiting->hold);
+    } else if (is(line, "meddle")) {
+        channel_set_timer(waiting->facade, &player->timer, 1000);
+    } else if (is(line, "work")) {
+        player->task =
+            (struct channel_task){.run = work, .completed = worked, .dropped = not_worked};
+        channel_begin(facade, &player->task, CHANNEL_WAITS);
+        hear("begun ");
+    } else if (is(line, "post")) {
+        channel_post(facade, &player->post);
+        channel_printf(facade, "before\n");
+    } else if (is(line, "much")) {
+        static char text[3 << 20];
+        memset(text, 'x', sizeof(text));
+        channel_enqueue(facade, piece_bytes(text, sizeof(text)));
+    } else if (is(line, "quit")) {
+        channel_printf(facade, "bye\n");
+        return false;
+    } else {
+        channel_enqueue(facade, piece_copy(line));
+    }
+    return true;
+}
+
+static void started(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    (void)facade;
+    hear("started ");
+}
+
+static void stopped(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    hear(channel_end_reason(facade) == END_PEER_CLOSED ? "closed " : "stopped ");
+}
+
+static const struct input_handler_verbs verbs = {
+    .handle_input = obey, .started = started, .stopped = stopped};
+
+static const struct application player_application = {
+    .name = "player", .verbs = &verbs, .handler_size = sizeof(struct player)};
+
+Test(rehearsal, a_message_comes_when_its_last_byte_does)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *client = rehearsal_connect(&rehearsal);
+    cr_assert_str_eq(heard, "started ");
+    say(client, "one\ntw");
+    cr_assert_str_eq(rehearsed_read(client), "one\n");
+    cr_assert_str_eq(rehearsed_read(client), "");
+    say(client, "o\n");
+    cr_assert_str_eq(rehearsed_read(client), "two\n");
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, the_end_of_a_client_is_the_end_of_its_handler)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, "last\n");
+    rehearsed_finish(ann);
+    cr_assert_str_eq(rehearsed_read(ann), "last\n");
+    cr_assert(rehearsed_is_over(ann));
+    cr_assert_not(rehearsed_is_over(bob));
+    cr_assert_str_eq(heard, "started started closed ");
+    say(bob, "quit\nnot handled\n");
+    cr_assert_str_eq(rehearsed_read(bob), "bye\n");
+    cr_assert(rehearsed_is_over(bob));
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "started started closed stopped ");
+}
+
+Test(rehearsal, what_has_not_ended_ends_with_it)
+{
+    open_it(&player_application, NULL);
+    say(rehearsal_connect(&rehearsal), "hold\n");
+    say(rehearsal_connect(&rehearsal), "repeat\n");
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "started started closed closed ");
+}
+
+Test(rehearsal, time_passes_when_the_test_says_so)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *client = rehearsal_connect(&rehearsal);
+    say(client, "repeat\nlater\n");
+    rehearsal_pass_time(&rehearsal, 500);
+    cr_assert_str_eq(rehearsed_read(client), "");
+    rehearsal_pass_time(&rehearsal, 500);
+    cr_assert_str_eq(rehearsed_read(client), "tick\n");
+    rehearsal_pass_time(&rehearsal, 10000);
+    cr_assert_str_eq(rehearsed_read(client),
+                     "tick\nlate\ntick\ntick\ntick\ntick\ntick\ntick\ntick\ntick\ntick\n");
+    rehearsed_leave(client);
+    rehearsal_pass_time(&rehearsal, 10000); /* no timer fires any more */
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, one_who_holds_goes_on_when_another_one_says_so)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, "hold\nbehind\n");
+    cr_assert_str_eq(rehearsed_read(ann), "");
+    say(bob, "tell\n");
+    cr_assert_str_eq(rehearsed_read(ann), "went on\nbehind\n");
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, tasks_and_posts_are_done_before_the_call_returns)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *client = rehearsal_connect(&rehearsal);
+    say(client, "work\nbehind\npost\n");
+    cr_assert_str_eq(rehearsed_read(client), "worked\nbehind\nbefore\nposted\n");
+    cr_assert_str_eq(heard, "started worked begun ");
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, a_client_reads_more_than_a_socket_holds)
+{
+    static const char *const options[] = {"--output-cap", "8000000", NULL};
+    size_t length;
+    open_it(&player_application, options);
+    struct rehearsed *client = rehearsal_connect(&rehearsal);
+    say(client, "much\n");
+    rehearsed_read_bytes(client, &length);
+    cr_assert_eq(length, 3 << 20);
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, options_are_those_of_the_server)
+{
+    static const char *const options[] = {"--max-line", "5", NULL};
+    open_it(&player_application, options);
+    struct rehearsed *client = rehearsal_connect(&rehearsal);
+    say(client, "123456\n");
+    cr_assert_str_eq(rehearsed_read(client), "ERR line too long\n");
+    cr_assert(rehearsed_is_over(client));
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, a_wrong_option_is_refused, .init = cr_redirect_stderr)
+{
+    static const char *const options[] = {"--max-line", "many", NULL};
+    cr_assert_not(rehearsal_open(&rehearsal, &player_application, options));
+}
+
+Test(rehearsal, what_needs_a_server_is_refused, .init = cr_redirect_stderr)
+{
+    struct application application = player_application;
+    application.needs = OFFERS_CONNECTIONS;
+    cr_assert_not(rehearsal_open(&rehearsal, &application, NULL));
+    fflush(stderr);
+    cr_assert_stderr_eq_str("rehearsal: player needs outgoing connections or a write rate, which "
+                            "need a server: make test-app\n");
+}
+
+#ifndef NDEBUG
+/* Mostly that goes well, and some day two threads are in one connection's timers. */
+Test(rehearsal, a_timer_of_another_client_is_an_assertion, .signal = SIGABRT)
+{
+    open_it(&player_application, NULL);
+    say(rehearsal_connect(&rehearsal), "hold\n");
+    say(rehearsal_connect(&rehearsal), "meddle\n");
+}
+#endif
+
+/* ---- A strand, with a timer of its own ------------------------------------------------------- */
+
+static struct strand_group room;
+static struct channel_timer hour;
+
+static void strike(struct channel_timer *timer, struct channel_facade *facade)
+{
+    (void)timer;
+    (void)facade;
+    strand_group_send(&room, NULL, piece_bytes("an hour\n", 8));
+}
+
+static void opened(struct strand *strand, struct channel_facade *facade)
+{
+    (void)strand;
+    hear("opened ");
+    hour.fired = strike;
+    channel_repeat_timer(facade, &hour, 3600000);
+}
+
+static void closed(struct strand *strand)
+{
+    (void)strand;
+    hear("closed ");
+}
+
+static bool said(struct strand_group *group, struct strand_member *member, struct message line)
+{
+    strand_group_send(group, member, piece_copy(line));
+    return true;
+}
+
+static void left(struct strand_group *group, struct strand_member *member)
+{
+    (void)group;
+    (void)member;
+    hear("left ");
+}
+
+static void *start_room(struct server *server)
+{
+    static const struct strand_group_verbs room_verbs = {
+        .strand = {.opened = opened, .closed = closed}, .said = said, .left = left};
+    memset(&hour, 0, sizeof(hour));
+    return strand_group_open(&room, server, &room_verbs) ? &room : NULL;
+}
+
+static const struct application room_application = {.name = "room",
+                                                    .needs = OFFERS_STRANDS |
+                                                             OFFERS_OUTPUT_FROM_ELSEWHERE,
+                                                    .verbs = &strand_member_verbs,
+                                                    .handler_size = sizeof(struct strand_member),
+                                                    .start = start_room};
+
+Test(rehearsal, a_strand_has_its_members_and_its_time)
+{
+    open_it(&room_application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, "hello\n");
+    cr_assert_str_eq(rehearsed_read(ann), "");
+    cr_assert_str_eq(rehearsed_read(bob), "hello\n");
+    rehearsed_leave(bob);
+    cr_assert_str_eq(heard, "opened left ");
+    rehearsal_pass_time(&rehearsal, 2 * 3600000 + 1);
+    cr_assert_str_eq(rehearsed_read(ann), "an hour\nan hour\n");
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "opened left left closed ");
+}
