@@ -163,7 +163,9 @@ static const char *take(struct visitor *visitor, const char *expected, size_t le
     cr_assert(turned_away || outcome != CLIENT_LATE,
               "visitor %s of %s: got %zu of %zu bytes, then nothing until the deadline",
               visitor->name, server_name(), got, length);
-    return turned_away ? "turned away" : outcome == CLIENT_GOT ? NULL : client_outcome_text(outcome);
+    if (turned_away)
+        return "turned away";
+    return outcome == CLIENT_GOT ? NULL : client_outcome_text(outcome);
 }
 
 void visitor_exchange(struct visitor *visitor, const void *data, size_t length,
