@@ -15,6 +15,7 @@ static bool parse_overload(const struct option *option, const char *text)
     static const char redirect[] = "redirect=";
     struct server_settings *settings = option->target;
     const char *place = text + sizeof(redirect) - 1;
+    settings->redirect_to = NULL;
     snprintf(settings->turn_away, sizeof(settings->turn_away), "ERR server busy\n");
     if (strcmp(text, "reject") == 0) {
         settings->overload = OVERLOAD_REJECT;
@@ -23,6 +24,7 @@ static bool parse_overload(const struct option *option, const char *text)
     } else if (strncmp(text, redirect, sizeof(redirect) - 1) == 0 &&
                host_port_is_one(place, strlen(place))) {
         settings->overload = OVERLOAD_REDIRECT;
+        settings->redirect_to = place;
         snprintf(settings->turn_away, sizeof(settings->turn_away), "ERR server busy, try %s\n",
                  place);
     } else {

@@ -36,8 +36,9 @@ struct server_settings {
     uint32_t max_message;            /* bytes; the application's; 0: a line of max_line */
     unsigned connection_descriptors; /* that one may need at a time, files included */
     enum overload overload;
-    char turn_away[512]; /* what a client is told that there is no place for; in an HTTP answer, too
-                          */
+    const char *redirect_to; /* HOST:PORT; NULL unless OVERLOAD_REDIRECT */
+    char turn_away[1024];    /* what a client is told that there is no place for; applications of
+                                another protocol put it in their words */
     struct deadline_limits deadlines;
     int64_t drain_timeout;   /* ms */
     int64_t connect_timeout; /* ms; 0: as long as the system tries */

@@ -260,6 +260,11 @@ static struct message optional(const char *text)
     return text != NULL ? message_of(text) : (struct message){0};
 }
 
+static struct http_list list_of(struct message field)
+{
+    return (struct http_list){.count = field.data != NULL, .fields = {field}};
+}
+
 /* The text at the very end of its memory, so that a sanitizer sees one byte more. */
 static struct message copy_of(const char *text)
 {
@@ -279,7 +284,7 @@ Test(http_choice, choices)
         const struct choice *c = &choices[i];
         struct http_request request = {.range = copy_of(c->range),
                                        .if_range = copy_of(c->if_range),
-                                       .if_none_match = copy_of(c->if_none_match),
+                                       .if_none_match = list_of(copy_of(c->if_none_match)),
                                        .if_modified_since = copy_of(c->if_modified_since)};
         struct http_range range;
         enum http_status status = http_choose(&request, &version, &range);
@@ -289,7 +294,7 @@ Test(http_choice, choices)
                       "choice %zu: %" PRIu64 " from %" PRIu64, i, range.length, range.start);
         free((void *)(uintptr_t)request.range.data);
         free((void *)(uintptr_t)request.if_range.data);
-        free((void *)(uintptr_t)request.if_none_match.data);
+        free((void *)(uintptr_t)request.if_none_match.fields[0].data);
         free((void *)(uintptr_t)request.if_modified_since.data);
     }
 }
@@ -336,14 +341,40 @@ Test(http_choice, conditions_for_sending_anything)
     const struct http_version version = {.size = 1000, .modified = 784111777, .tag = "\"tag\""};
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         const struct meaning *m = &meanings[i];
-        struct http_request request = {.if_match = optional(m->if_match),
+        struct http_request request = {.if_match = list_of(optional(m->if_match)),
                                        .if_unmodified_since = optional(m->if_unmodified_since),
-                                       .if_none_match = optional(m->if_none_match),
+                                       .if_none_match = list_of(optional(m->if_none_match)),
                                        .if_modified_since = optional(m->if_modified_since),
                                        .range = optional(m->range)};
         struct http_range range;
         enum http_status status = http_choose(&request, &version, &range);
         cr_assert_eq(status, m->status, "%zu: %d, not %d", i, (int)status, (int)m->status);
+    }
+}
+
+/* As if a comma stood between them, so what is no list ends it, and a * stands alone. */
+Test(http_choice, a_list_in_several_fields_is_one_list)
+{
+    static const struct {
+        const char *first;
+        const char *second;
+        bool names_it;
+    } lists[] = {
+        {"\"tog\"", "\"tag\"", true},  {"\"tag\"", "\"tog\"", true}, {"", "\"tag\"", true},
+        {"\"tog\"", "\"tug\"", false}, {"tog", "\"tag\"", false},    {"*", "\"tog\"", false},
+        {"\"tog\"", "*", false},       {"\"tag\"", "*", true},       {"\"tag", "\"", false},
+    };
+    const struct http_version version = {.size = 1000, .modified = 784111777, .tag = "\"tag\""};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct http_list list = {
+            .count = 2, .fields = {message_of(lists[i].first), message_of(lists[i].second)}};
+        struct http_request match = {.if_match = list};
+        struct http_request none_match = {.if_none_match = list};
+        struct http_range range;
+        cr_assert_eq(http_choose(&match, &version, &range),
+                     lists[i].names_it ? HTTP_OK : HTTP_PRECONDITION_FAILED, "%zu", i);
+        cr_assert_eq(http_choose(&none_match, &version, &range),
+                     lists[i].names_it ? HTTP_NOT_MODIFIED : HTTP_OK, "%zu", i);
     }
 }
 

@@ -326,6 +326,53 @@ static const struct opening {
     {"/file.txt%00.html", HTTP_BAD_REQUEST, ""},
 };
 
+/*
+ * Mode 0711: who asks for a file by its name gets it, and nobody gets a list. Root may read any
+ * folder, so it becomes somebody else here.
+ */
+Test(http_path, a_folder_that_cannot_be_listed_is_walked_through)
+{
+    enum { SOMEBODY = 12345 };
+    static const struct opening through[] = {
+        {"/folder/", HTTP_OK, "folder"},
+        {"/folder", HTTP_MOVED, ""},
+        {"/folder/deep/file.txt", HTTP_OK, "deep"},
+        {"/folder/nothing", HTTP_NOT_FOUND, ""},
+        {"/bare/", HTTP_FORBIDDEN, ""},
+        {"/bare/file", HTTP_FORBIDDEN, ""},
+    };
+    char text[16];
+    char name[64];
+    make_tree();
+    snprintf(name, sizeof(name), "%s/root", top);
+    cr_assert_eq(chmod(top, 0711), 0);
+    cr_assert_eq(fchmodat(top_fd, "root", 0311, 0), 0);
+    cr_assert_eq(fchmodat(top_fd, "root/folder", 0311, 0), 0);
+    cr_assert_eq(fchmodat(top_fd, "root/folder/deep", 0311, 0), 0);
+    cr_assert_eq(fchmodat(top_fd, "root/bare", 0, 0), 0);
+    bool was_root = geteuid() == 0;
+    if (was_root && seteuid(SOMEBODY) != 0) {
+        cr_skip_test("root, and it cannot become anybody else here");
+    }
+    close(root);
+    root = http_files_root(name);
+    cr_assert_geq(root, 0);
+    for (size_t i = 0; i < sizeof(through) / sizeof(through[0]); i++) {
+        enum http_status status = open_path(through[i].path, text);
+        cr_assert_eq(status, through[i].status, "`%s`: %d", through[i].path, (int)status);
+        cr_assert_str_eq(text, through[i].content, "`%s`", through[i].path);
+    }
+    strcat(name, "/bare");
+    cr_assert_eq(http_files_root(name), -1);
+    cr_assert_eq(errno, EACCES);
+    cr_assert(!was_root || seteuid(0) == 0);
+    fchmodat(top_fd, "root", 0755, 0);
+    fchmodat(top_fd, "root/folder", 0755, 0);
+    fchmodat(top_fd, "root/folder/deep", 0755, 0);
+    fchmodat(top_fd, "root/bare", 0755, 0);
+    remove_tree();
+}
+
 Test(http_path, files)
 {
     make_tree();

@@ -470,15 +470,34 @@ Test(http_request, conditions_and_ranges)
                           "If-Modified-Since:  Sun, 06 Nov 1994 08:49:37 GMT \r\n");
     expect_text(request.range, "bytes=1-2");
     expect_text(request.if_range, "\"a\"");
-    expect_text(request.if_none_match, "\"b\", \"c\"");
+    cr_assert_eq(request.if_none_match.count, 1);
+    expect_text(request.if_none_match.fields[0], "\"b\", \"c\"");
     expect_text(request.if_modified_since, "Sun, 06 Nov 1994 08:49:37 GMT");
     read_fields(&request, "if-match: \"d\"\r\nIf-Unmodified-Since:yesterday\r\n");
-    expect_text(request.if_match, "\"d\"");
+    cr_assert_eq(request.if_match.count, 1);
+    expect_text(request.if_match.fields[0], "\"d\"");
     expect_text(request.if_unmodified_since, "yesterday");
     cr_assert_null(request.range.data);
-    cr_assert_null(request.if_none_match.data);
+    cr_assert_eq(request.if_none_match.count, 0);
     read_fields(&request, "Range: bytes=1-2\r\nRange: bytes=3-4\r\n");
     expect_text(request.range, "");
+}
+
+/* As many as there is room for; a list of which one part is lost would be another list. */
+Test(http_request, lists_in_several_fields_are_kept_in_their_order)
+{
+    struct http_request request;
+    char text[(HTTP_LIST_MAX + 1) * sizeof("If-Match: \"0\"\r\n")] = "";
+    for (int i = 0; i < HTTP_LIST_MAX; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "If-Match: \"%d\"\r\n", i);
+    read_fields(&request, text);
+    cr_assert_eq(request.if_match.count, HTTP_LIST_MAX);
+    expect_text(request.if_match.fields[0], "\"0\"");
+    expect_text(request.if_match.fields[HTTP_LIST_MAX - 1], "\"7\"");
+    strcat(text, "If-Match: \"8\"\r\n");
+    static char head[1024];
+    snprintf(head, sizeof(head), "GET /a HTTP/1.1\r\nHost: x\r\n%s\r\n", text);
+    cr_assert_eq(read_text(&request, head), HTTP_HEAD_TOO_LARGE);
 }
 
 Test(http_request, the_query_is_kept_apart)

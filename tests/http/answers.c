@@ -149,6 +149,7 @@ static const struct exchange {
     {"GET /page.txt HTTP/1.1\r\n" HOST "If-Match: *\r\n\r\n", 200, false},
     {"GET /page.txt HTTP/1.1\r\n" HOST "If-Match: \"x\"\r\nRange: bytes=0-1\r\n\r\n", 412, false},
     {"HEAD /page.txt HTTP/1.1\r\n" HOST "If-Match: \"x\"\r\n\r\n", 412, false},
+    {"GET /page.txt HTTP/1.1\r\n" HOST "If-Match: \"x\"\r\nIf-Match: \"y\"\r\n\r\n", 412, false},
     {"GET /page.txt HTTP/1.1\r\n" HOST "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n",
      412, false},
     {"GET /nothing HTTP/1.1\r\n" HOST "If-Match: \"x\"\r\n\r\n", 404, false},

@@ -21,6 +21,7 @@
 #include "common/base/container_of.h"
 #include "common/base/options.h"
 #include "common/bytes/shared_file.h"
+#include "common/server/host_port.h"
 #include "common/server/server.h"
 
 #include <errno.h>
@@ -423,15 +424,23 @@ static int open_root(const struct server *server, const char *name)
     return root;
 }
 
-/* A client that is turned away gets the reason in HTTP. */
+/*
+ * A client that is turned away gets the reason in HTTP. It has not been asked what it wants, so a
+ * redirection leads to the other server's first page. It is 307, because 301 would be remembered:
+ * the client would not come back when there is a place again.
+ */
 static void turn_away_in_http(struct server_settings *settings)
 {
-    static const char format[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
-                                 "Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%.*s";
-    char text[sizeof(settings->turn_away)];
+    const char *place = settings->redirect_to;
+    char text[HOST_PORT_SIZE + 64]; /* "ERR server busy, try HOST:PORT" */
     memcpy(text, settings->turn_away, sizeof(text));
-    int length = (int)strnlen(text, sizeof(text) - sizeof(format)); /* as far as there is room */
-    snprintf(settings->turn_away, sizeof(settings->turn_away), format, length, length, text);
+    size_t length = strnlen(text, sizeof(text));
+    snprintf(settings->turn_away, sizeof(settings->turn_away),
+             "HTTP/1.1 %s\r\n%s%s%sConnection: close\r\nContent-Type: text/plain\r\n"
+             "Content-Length: %zu\r\n\r\n%.*s",
+             place != NULL ? "307 Temporary Redirect" : "503 Service Unavailable",
+             place != NULL ? "Location: http://" : "", place != NULL ? place : "",
+             place != NULL ? "/\r\n" : "", length, (int)length, text);
 }
 
 static struct input_handler_factory *http_open(struct server *server)

@@ -70,35 +70,47 @@ static bool is_tag(struct message text, const char *tag)
     return text.length == strlen(tag) && memcmp(text.data, tag, text.length) == 0;
 }
 
-/* Whether a list of tags names this one. A weak one, W/"TAG", is the same only if weak ones do. */
-static bool names_tag(struct message list, const char *tag, bool weak_ones_do)
+/* What is found in one field of a list. */
+enum search { SEARCH_NOT_YET, SEARCH_FOUND, SEARCH_NO_LIST };
+
+/* A weak tag, W/"TAG", is the same only if weak ones do. */
+static enum search search_tags(struct message text, const char *tag, bool weak_ones_do)
 {
-    if (list.length == 1 && list.data[0] == '*')
-        return true;
-    while (list.length > 0) {
-        if (is_between_tags(list.data[0])) {
-            list = skip(list, 1);
+    while (text.length > 0) {
+        if (is_between_tags(text.data[0])) {
+            text = skip(text, 1);
             continue;
         }
-        bool is_weak = list.length > 2 && list.data[0] == 'W' && list.data[1] == '/';
+        bool is_weak = text.length > 2 && text.data[0] == 'W' && text.data[1] == '/';
         if (is_weak)
-            list = skip(list, 2);
-        size_t length = tag_length(list);
+            text = skip(text, 2);
+        size_t length = tag_length(text);
         if (length == 0)
-            return false;
-        if (is_tag((struct message){list.data, length}, tag) && (!is_weak || weak_ones_do))
-            return true;
-        list = skip(list, length);
+            return SEARCH_NO_LIST;
+        if (is_tag((struct message){text.data, length}, tag) && (!is_weak || weak_ones_do))
+            return SEARCH_FOUND;
+        text = skip(text, length);
     }
-    return false;
+    return SEARCH_NOT_YET;
+}
+
+/* Whether a list of tags names this one, in whichever of its fields. */
+static bool names_tag(const struct http_list *list, const char *tag, bool weak_ones_do)
+{
+    enum search search = SEARCH_NOT_YET;
+    if (list->count == 1 && list->fields[0].length == 1 && list->fields[0].data[0] == '*')
+        return true;
+    for (unsigned i = 0; i < list->count && search == SEARCH_NOT_YET; i++)
+        search = search_tags(list->fields[i], tag, weak_ones_do);
+    return search == SEARCH_FOUND;
 }
 
 /* Whether the file is the one that the client means; a date that cannot be read means any. */
 static bool is_meant(const struct http_request *request, const struct http_version *version)
 {
     time_t since;
-    if (request->if_match.data != NULL)
-        return names_tag(request->if_match, version->tag, false);
+    if (request->if_match.count > 0)
+        return names_tag(&request->if_match, version->tag, false);
     return request->if_unmodified_since.data == NULL ||
            !http_date_read(request->if_unmodified_since, &since) || version->modified <= since;
 }
@@ -106,8 +118,8 @@ static bool is_meant(const struct http_request *request, const struct http_versi
 static bool is_known(const struct http_request *request, const struct http_version *version)
 {
     time_t since;
-    if (request->if_none_match.data != NULL)
-        return names_tag(request->if_none_match, version->tag, true);
+    if (request->if_none_match.count > 0)
+        return names_tag(&request->if_none_match, version->tag, true);
     return request->if_modified_since.data != NULL &&
            http_date_read(request->if_modified_since, &since) && version->modified <= since;
 }

@@ -6,14 +6,35 @@
 
 static const char index_name[] = "index.html";
 
+/*
+ * How a folder is opened. We look for names in it and never list it, and that needs the right to
+ * search it only (x): a folder of mode 0711 hides its names, and not its files. O_RDONLY asks for
+ * more.
+ */
+#if defined(O_PATH)
+enum { FOLDER = O_PATH | O_DIRECTORY | O_CLOEXEC };
+#elif defined(O_SEARCH)
+enum { FOLDER = O_SEARCH | O_DIRECTORY | O_CLOEXEC };
+#else
+enum { FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+#endif
+
+/* One in which we may not look for names is told at the start, and not with each request. */
 int http_files_root(const char *name)
 {
-    return open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat status;
+    int root = open(name, FOLDER);
+    if (root < 0 || fstatat(root, ".", &status, 0) == 0)
+        return root;
+    int error = errno;
+    close(root);
+    errno = error;
+    return -1;
 }
 
 static int open_folder(int folder, const char *name)
 {
-    return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return openat(folder, name, FOLDER | O_NOFOLLOW);
 }
 
 /*
@@ -32,6 +53,8 @@ static int open_file(int folder, const char *name)
         errno = S_ISLNK(status.st_mode) ? ELOOP : ENXIO;
         return -1;
     }
+    if (S_ISDIR(status.st_mode))
+        return open_folder(folder, name);
     return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 

@@ -365,9 +365,32 @@ static enum http_status read_expect(struct http_request *request, struct fields 
     return HTTP_OK;
 }
 
+/* RFC 9110, section 5.3: a proxy may have cut one list into several fields, or joined them. */
+static enum http_status add_to(struct http_list *list, struct message value)
+{
+    if (list->count == HTTP_LIST_MAX)
+        return HTTP_HEAD_TOO_LARGE;
+    list->fields[list->count++] = value;
+    return HTTP_OK;
+}
+
+static enum http_status read_if_match(struct http_request *request, struct fields *fields,
+                                      struct message value)
+{
+    (void)fields;
+    return add_to(&request->if_match, value);
+}
+
+static enum http_status read_if_none_match(struct http_request *request, struct fields *fields,
+                                           struct message value)
+{
+    (void)fields;
+    return add_to(&request->if_none_match, value);
+}
+
 /*
- * Of two such fields none is kept, but an empty value, which is the safe one: an empty condition
- * for sending less than the whole file does not hold, and neither does an empty If-Match.
+ * A date or a range cannot be joined. Of two such fields none is kept, but an empty value, which is
+ * the safe one: an empty condition for sending less than the whole file does not hold.
  */
 static void keep(struct message *kept, struct message value)
 {
@@ -388,8 +411,8 @@ static const struct field {
     {"Expect", read_expect, 0},
     {"Range", NULL, offsetof(struct http_request, range)},
     {"If-Range", NULL, offsetof(struct http_request, if_range)},
-    {"If-Match", NULL, offsetof(struct http_request, if_match)},
-    {"If-None-Match", NULL, offsetof(struct http_request, if_none_match)},
+    {"If-Match", read_if_match, 0},
+    {"If-None-Match", read_if_none_match, 0},
     {"If-Modified-Since", NULL, offsetof(struct http_request, if_modified_since)},
     {"If-Unmodified-Since", NULL, offsetof(struct http_request, if_unmodified_since)},
 };

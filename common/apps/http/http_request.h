@@ -20,6 +20,7 @@
 enum {
     HTTP_LINE_MAX = 8192,  /* bytes of a request line, without its end */
     HTTP_FIELDS_MAX = 100, /* fields of a head */
+    HTTP_LIST_MAX = 8,     /* fields of one name that together are a list */
 };
 
 enum http_method {
@@ -27,6 +28,12 @@ enum http_method {
     HTTP_METHOD_HEAD,
     HTTP_METHOD_OTHER,   /* HTTP has it and files do not: 405 */
     HTTP_METHOD_UNKNOWN, /* 501 */
+};
+
+/** A list that may come in several fields, in their order, as if a comma stood between them. */
+struct http_list {
+    unsigned count; /* 0: there is no such field */
+    struct message fields[HTTP_LIST_MAX];
 };
 
 struct http_request {
@@ -41,10 +48,10 @@ struct http_request {
     /* Fields that files have a use for; without data where there is none. */
     struct message range;
     struct message if_range;
-    struct message if_match;
-    struct message if_none_match;
     struct message if_modified_since;
     struct message if_unmodified_since;
+    struct http_list if_match;
+    struct http_list if_none_match;
 };
 
 /**
