@@ -1,6 +1,6 @@
 #include "common/apps/application_choice.h"
 
-#include "common/workers/executor.h"
+#include "common/workers/saturation.h"
 
 #include <stdarg.h>
 #include <stdio.h>

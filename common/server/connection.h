@@ -12,9 +12,10 @@
  * long. All that protects a server from its clients is here, once: framing, turns, corking,
  * deadlines, the lingering close, refusals, the orderly stop, and running out of memory.
  *
- * This is the core, which every program has: connection.c (its life), connection_input.c,
- * connection_output.c, connection_times.c and connection_facade.c. What not every program
- * needs is a part in a file of its own, which the linker takes only if somebody calls it:
+ * This is the core, which every program has: connection.c (its life), connection_input.c
+ * (bytes), connection_turn.c (messages), connection_output.c, connection_times.c and
+ * connection_facade.c. What not every program needs is a part in a file of its own, which the
+ * linker takes only if somebody calls it:
  *
  *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
  *   connection_shared.c    others send to it as well: stages 4, 5

@@ -154,12 +154,6 @@ void connection_out_of_memory(struct connection *connection);
 /** Bytes have come, or none: the end of the stream. */
 void connection_received(struct connection *connection, size_t received);
 
-/** Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
-bool connection_has_input(const struct connection *connection) NO_LOCK_HELD;
-
-/** Whether the handler is to get one more message in this run. */
-bool connection_takes_message(const struct connection *connection);
-
 /** The server is stopping: reads what has arrived already, and nothing that comes later. */
 void connection_read_the_rest(struct connection *connection);
 
@@ -168,6 +162,15 @@ bool connection_drops_input(const struct connection *connection);
 
 /** What came was dropped, or nothing more comes: the peer has ended its stream, or is lost. */
 void connection_dropped(struct connection *connection, enum socket_dropped dropped);
+
+/* ---- connection_turn.c -------------------------------------------------------------------------
+ */
+
+/** Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
+bool connection_has_input(const struct connection *connection) NO_LOCK_HELD;
+
+/** Whether the handler is to get one more message in this run. */
+bool connection_takes_message(const struct connection *connection);
 
 /* ---- connection_output.c -----------------------------------------------------------------------
  */

@@ -29,19 +29,12 @@
 #include "common/base/thread.h"
 #include "common/base/watched.h"
 #include "common/bytes/buffer_factory.h"
+#include "common/workers/saturation.h"
 #include "common/workers/task_queue.h"
 
 #include <stdatomic.h>
 
 struct executor;
-
-/** What happens to a task that neither a thread nor the queue takes. */
-struct saturation_policy {
-    const char *name;
-    bool drops; /* a task that was accepted may never run */
-    /** Called with the lock held; holds it on return, and may release it in between. */
-    bool (*saturated)(struct executor *executor, struct task *task);
-};
 
 extern const struct saturation_policy saturation_abort;          /* the submitter gets false */
 extern const struct saturation_policy saturation_block;          /* the submitter waits */
