@@ -86,3 +86,28 @@ Test(stepC_3, who_has_read_its_answers_holds_no_output)
 {
     expect_cheap_silence(16);
 }
+
+/* ---- C.7: a reserve ---- */
+
+/* That a client reads this text, and nothing else, is a verdict. */
+static void expect_text(int client, const char *wanted, const char *what)
+{
+    char answer[64] = "";
+    size_t got;
+    client_try_receive(client, answer, strlen(wanted), step_patience(), &got);
+    verdict(strcmp(answer, wanted) == 0, "%s, and all that she heard was \"%s\"", what, answer);
+}
+
+/* A server with 64 descriptors has none for the seventieth client. */
+Test(stepC_7, a_client_learns_that_there_is_no_room)
+{
+    enum { DESCRIPTORS = 64, CROWD = 70 };
+    int clients[CROWD];
+    struct server_process server = step_start(DESCRIPTORS);
+    for (int i = 0; i < CROWD; i++)
+        clients[i] = client_connect(&server);
+    expect_text(clients[CROWD - 1], "ERR server busy\n", "Ann came when no descriptor was left");
+    for (int i = 0; i < CROWD; i++)
+        client_close(clients[i]);
+    step_stop(&server);
+}

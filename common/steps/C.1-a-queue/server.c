@@ -2,7 +2,7 @@
  * The core's steps: the server of step 2.5, whose input is a queue. What a line is, and when it is
  * too long, is told by a function that knows no socket.
  *
- * Left out on purpose: a limit to the time for which a client that has to go may stay (C.14).
+ * Left out on purpose: a limit to the time for which a client that has to go may stay (C.8).
  */
 #include "common/bytes/line_framing.h"
 

@@ -1,7 +1,7 @@
 /*
  * The core's steps: the server of step 2.5, whose input is a queue and whose output is a chain.
  *
- * Left out on purpose: a limit to the time for which a client that has to go may stay (C.14).
+ * Left out on purpose: a limit to the time for which a client that has to go may stay (C.8).
  */
 #include "common/bytes/line_framing.h"
 #include "common/bytes/output_chain.h"

@@ -2,7 +2,7 @@
  * The core's steps: the server of step 2.5, with a queue, a chain, and an application
  * (echo.c) that sees neither epoll nor a socket.
  *
- * Left out on purpose: a limit to the time for which a client that has to go may stay (C.14).
+ * Left out on purpose: a limit to the time for which a client that has to go may stay (C.8).
  */
 #include "common/base/container_of.h"
 #include "common/events/selection.h"
