@@ -111,3 +111,21 @@ Test(stepC_7, a_client_learns_that_there_is_no_room)
         client_close(clients[i]);
     step_stop(&server);
 }
+
+/* ---- C.8: four times ---- */
+
+Test(stepC_8, a_line_without_an_end_is_not_waited_for)
+{
+    char answer[64];
+    size_t got;
+    struct server_process server = step_start_with(step_is_bare() ? "" : "--request-timeout 0.3");
+    int mallory = client_connect(&server);
+    client_send_text(mallory, "hel");
+    enum client_outcome outcome =
+        client_try_receive(mallory, answer, sizeof(answer), step_patience(), &got);
+    verdict(outcome == CLIENT_ENDED,
+            "Mallory has 300 ms for her line, and after %d ms she is still connected",
+            step_patience_ms());
+    client_close(mallory);
+    step_stop(&server);
+}

@@ -83,8 +83,8 @@ bool step_is_known(void)
 bool step_is_bare(void)
 {
     int stage = 0, step = 0;
-    if (strncmp(step_name(), "stepC.", strlen("stepC.")) == 0)
-        return true;
+    if (sscanf(step_name(), "stepC.%d", &step) == 1)
+        return step <= 7;
     sscanf(step_name(), "step%d.%d", &stage, &step);
     return (stage == 1 && step <= 3) || (stage == 2 && step <= 7) || (stage == 5 && step == 4);
 }
