@@ -47,13 +47,19 @@ static long long gauge(const struct server_process *server, const char *name)
     return last_gauge(name);
 }
 
-/* Asks again and again, until the gauge is at least that much. */
-static void await_gauge(const struct server_process *server, const char *name, long long least)
+/*
+ * Asks again and again, until the gauge is at least that much, and at most. One report would be
+ * luck: a loop that is held up for 50 ms, be it by a busy machine, lets its last answer stand.
+ */
+static void await_gauge(const struct server_process *server, const char *name, long long min,
+                        long long max)
 {
     double end = test_now() + test_deadline_ms() / 1000.0;
-    while (gauge(server, name) < least) {
-        cr_assert_gt(test_left_ms(end), 0, "%s: expected %s of at least %lld, the last report: %s",
-                     server_name(), name, least, text);
+    for (long long value = gauge(server, name); value < min || value > max;
+         value = gauge(server, name)) {
+        cr_assert_gt(test_left_ms(end), 0,
+                     "%s: expected %s from %lld to %lld, it is %lld in the last report: %s",
+                     server_name(), name, min, max, value, text);
         poll(NULL, 0, 20);
     }
 }
@@ -71,12 +77,9 @@ Test(gauges, connections_that_are_open)
         clients[i] = client_connect(&server);
         client_echo(clients[i], "here\n");
     }
-    long long open = gauge(&server, "open");
-    cr_assert_eq(open, 3, "three clients are there; open=%lld in: %s", open, text);
+    await_gauge(&server, "open", 3, 3);
     client_close(clients[0]);
-    server_await_counter(&server, "closed", 1);
-    open = gauge(&server, "open");
-    cr_assert_eq(open, 2, "two of three clients are there; open=%lld in: %s", open, text);
+    await_gauge(&server, "open", 2, 2);
     server_close_all(&server);
 }
 
@@ -95,11 +98,10 @@ Test(gauges, the_lag_of_a_loop_that_a_handler_holds)
     }
     client_echo(client, "slow\n");
     bool held = server_has_option("--dispatchers") || !server_has_option("--workers");
-    long long max = gauge(&server, "lag_max_us"), half = last_gauge("lag_p50_us");
+    /* The answer leaves before the round is over, and it is then that the round counts. */
+    await_gauge(&server, "lag_max_us", held ? 300000 : 0, 10000000);
+    long long half = last_gauge("lag_p50_us");
     cr_assert_geq(last_gauge("rounds"), 50, "a hundred messages, one after the other: %s", text);
-    if (held) {
-        cr_assert(max >= 300000 && max < 10000000, "300 ms in a handler; lag_max_us=%lld", max);
-    }
     cr_assert(half >= 0 && half < 300000, "only one round of a hundred is late: %s", text);
     server_close_all(&server);
 }
@@ -114,12 +116,13 @@ Test(gauges, output_that_is_held_for_a_client_that_does_not_read)
     size_t length;
     char *line = line_of(4000, "\n", &length);
     int client = client_connect_with(&server, (struct client_buffers){.receive = 8192});
-    client_push(client, line, length, 8 << 20, 100);
-    await_gauge(&server, "output_held", 32768);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    do { /* more than once: a server that has no processor for a while takes nothing either */
+        client_push(client, line, length, 8 << 20, 20);
+        cr_assert_gt(test_left_ms(end), 0, "nobody reads 64 KiB of answers: %s", text);
+    } while (gauge(&server, "output_held") < 32768);
     client_reset(client);
-    server_await_counter(&server, "closed", 1);
-    long long held = gauge(&server, "output_held");
-    cr_assert_eq(held, 0, "nobody is left; output_held=%lld in: %s", held, text);
+    await_gauge(&server, "output_held", 0, 0);
     free(line);
     server_close_all(&server);
 }
@@ -136,16 +139,25 @@ Test(gauges, tasks_that_wait_for_a_worker_and_for_how_long)
         clients[i] = client_connect(&server);
         client_echo(clients[i], "here\n");
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        client_send_text(clients[i], "slow\n");
+    /* The wait is known from main's next look, and all of it is over after three seconds. A test
+     * that was not there at the time comes again. */
+    bool waited = false, said_how_long = false;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!waited || !said_how_long) {
+        cr_assert_gt(test_left_ms(end), 0, "seven of ten wait, for 400 ms and longer: %s", text);
+        for (int i = 0; i < CLIENTS; i++) {
+            client_send_text(clients[i], "slow\n");
+        }
+        do {
+            waited |= gauge(&server, "queue") >= 7;
+            said_how_long |= last_gauge("queue_wait_ms") >= 400;
+        } while (!test_await(clients[CLIENTS - 1], POLLIN, test_now() + 0.02));
+        for (int i = 0; i < CLIENTS; i++) {
+            client_expect_text(clients[i], "slow\n");
+        }
     }
-    await_gauge(&server, "queue", 7);
-    await_gauge(&server, "queue_wait_ms", 400);
-    for (int i = 0; i < CLIENTS; i++) {
-        client_expect_text(clients[i], "slow\n");
-    }
-    long long waiting = gauge(&server, "queue"), wait = last_gauge("queue_wait_ms");
-    cr_assert(waiting == 0 && wait == 0, "nothing waits any more: %s", text);
+    await_gauge(&server, "queue", 0, 0);
+    cr_assert_eq(last_gauge("queue_wait_ms"), 0, "nothing waits any more: %s", text);
     server_close_all(&server);
 }
 
@@ -236,22 +248,28 @@ Test(gauges, a_handler_that_takes_long_is_logged_with_the_client_behind_the_prox
     server_close_all(&server);
 }
 
-/* A hundred calls in a second and a half are no call that takes long. */
+/* A hundred calls in two seconds and a half are no call that takes long. On a machine that kept one
+ * of them for a second the server would be right to say so, and the test asks again. */
 Test(gauges, a_busy_handler_is_not_one_that_takes_long)
 {
     if (!has_a_loop()) {
         return;
     }
-    struct server_process server = server_start("--block-ms 20");
-    int client = client_connect(&server);
-    double end = test_now() + 2.5;
-    while (test_now() < end) {
-        client_echo(client, "quick\n");
-    }
-    server_errors(&server, text, sizeof text);
-    cr_assert(strstr(text, "handler_slow") == NULL, "calls of 20 ms, one after the other: %s",
-              text);
-    server_close_all(&server);
+    double deadline = test_now() + test_deadline_ms() / 1000.0, slowest;
+    do {
+        struct server_process server = server_start("--block-ms 20");
+        int client = client_connect(&server);
+        double end = test_now() + 2.5;
+        slowest = 0;
+        for (double began = test_now(); began < end; began = test_now()) {
+            client_echo(client, "quick\n");
+            slowest = test_now() - began > slowest ? test_now() - began : slowest;
+        }
+        server_errors(&server, text, sizeof text);
+        server_close_all(&server);
+    } while (slowest >= 1 && test_left_ms(deadline) > 0);
+    cr_assert(slowest >= 1 || strstr(text, "handler_slow") == NULL,
+              "calls of 20 ms, one after the other: %s", text);
 }
 
 /* A pipe without room for one byte more, of which nobody reads the other end. */

@@ -437,7 +437,11 @@ Test(exercise5_3, whoever_reads_nothing_pays_for_the_budget_and_nobody_else)
         verdict(held <= BUDGET + SLACK, "of a budget of %d bytes %zu are spent", BUDGET, held);
         client_echo(ann, "I read all that I ask for\n");
     }
-    long long gone = server_counter(&server, "closed");
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    long long gone; /* a server without a processor for 50 ms has not taken all of it at once */
+    while ((gone = server_counter(&server, "closed")) == 0 && test_left_ms(end) > 0)
+        for (int i = 0; i < GREEDY; i++)
+            client_push(greedy[i], line, sizeof(line), AT_ONCE, 1);
     verdict(gone > 0, "nobody of %d who read nothing had to go", GREEDY);
     verdict(gone < GREEDY - 4, "%lld of %d had to go, and the budget is enough for more", gone,
             GREEDY);
