@@ -148,6 +148,6 @@ void thread_set_name(const char *format, ...)
 
 void thread_name(char name[THREAD_NAME_SIZE])
 {
-    bool is_listed = own.link.next != NULL;
-    memcpy(name, is_listed ? own.name : "main", is_listed ? THREAD_NAME_SIZE : sizeof("main"));
+    bool is_named = own.name[0] != '\0'; /* not own.link: neighbours in the list write that */
+    memcpy(name, is_named ? own.name : "main", is_named ? THREAD_NAME_SIZE : sizeof("main"));
 }

@@ -1,6 +1,5 @@
 #include "reactor.h"
 
-#include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "handler.h"
 

@@ -18,8 +18,6 @@
 #include "common/server/server.h"
 #include "runnable.h"
 
-struct handler;
-
 struct reactor {
     struct server *server;
     struct input_handler_factory *factory;
