@@ -5,7 +5,7 @@
 #
 #   usage: docs/diff_pages.sh FOLDER NUMBER...      (docs/docs.mk calls this, from the top)
 #
-# NUMBER is that of a step, as 2.4, or of a stage.
+# NUMBER is that of a step, as 2.4 or C.1, or of a stage.
 #
 #   FOLDER/docs/remarks/stage3.md    what comes out of docs/remarks/stage3.md and the two stages; the
 #                                    Markdown filter makes the page changes3 of it
@@ -23,10 +23,11 @@ mkdir -p "$folder/docs/remarks"
 : >"$work/empty"
 failed=0
 
-# The files of both sides, in the order in which the README.md of the later one's stage names them.
+# The files of both sides, in the order in which the README.md of the later one's stage, or of common, names them.
 files() { # NUMBER
+    case $1 in C.*) readme=common/README.md ;; *) readme=$(echo stage"${1%.*}"-*/README.md) ;; esac
     (cd "$work/$1" && find old new -name '*.[ch]') | sed 's|.*/||' | LC_ALL=C sort -u >"$work/there"
-    grep -ohE '\]\([a-z_0-9]+\.[ch]\)' stage"${1%.*}"-*/README.md | tr -d ']()' | grep -xFf "$work/there" |
+    grep -oE '\]\([a-z_0-9/]+\.[ch]\)' "$readme" | tr -d ']()' | sed 's|.*/||' | grep -xFf "$work/there" |
         cat - "$work/there" | awk '!seen[$0]++'
 }
 

@@ -96,7 +96,7 @@ site_sh = VERSION='$(VERSION)' VERSION_DATE='$(VERSION_DATE)' REPOSITORY='$(REPO
 REPOSITORY ?=
 
 PAGE_TEXTS := $(wildcard docs/*.md README.md stage[1-5]-*/README.md stage[1-5]-*/steps/README.md \
-    stage[1-5]-*/steps/*/README.md docs/remarks/*.md common/README.md)
+    stage[1-5]-*/steps/*/README.md docs/remarks/*.md common/README.md common/steps/README.md common/steps/*/README.md)
 SHOWN_SOURCES := $(wildcard common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch])
 SITE_TOOLS := docs/site.sh docs/Doxyfile docs/names.awk
 NEED_DOXYGEN := @tests/need.sh Doxygen 'command -v doxygen' doxygen
@@ -108,7 +108,7 @@ $(PARTS)/needed:
 	@mkdir -p $(@D) && touch $@
 
 $(CHANGES): docs/diff_pages.sh docs/diff_pages.awk docs/names.awk docs/stage_diff.sh tests/steps.sh $(wildcard docs/remarks/*.md \
-    docs/renames/* stage[1-5]-*/steps/*/*) $(SHOWN_SOURCES) | $(PARTS)/needed
+    docs/renames/* stage[1-5]-*/steps/*/* common/steps/*/*) $(SHOWN_SOURCES) | $(PARTS)/needed
 	$(call say,DIFF,$(notdir $(@:.md=)))
 	$(Q)docs/diff_pages.sh $(PARTS)/made $(patsubst stage%,%,$(patsubst step%,%,$(basename $(notdir $@))))
 

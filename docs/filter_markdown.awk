@@ -185,7 +185,7 @@ $0 == "" { is_bold = 0 }
 }
 
 # In front of a block of C on a step's page: its file, which can be another step's or a stage's, and function.
-/^<!-- [a-z_0-9]+\.[ch](: [a-z_0-9]+)? -->$/ && match(source, /\/steps\/[1-5]\.[0-9]+/) {
+/^<!-- [a-z_0-9]+\.[ch](: [a-z_0-9]+)? -->$/ && match(source, /\/steps\/[1-5C]\.[0-9]+/) {
     command = "tests/steps.sh sources " substr(source, RSTART + 7, RLENGTH - 7)
     name = substr($0, 6, length($0) - 9)
     file = $2

@@ -5,7 +5,7 @@
 #   README.md at the top               is the page readme.html
 #   docs/queues.md                     is the page queues.html, whatever Doxygen's version
 #   stage2-*/steps/README.md           is the page steps2.html, and
-#   stage2-*/steps/2.4-*/README.md     is the page step2_4.html
+#   stage2-*/steps/2.4-*/README.md     is the page step2_4.html; the core's, in common/steps, are stepsc and stepc_1
 #   docs/remarks/stage3.md, step2.4.md are changes3.html and changes2_4.html, made by docs/diff_pages.sh
 #   common/base/log.h, stage*-*/handler.c   is the file's listing
 #   docs/trace/page.html               is seen.html, with traces of all stages in it
@@ -15,7 +15,7 @@
 # The name of the site that a path belongs to, with a slash; the chapters are the top.
 function site_of(path)
 {
-    if (path ~ /^stage[1-5]-[^\/]*\/steps(\/|$)/)
+    if (path ~ /^(common|stage[1-5]-[^\/]*)\/steps(\/|$)/)
         return ""
     return match(path, /^(common|stage[1-5]-[^\/]*)\//) ? substr(path, 1, RLENGTH) : ""
 }
@@ -36,7 +36,7 @@ function mangled(file)
 
 function is_page(path)
 {
-    return path ~ /^(README|docs\/([^\/]*|remarks\/(stage|step)[0-9.]+)|stage[1-5]-[^\/]*\/steps\/([^\/]*\/)?README)\.md$/ && path != "docs/index.md"
+    return path ~ /^(README|docs\/([^\/]*|remarks\/(stage|step)[0-9C.]+)|(common|stage[1-5]-[^\/]*)\/steps\/([^\/]*\/)?README)\.md$/ && path != "docs/index.md"
 }
 
 # The name of a page, with which its anchors begin: they have to differ in all of a run.
@@ -47,11 +47,11 @@ function page_of(path,    name)
     if (path ~ /^docs\/remarks\//) {
         sub(/^(stage|step)/, "changes", name)
         sub(/\./, "_", name)
-    } else if (match(path, /\/steps\/[1-5]\.[0-9]+-/)) {
-        name = "step" substr(path, RSTART + 7, RLENGTH - 8)
+    } else if (match(path, /\/steps\/[1-5C]\.[0-9]+-/)) {
+        name = "step" tolower(substr(path, RSTART + 7, RLENGTH - 8))
         sub(/\./, "_", name)
     } else if (path ~ /\/steps\//)
-        name = "steps" substr(path, 6, 1)
+        name = "steps" (path ~ /^common/ ? "c" : substr(path, 6, 1))
     return is_page(path) ? name : "index"
 }
 

@@ -11,8 +11,8 @@
 #   SHORT   what the link to it says, with a capital; - for a step, whose page has its number in its title
 #
 # A sitting is a row of the table, | NUMBER | **name:** text |, and a list an item, - **Name:** text. In the text
-# each link is a page, and so is each step that is named by its number: 2.3, 2.1 to 2.3, or from 2.5 on, which
-# is to the end of the stage. A page counts where it is named first. What stands above the table is aside. Fails if
+# each link is a page, and so is each step that is named by its number: 2.3, C.1 to C.3, or from 2.5 on, which
+# is to the end of the stage, or of the core. A page counts where it is named first. What stands above the table is aside. Fails if
 # a step that is named does not exist, or one that exists is not named.
 
 # docs/x.md of x.md, and stage1-blocking/y of ../stage1-blocking/y.
@@ -52,7 +52,7 @@ function stale(why)
 
 function pages_of(text,    found, from, short)
 {
-    while (match(text, /\[[^]]*\]\([^)]*\)|[1-5]\.[0-9]+/)) {
+    while (match(text, /\[[^]]*\]\([^)]*\)|[1-5C]\.[0-9]+/)) {
         found = substr(text, RSTART, RLENGTH)
         from = substr(text, 1, RSTART - 1) ~ /from $/
         text = substr(text, RSTART + RLENGTH)
@@ -62,8 +62,8 @@ function pages_of(text,    found, from, short)
             sub(/\)$/, "", found)
             if (found ~ /^[a-z]+:/ || found ~ /^#/)
                 continue
-            emit(path_of(found), found ~ /steps\/[1-5]\./ ? "-" : toupper(substr(short, 1, 1)) substr(short, 2))
-        } else if (match(text, /^ to [1-5]\.[0-9]+/)) {
+            emit(path_of(found), found ~ /steps\/[1-5C]\./ ? "-" : toupper(substr(short, 1, 1)) substr(short, 2))
+        } else if (match(text, /^ to [1-5C]\.[0-9]+/)) {
             emit_steps(found, substr(text, 5, RLENGTH - 4))
             text = substr(text, RLENGTH + 1)
         } else if (from && text ~ /^ on/)

@@ -101,8 +101,8 @@ BEGIN {
 {
     line[NR] = $0
     size[$2, $3]++
-    if ($5 == "-" && $4 ~ /\/steps\/[1-5]\./)
-        steps[substr($4, 6, 1)]++
+    if ($5 == "-" && match($4, /\/steps\/[1-5C]\./))
+        steps[substr($4, RSTART + 7, 1)]++
 }
 
 END {
@@ -116,11 +116,11 @@ END {
         where = number != "-" ? sitting : name == "The course" || size[number, name] == 1 ? "" : \
             name ", " nth_of(++place_in[name], size[number, name])
         if (short == "-") {
-            match(file, /\/[1-5]\.[0-9]+-/)
+            match(file, /\/[1-5C]\.[0-9]+-/)
             step = substr(file, RSTART + 1, RLENGTH - 2)
             stage = substr(step, 1, 1)
             step_where[step] = "Step " step ", " nth_of(++step_of[stage], steps[stage])
-            where = where step_where[step]
+            where = (number == "-" ? name ". " : sitting) step_where[step]
         }
         sub(/\. $/, "", where)
         add(field[1], where, file)

@@ -49,6 +49,7 @@ name_of() { # STAGE: "2, single reactor"
 
 texts() { # all pages that are Markdown
     existing docs/index.md README.md docs/*.md stage[1-5]-*/steps/README.md stage[1-5]-*/steps/*/README.md \
+        common/steps/README.md common/steps/*/README.md \
         "$MADE"/docs/remarks/*.md
 }
 
@@ -129,13 +130,11 @@ END
 }
 
 code() { # PART
-    if [ "$1" = common ]; then
-        run common common "$(existing common/README.md)" common </dev/null
-        return
-    fi
-    run "Stage $(name_of "$1")" "$1" "$(existing "$1/README.md")" "$1" <<END
+    title=$1 tags=
+    [ "$1" = common ] || title="Stage $(name_of "$1")" tags=$work/common.tag=../common
+    run "$title" "$1" "$(existing "$1/README.md")" "$1" <<END
 EXCLUDE_PATTERNS       = */$1/steps/*
-TAGFILES               = $work/common.tag=../common
+TAGFILES               = $tags
 END
 }
 
