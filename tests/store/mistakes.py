@@ -88,6 +88,13 @@ class BelievesEveryLength(Store):
         return int(digits)
 
 
+@mistake(2, "two_hundred_with_keys")
+class OneBufferForAll(Store):
+    def receive(self, client):
+        client.input = self.__dict__.setdefault("input", client.input)
+        super().receive(client)
+
+
 # ---- 3: pipelining ------------------------------------------------------------------------------------
 
 @mistake(3, "a_thousand_in_one_write")

@@ -53,8 +53,8 @@ def red(task, *command):
 
 def wrong(task, test, name):
     status, failed, said = grade(task, sys.executable, os.path.join(HERE, "mistakes.py"), name, patience=3)
-    if status != 1 or test not in failed or grader.TESTS[task][test][0] not in said:
-        return f"{test} should fail:\n{said}"
+    if status != 1 or test not in failed or grader.TESTS[task][test][0] not in said or "Traceback" in said:
+        return f"{test} should fail, and say no more than that:\n{said}"
     return None
 
 
