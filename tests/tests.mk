@@ -575,7 +575,7 @@ test-card: $(CARDED)
 MYSTERIES := $(sort $(patsubst tests/mystery/%.fault,%,$(wildcard tests/mystery/*.fault)))
 ifneq ($(filter mystery reveal,$(MAKECMDGOALS))$(CLIENT),)
 ifneq ($(words $(filter $(MYSTERIES),$(N))) $(words $(N)),1 1)
-$(error N=$(N): expected the number of a mystery; there are: $(MYSTERIES))
+$(error N=$(N): expected the number of a mystery; there are: $(shell printf '%s\n' $(MYSTERIES) | sort -n | xargs))
 endif
 endif
 MYSTERY = OUT=$(OUT) COMPILE='$(filter-out -MMD -MP,$(COMPILE))' LINK='$(LINK)' \

@@ -153,7 +153,7 @@ def build(number):
         print(f"Start two servers:\n\n    {OUT}/stage2-single-reactor &")
     else:
         print("Start it:\n")
-    print(f"    {program} {fault['options'].format(dir=program + '.files', target='127.0.0.1:7002')}\n")
+    print(f"    {program} {fault['options'].format(dir=program + '.files', target='127.0.0.1:7002')}".rstrip() + "\n")
     print(f"{OUT}/{stage_of(fault)} with the same options is right. When your client can tell the two apart:\n"
           f"make test-mystery N={number} CLIENT=path/to/your/client")
 

@@ -297,7 +297,7 @@ class Scene:
 
     def do_help(self, _):
         """help: this"""
-        raise Problem("\n".join(getattr(self, name).__doc__ for name in dir(self) if name.startswith("do_")))
+        raise Problem("\n".join([*(getattr(self, name).__doc__ for name in dir(self) if name.startswith("do_")), "quit: ends it"]))
 
     def end(self):
         self.server.process.kill()

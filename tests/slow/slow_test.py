@@ -62,7 +62,7 @@ def refuses_what_cannot_be_done():
     said, status = play(3, [], ["", "jump", "go 9", "go nobody", "send 3 x", "half x", "expect 4 x", "run but nobody", "help"])
     expect(status == 0, said)
     for what in ("expected one of connect, expect, go, half, help, run, save, send, stop, quit", "no thread 9; there are: reactor",
-                 "no client 3; there are: none yet", "no client x", "no thread nobody", "run [but THREAD, ...] [to POINT]: "):
+                 "no client 3; there are: none yet", "no client x", "no thread nobody", "run [but THREAD, ...] [to POINT]: ", "quit: "):
         expect(what in said, f"there is no {what} in\n{said}")
     said, status = play(3, ["--no-such-option"], [])
     expect(status == 1 and "does not start with these options: --no-such-option" in said, said)
