@@ -113,8 +113,8 @@ class Connection:
 
 
 def long_clients(port):
-    """In a process of their own, too. Lives until its input ends. Prints a line for each connection that
-    has ended, and "last" before those that it has ended itself."""
+    """In a process of their own, too. Lives until its input ends. Prints "begun" when all are connected, a
+    line for each connection that has ended, and "last" before those that it has ended itself."""
     watched = selectors.DefaultSelector()
     watched.register(sys.stdin, selectors.EVENT_READ, None)
     due = []  # when a connection sends its next line
@@ -131,6 +131,7 @@ def long_clients(port):
 
     for number in range(LONG):
         begin(b"long %d" % number)
+    print('"begun"', flush=True)
     goes_on = True
     while goes_on:
         for key, _ in watched.select(max(0, due[0][0] - time.monotonic())):
@@ -196,11 +197,13 @@ async def watch_short_clients(port, seen):
     await process.wait()
 
 
-async def watch_long_clients(process, seen):
+async def watch_long_clients(process, seen, begun):
     is_last = False
     while line := await process.stdout.readline():
         record = json.loads(line)
-        if record == "last":
+        if record == "begun":
+            begun.set()
+        elif record == "last":
             is_last = True
         else:
             seen.records.append((record, is_last))
@@ -247,7 +250,9 @@ async def run(upgrade, server, options, folder):
         port = await asyncio.wait_for(ready_port(process), 30)
         longs = await asyncio.create_subprocess_exec(
             sys.executable, "-B", __file__, "--long", str(port), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        lives = asyncio.create_task(watch_long_clients(longs, seen))
+        all_begun = asyncio.Event()
+        lives = asyncio.create_task(watch_long_clients(longs, seen, all_begun))
+        await asyncio.wait_for(all_begun.wait(), 60)  # the restarts follow the short clients, who may be quicker
         shorts = asyncio.create_task(watch_short_clients(port, seen))
         for number in range(RESTARTS):
             while seen.short < SHORT * (number + 1) // (RESTARTS + 2):
@@ -255,7 +260,7 @@ async def run(upgrade, server, options, folder):
             await restart(process, program, server, number == BROKEN, seen, failed)
         await shorts
         begun = time.monotonic()
-        while len(seen.records) < LONG and time.monotonic() < begun + DRAIN:
+        while len(seen.records) < LONG and time.monotonic() < begun + 6 * DRAIN:
             await asyncio.sleep(0.1)
         longs.stdin.close()
         await lives
