@@ -159,6 +159,39 @@ Test(thread, names_are_the_threads_own)
     cr_assert_str_eq(there, "another");
 }
 
+/* Without an order between the two threads, so that ThreadSanitizer sees what they share. */
+static atomic_bool has_read_its_name;
+static atomic_bool may_end;
+
+static void *read_name_and_stay(void *argument)
+{
+    take_name(argument);
+    atomic_store_explicit(&has_read_its_name, true, memory_order_relaxed);
+    while (!atomic_load_explicit(&may_end, memory_order_relaxed)) {
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* The one that comes after it in the list changes its link. */
+Test(thread, reads_its_name_without_the_lists_lock)
+{
+    char names[2][THREAD_NAME_SIZE];
+    pthread_t threads[2];
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    cr_assert_eq(thread_start(&threads[0], read_name_and_stay, names[0]), 0);
+    while (!atomic_load_explicit(&has_read_its_name, memory_order_relaxed)) {
+        cr_assert_gt(test_left_ms(end), 0);
+        sched_yield();
+    }
+    cr_assert_eq(thread_start(&threads[1], take_name, names[1]), 0);
+    pthread_join(threads[1], NULL);
+    atomic_store_explicit(&may_end, true, memory_order_relaxed);
+    pthread_join(threads[0], NULL);
+    cr_assert_str_eq(names[0], "another");
+    cr_assert_str_eq(names[1], "another");
+}
+
 /* ---- Signals ---- */
 
 static void *take_mask(void *mask)
