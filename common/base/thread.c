@@ -28,6 +28,7 @@ struct listed_thread {
 static struct mutex list_lock = {PTHREAD_MUTEX_INITIALIZER};
 static struct list_link list GUARDED_BY(&list_lock) = {&list, &list};
 static _Thread_local struct listed_thread own;
+static _Thread_local bool is_named; /* own.link does not tell: neighbours in the list write that */
 static pthread_key_t at_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -53,6 +54,7 @@ static void enter_list(const char *name)
         return;
     mutex_lock(&list_lock);
     memcpy(own.name, name, THREAD_NAME_SIZE);
+    is_named = true;
     if (is_new)
         list_insert_behind(list.previous, &own.link);
     mutex_unlock(&list_lock);
@@ -148,6 +150,5 @@ void thread_set_name(const char *format, ...)
 
 void thread_name(char name[THREAD_NAME_SIZE])
 {
-    bool is_named = own.name[0] != '\0'; /* not own.link: neighbours in the list write that */
     memcpy(name, is_named ? own.name : "main", is_named ? THREAD_NAME_SIZE : sizeof("main"));
 }
