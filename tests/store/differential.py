@@ -4,13 +4,16 @@
   usage: tests/store/differential.py COMMAND...        (as `build/stage4-framework --app store`)
 
 - One client uses all commands that the store has (it says which: COMMAND LIST). Then 200 at once use keys of their
-  own, in rounds: each sends a few commands, cut anywhere, and all read.
+  own, in rounds: each sends a few commands, cut anywhere, and all read. Then 20 use the same keys and channels in lockstep:
+  the next command is sent when both servers have carried out the one before. They wait, subscribe, and leave.
+- Bytes that are nearly commands, and those of redis-cli and redis-benchmark, if these are installed.
 - What a clock decides may differ a little: PTTL by 50 ms, TTL by a second, and by the time for which this program
   has kept one of the two servers waiting behind the other. INFO, CLIENT, COMMAND and CONFIG are
   compared by the kind of their answer only. What is closed has to be closed by both.
 - ONLY=LREM tests one command, beside those that give it something to work on. It need not be one that
   our store has: LINDEX LREM LTRIM RENAME SCAN, and those of hashes and sets, are exercises.
-- COUNT=100000 is how many commands are sent by each of the two parts, SEED=1 with which dice.
+- COUNT=100000 is how many commands are sent by each of the first two parts, and ten times as many as in lockstep. SEED=1
+  says with which dice.
 - It was written for redis 7.0. With another version, errors that differ in their words are listed and do not fail.
 
 Prints what failed, and "N passed, N failed" at the end, with ", N skipped" without redis-server.
@@ -178,7 +181,7 @@ COMMANDS = {
     "DEL": lambda d: d.some(d.key, 1, 3),
     "EXISTS": lambda d: d.some(d.key),
     "TYPE": lambda d: [d.key()],
-    "EXPIRE": lambda d: [d.key(), d.time(), *d.some(lambda: d.pick(b"NX", b"xx", b"GT", b"LT", b"no\nword"), 0, 2)],
+    "EXPIRE": lambda d: [d.key(), d.time(), *d.some(lambda: d.pick(b"NX", b"xx", b"GT", b"LT", b"no\nword", b"at the end\r\n", b"long" * 300), 0, 2)],
     "PEXPIRE": lambda d: [d.key(), d.time()],
     "PERSIST": lambda d: [d.key()],
     "TTL": lambda d: [d.key()],
@@ -380,6 +383,233 @@ def run_many(redis, store, names, comparison):
             client.close()
 
 
+# ---- in lockstep -------------------------------------------------------------------------------------
+
+SHARING, LEAVES = 20, 0.01
+NOT_IN_LOCKSTEP = BY_FORM | {"TTL", "PTTL", "SCAN"}  # their answers need not be the same to the byte
+
+
+class Pair:
+    """A client of both, of which all bytes are compared."""
+
+    def __init__(self, redis, store):
+        self.redis, self.store = Client(redis), Client(store)
+        self.is_subscriber, self.waits = False, False
+
+    def arrived(self):
+        """What redis has sent by now."""
+        data = b""
+        self.redis.socket.setblocking(False)
+        try:
+            while True:
+                more = self.redis.socket.recv(1 << 18)
+                if not more:
+                    self.redis.is_closed = True
+                    break
+                data += more
+        except (BlockingIOError, ConnectionError):
+            pass
+        self.redis.socket.settimeout(PATIENCE)
+        return data
+
+    def seen(self, length):
+        """As many bytes of the store; fewer if it ends."""
+        data = b""
+        while len(data) < length:
+            try:
+                more = self.store.socket.recv(length - len(data))
+            except OSError:
+                more = b""
+            if not more:
+                break
+            data += more
+        return data
+
+    def leave(self):
+        self.redis.close()
+        self.store.close()
+
+
+class Lockstep:
+    def __init__(self, redis, store, names):
+        self.servers, self.dice = (redis, store), Dice(SEED)
+        self.names = [name for name in names if name not in NOT_IN_LOCKSTEP] + [
+            name for name in ("BLPOP", "BRPOP", "LPUSH", "RPUSH", "PUBLISH", "MULTI", "EXEC", "DEL") if name in names] * 2
+        self.controls = Client(redis), Client(store)
+        self.pairs = [Pair(redis, store) for _ in range(SHARING)]
+        self.last, self.dice.keys = [], self.dice.keys[:5]
+
+    def ask(self, control, *arguments):
+        control.send(grader.words(*arguments))
+        return control.reply()
+
+    def settle(self):
+        """redis has carried out what was sent, and written its answers: it does one thing after the other."""
+        self.ask(self.controls[0], "PING")
+        self.ask(self.controls[0], "PING")
+
+    def count(self, control):
+        return int(re.search(rb"connected_clients:(\d+)", self.ask(control, "INFO", "clients"))[1])
+
+    def leave(self, pair):
+        """Both have to know before anything else happens."""
+        pair.leave()
+        self.pairs[self.pairs.index(pair)] = Pair(*self.servers)
+        until = time.monotonic() + PATIENCE
+        for control in self.controls:
+            while self.count(control) != SHARING + 1:
+                if time.monotonic() > until:
+                    raise Difference("a client has left, and is still counted")
+                time.sleep(0.001)
+
+    def command(self, pair):
+        if pair.is_subscriber or self.dice.random.random() < 0.02:
+            name = self.dice.pick("SUBSCRIBE", "UNSUBSCRIBE", "PING", "GET", "SUBSCRIBE", "RESET")
+            if name in self.names:
+                return grader.words(name, *self.dice.some(lambda: self.dice.pick(b"one", b"two", b"three"), name in ("SUBSCRIBE", "UNSUBSCRIBE"), 3))
+        name = self.dice.random.choice(self.names)
+        if name in ("BLPOP", "BRPOP"):
+            return grader.words(name, *self.dice.some(self.dice.key, 1, 3), b"0")
+        if name == "PUBLISH":
+            return grader.words(name, self.dice.pick(b"one", b"two", b"three"), self.dice.value())
+        return command(self.dice, [name])[1]
+
+    def compare(self, expected, pair, data):
+        seen = pair.seen(len(expected))
+        if seen != expected:
+            who = "" if pair is self.last[0] else "another client: "
+            raise Difference(f"{who}{shown(data)}: redis answers {shown(expected)}, the store {shown(seen)}")
+
+    def step(self):
+        able = [pair for pair in self.pairs if not pair.waits]
+        if not able or self.dice.random.random() < LEAVES:
+            self.leave(self.dice.random.choice(self.pairs))
+            return
+        pair = self.dice.random.choice(able)
+        data = self.command(pair)
+        self.last = [pair]
+        pair.redis.send(data)
+        self.settle()
+        arrived = [(each, each.arrived()) for each in self.pairs]
+        pair.store.send(data)
+        for each, expected in sorted(arrived, key=lambda item: item[0] is not pair):
+            if expected:
+                self.compare(expected, each, data)
+                each.waits = False
+                changes = re.findall(rb"\$(?:9|11)\r\n(?:un)?subscribe\r\n(?:\$-1|\$\d+\r\n\w*)\r\n:(\d+)", expected)
+                each.is_subscriber = changes[-1] != b"0" if changes else each.is_subscriber and b"+RESET" not in expected
+        if not dict(arrived)[pair] and not pair.redis.is_closed:
+            pair.waits = True
+        if pair.redis.is_closed:
+            if pair.seen(1):
+                raise Difference(f"{shown(data)}: redis closes the connection, and the store says more")
+            self.leave(pair)
+
+    def end(self):
+        """Nothing has come behind what was compared."""
+        self.ask(self.controls[1], "PING")
+        for pair in self.pairs:
+            pair.store.socket.setblocking(False)
+            try:
+                more = pair.store.socket.recv(100)
+                raise Difference(f"the store says {shown(more)} behind all that redis says")
+            except BlockingIOError:
+                pair.leave()
+        for control in self.controls:
+            control.close()
+
+
+def run_shared(redis, store, names, _comparison):
+    """The same keys and channels."""
+    lockstep = Lockstep(redis, store, names)
+    for _ in range(COUNT // 10):
+        lockstep.step()
+    lockstep.end()
+
+
+# ---- bytes that are nearly commands --------------------------------------------------------------------
+
+def spoiled(dice, data):
+    """With a byte changed, left out, doubled or put in, here and there."""
+    data = bytearray(data)
+    for _ in range(dice.random.choice((0, 1, 1, 2, 5))):
+        at = dice.random.randrange(len(data) + 1)
+        odd = dice.pick(b"", b"\r", b"\n", b"\r\n", b"\0", b"*", b"$", b"-1", b"0", b"9", b"99999999999", b" ", b"'", b'"', b"*3\r\n", b"\xff")
+        data[at:at + dice.pick(0, 0, 1, 2)] = odd
+    return bytes(data)
+
+
+def run_bytes(redis, store, names, _comparison):
+    """A stream that ends somewhere, and all answers to it."""
+    dice = Dice(SEED)
+    names = [name for name in names if name not in BY_FORM | {"TTL", "PTTL", "BLPOP", "BRPOP"}]
+    for _ in range(COUNT // 100):
+        data = spoiled(dice, b"".join(command(dice, names)[1] for _ in range(dice.pick(1, 2, 5))))
+        answers = []
+        for server in redis, store:
+            client = Client(server)
+            send_in_pieces(dice, client, data)
+            try:
+                client.socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            answer, is_reset = b"", False
+            try:
+                while more := client.socket.recv(1 << 18):
+                    answer += more
+            except ConnectionError:
+                is_reset = True
+            client.close()
+            answers.append((answer, is_reset))
+        (expected, is_reset), (seen, _) = answers
+        if b"\0" in data and seen.startswith(expected + b"-ERR Protocol error: "):
+            continue  # redis looks for the end of a length up to a byte of 0, and waits for it
+        if expected != seen and not (is_reset and seen.startswith(expected)):
+            raise Difference(f"the bytes {data!r}: redis answers {expected!r}, the store {seen!r}")
+
+
+# ---- redis' own clients --------------------------------------------------------------------------------
+
+SCRIPT = """PING
+SET name "Ann B."
+GET name
+SET n 41
+INCR n
+GET nothing
+LPUSH list a b c
+LRANGE list 0 -1
+LPOP list 2
+INCR name
+NONSENSE 1 2
+MULTI
+SET n 1
+INCR n
+EXEC
+BLPOP list 0
+BLPOP list 0.01
+TYPE list
+EXPIRE n 100
+TTL n
+DBSIZE
+"""
+
+
+def run_tools(redis, store, names, _comparison):
+    """What people type, and what measures."""
+    if not shutil.which("redis-cli") or not {"MULTI", "BLPOP", "INCR"} <= set(names):
+        return
+    said = [subprocess.run(["redis-cli", "-p", str(server.port)], input=SCRIPT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True, timeout=PATIENCE, check=False) for server in (redis, store)]
+    if said[0].stdout != said[1].stdout or said[1].returncode != said[0].returncode:
+        raise Difference(f"redis-cli prints of redis {said[0].stdout!r}, of the store {said[1].stdout!r}")
+    for pipeline in "1", "16":
+        done = subprocess.run(["redis-benchmark", "-p", str(store.port), "-c", "50", "-n", "2000", "-P", pipeline, "-q", "-r", "100", "-t",
+                               "ping,set,get,incr,lpush,rpush,lpop,rpop,lrange_100,mset"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=PATIENCE * 5, check=False)
+        if done.returncode != 0 or done.stdout.count("requests per second") < 11 or "rror" in done.stdout:
+            raise Difference(f"redis-benchmark -P {pipeline} ends with {done.returncode}: {done.stdout[-1000:]}")
+
+
 # ---- single cases ------------------------------------------------------------------------------------
 
 FAULTS = [b"*1\r\n:3\r\n", b"*x\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$99999999999\r\n", b"*99999999999\r\n",
@@ -429,6 +659,9 @@ def run_expiry(redis, store, names, _comparison):
 
 # ---- all of it ---------------------------------------------------------------------------------------
 
+PARTS = run_one, run_many, run_shared, run_bytes, run_faults, run_expiry, run_tools
+
+
 def compare(command_of_store, folder):
     version = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     version = re.search(r"v=(\d+\.\d+)", version).group(1)
@@ -439,12 +672,13 @@ def compare(command_of_store, folder):
     try:
         store = Server("store", command_of_store, folder)
         names = names_of(store)
-        for part in (run_one, run_many) if ONLY else (run_one, run_many, run_faults, run_expiry):
+        for part in (run_one, run_many) if ONLY else PARTS:
             try:
                 for server in redis, store:
                     client = Client(server)
                     client.send(grader.words("FLUSHALL"))
                     client.reply()
+                    client.close()
                 part(redis, store, names, comparison)
                 passed += 1
             except (Difference, OSError, grader.Failure) as difference:

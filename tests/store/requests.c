@@ -87,6 +87,65 @@ SceneTest(store, what_is_no_request_costs_only_its_sender, "")
     ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
 }
 
+/** Expects that nothing is kept for anybody. */
+static void expect_empty(int client)
+{
+    char info[2048];
+    size_t got;
+    client_send_text(client, "INFO\r\n");
+    client_await_reply(client);
+    client_try_receive(client, info, sizeof info - 1, test_now() + 0.5, &got);
+    info[got] = '\0';
+    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
+}
+
+/* A browser can be made to send it, and its body is for whoever listens here. */
+SceneTest(store, what_comes_in_a_request_of_http_is_not_carried_out, "")
+{
+    client_send_text(scene->ann, "SET a 1\r\nPOST / HTTP/1.1\r\nSET a 2\r\n");
+    client_expect_text(scene->ann, "+OK\r\n");
+    client_expect_end(scene->ann);
+    int eve = client_connect(&scene->store);
+    client_send_text(eve, "GET / HTTP/1.1\r\nHost: here\r\n\r\nSET a 3\r\n");
+    client_expect_text(eve, "-ERR wrong number of arguments for 'get' command\r\n");
+    client_expect_end(eve);
+    client_close(eve);
+    server_await_counter(&scene->store, "closed", 1);
+    ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
+}
+
+/** Sends a command with that many words behind it: c0, c1, ... */
+static void send_many(int client, const char *command, int count)
+{
+    char text[64];
+    snprintf(text, sizeof text, "*%d\r\n$%zu\r\n%s\r\n", count + 1, strlen(command), command);
+    client_send_text(client, text);
+    for (int i = 0; i < count; i++) {
+        int length = snprintf(NULL, 0, "c%d", i);
+        snprintf(text, sizeof text, "$%d\r\nc%d\r\n", length, i);
+        client_send_text(client, text);
+    }
+}
+
+/* Each channel is compared with those before: with 60,000 that would be minutes, for all clients.
+ */
+SceneTest(store, one_who_subscribes_to_many_channels_holds_up_nobody, "")
+{
+    enum { CHANNELS = 60000 };
+    static const char *const commands[] = {"SUBSCRIBE", "UNSUBSCRIBE"};
+    static const char *const words[] = {"$9\r\nsubscribe", "$11\r\nunsubscribe"};
+    for (int which = 0; which < 2; which++) {
+        send_many(scene->ann, commands[which], CHANNELS);
+        for (int i = 0; i < CHANNELS; i++) {
+            char answer[96];
+            snprintf(answer, sizeof answer, "*3\r\n%s\r\n$%d\r\nc%d\r\n:%d\r\n", words[which],
+                     snprintf(NULL, 0, "c%d", i), i, which == 0 ? i + 1 : CHANNELS - 1 - i);
+            client_expect_text(scene->ann, answer);
+        }
+    }
+    expect_empty(scene->bob);
+}
+
 /** Sends SET with a value of so many bytes. */
 static void send_set(int client, const char *key, size_t length)
 {
@@ -99,18 +158,6 @@ static void send_set(int client, const char *key, size_t length)
     client_send_text(client, head);
     client_send(client, value, length + 2);
     free(value);
-}
-
-/** Expects that nothing is kept for anybody. */
-static void expect_empty(int client)
-{
-    char info[2048];
-    size_t got;
-    client_send_text(client, "INFO\r\n");
-    client_await_reply(client);
-    client_try_receive(client, info, sizeof info - 1, test_now() + 0.5, &got);
-    info[got] = '\0';
-    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
 }
 
 static const char full[] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";

@@ -8,14 +8,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The place of the client's tie to a channel; where there is none, of the end of its ties. */
-static struct store_tie **tie_to(struct store_client *client, struct message name)
+static struct store_tie *tie_in(struct store_topic *channel, const struct store_client *client)
 {
-    struct store_tie **place = &client->subscriptions;
-    while (*place != NULL && ((*place)->topic->node.key.length != name.length ||
-                              memcmp((*place)->topic->name, name.data, name.length) != 0))
-        place = &(*place)->next;
-    return place;
+    for (struct list_link *link = channel->ties.next; link != &channel->ties; link = link->next) {
+        struct store_tie *tie = container_of(link, struct store_tie, link);
+        if (tie->client == client)
+            return tie;
+    }
+    return NULL;
+}
+
+/*
+ * The client's tie to a channel; NULL: there is none. Of the client's channels and the channel's
+ * clients the fewer are looked through: somebody who subscribes to 60,000 channels would hold up
+ * all others if each of them was compared with those before.
+ */
+static struct store_tie *tie_to(struct store_client *client, struct message name)
+{
+    struct store_topic *channel = store_find_topic(&client->store->channels, name);
+    struct store_tie *tie = client->subscriptions;
+    if (channel == NULL || channel->count < client->subscribed)
+        return channel != NULL ? tie_in(channel, client) : NULL;
+    while (tie != NULL && tie->topic != channel)
+        tie = tie->next;
+    return tie;
 }
 
 static void reply_change(struct store_call *call, const char *what, const struct message *name)
@@ -33,7 +49,7 @@ void store_do_subscribe(struct store_call *call)
 {
     struct store_client *client = call->client;
     for (size_t i = 1; i < call->count; i++) {
-        if (*tie_to(client, call->words[i]) == NULL) {
+        if (tie_to(client, call->words[i]) == NULL) {
             if (!store_tie_to(client, &call->store->channels, call->words[i],
                               &client->subscriptions)) {
                 store_reply_no_memory(call);
@@ -45,12 +61,12 @@ void store_do_subscribe(struct store_call *call)
     }
 }
 
-static void unsubscribe(struct store_call *call, struct store_tie **place)
+static void unsubscribe(struct store_call *call, struct store_tie *tie)
 {
-    struct message name = (*place)->topic->node.key;
+    struct message name = tie->topic->node.key;
     call->client->subscribed--;
     reply_change(call, "unsubscribe", &name);
-    store_untie(place);
+    store_untie(tie);
 }
 
 void store_do_unsubscribe(struct store_call *call)
@@ -59,11 +75,11 @@ void store_do_unsubscribe(struct store_call *call)
     if (call->count == 1 && client->subscriptions == NULL)
         reply_change(call, "unsubscribe", NULL);
     while (call->count == 1 && client->subscriptions != NULL)
-        unsubscribe(call, &client->subscriptions);
+        unsubscribe(call, client->subscriptions);
     for (size_t i = 1; i < call->count; i++) {
-        struct store_tie **place = tie_to(client, call->words[i]);
-        if (*place != NULL)
-            unsubscribe(call, place);
+        struct store_tie *tie = tie_to(client, call->words[i]);
+        if (tie != NULL)
+            unsubscribe(call, tie);
         else
             reply_change(call, "unsubscribe", &call->words[i]);
     }

@@ -213,6 +213,16 @@ static void refuse(struct store_call *call, const char *fault)
     store_forget_queue(call->client);
 }
 
+/*
+ * A page in somebody's browser may have it send a POST to a store that listens on its machine, and
+ * lines of the body would be requests. So the first line of it, or the field that each request of
+ * HTTP has, ends the connection, as with redis.
+ */
+static bool is_http(struct message name)
+{
+    return store_word_is(name, "post") || store_word_is(name, "host:");
+}
+
 void store_carry_out(struct store_client *client, size_t count, const struct message *words,
                      struct store_reply *reply)
 {
@@ -222,6 +232,10 @@ void store_carry_out(struct store_client *client, size_t count, const struct mes
     if (count == 0)
         return;
     call.command = store_find_command(words[0]);
+    if (call.command == NULL && is_http(words[0])) {
+        client->is_closed = true;
+        return;
+    }
     call.store->commands++;
     find_fault(&call, fault);
     if (fault[0] != '\0')

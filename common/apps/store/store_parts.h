@@ -108,8 +108,9 @@ struct store_topic {
 
 /** Between a client and a topic. */
 struct store_tie {
-    struct list_link link;  /* of the topic's */
-    struct store_tie *next; /* of the client's */
+    struct list_link link;    /* of the topic's */
+    struct store_tie *next;   /* of the client's */
+    struct store_tie **place; /* what points to it there */
     struct store_topic *topic;
     struct store_client *client;
 };
@@ -121,8 +122,7 @@ struct store_topic *store_find_topic(const struct table *table, struct message n
 bool store_tie_to(struct store_client *client, struct table *table, struct message name,
                   struct store_tie **ties);
 
-/** Removes the tie that *place names. */
-void store_untie(struct store_tie **place);
+void store_untie(struct store_tie *tie);
 void store_untie_all(struct store_tie **ties);
 
 /** Frees a topic that has no tie and is not ready. */

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void store_reply_send(struct store_reply *reply)
@@ -28,20 +29,32 @@ void store_reply_text(struct store_reply *reply, const char *text)
     add(reply, text, strlen(text));
 }
 
+/* Line ends at its end are left out, and others are spaces. */
+static void add_error(struct store_reply *reply, char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && (text[length - 1] == '\r' || text[length - 1] == '\n'))
+        length--;
+    for (size_t i = 0; i < length; i++)
+        text[i] = (char)(text[i] == '\r' || text[i] == '\n' ? ' ' : text[i]);
+    add(reply, "-", 1);
+    add(reply, text, length);
+    add(reply, "\r\n", 2);
+}
+
 void store_reply_error(struct store_reply *reply, const char *format, ...)
 {
-    char text[512] = "-";
+    char *text;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text + 1, sizeof(text) - 3, format, arguments);
+    int length = vasprintf(&text, format, arguments);
     va_end(arguments);
-    char *at = text;
-    for (; *at != '\0'; at++) {
-        if (*at == '\r' || *at == '\n')
-            *at = ' ';
+    if (length < 0) {
+        add(reply, "-ERR\r\n", 6);
+        return;
     }
-    memcpy(at, "\r\n", sizeof("\r\n"));
-    store_reply_text(reply, text);
+    add_error(reply, text);
+    free(text);
 }
 
 /* A line: a kind, and a number. */

@@ -33,7 +33,8 @@ void store_reply_send(struct store_reply *reply);
 /** Text as it is, with all that it needs: "+OK\r\n". */
 void store_reply_text(struct store_reply *reply, const char *text);
 
-/** An error: "-", and what is said so, with a space for each CR and LF in it. */
+/** An error: "-", and what is said so, with a space for each CR and LF in it, and none at its end.
+ */
 __attribute__((format(printf, 2, 3))) void store_reply_error(struct store_reply *reply,
                                                              const char *format, ...);
 

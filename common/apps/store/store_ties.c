@@ -45,18 +45,21 @@ bool store_tie_to(struct store_client *client, struct table *table, struct messa
         store_drop_topic(store, topic);
     if (tie == NULL)
         return false;
-    *tie = (struct store_tie){.client = client, .topic = topic, .next = *ties};
+    *tie = (struct store_tie){.client = client, .topic = topic, .next = *ties, .place = ties};
+    if (tie->next != NULL)
+        tie->next->place = &tie->next;
     *ties = tie;
     list_append(&topic->ties, &tie->link);
     topic->count++;
     return true;
 }
 
-void store_untie(struct store_tie **place)
+void store_untie(struct store_tie *tie)
 {
-    struct store_tie *tie = *place;
     struct store *store = tie->client->store;
-    *place = tie->next;
+    *tie->place = tie->next;
+    if (tie->next != NULL)
+        tie->next->place = tie->place;
     list_remove(&tie->link);
     tie->topic->count--;
     store_drop_topic(store, tie->topic);
@@ -66,5 +69,5 @@ void store_untie(struct store_tie **place)
 void store_untie_all(struct store_tie **ties)
 {
     while (*ties != NULL)
-        store_untie(ties);
+        store_untie(*ties);
 }
