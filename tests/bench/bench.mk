@@ -109,6 +109,12 @@ bench-processors: all $(BENCH_TOOLS)
 bench-real: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && python3 -B tests/bench/real.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
+### bench-store: measure --app store beside redis-server, and four ways to share, and write docs/store.md; a quarter of an hour
+.PHONY: bench-store
+bench-store: all $(BENCH_TOOLS) $$(filter $$(OUT)/talks/tally/stage5,$$(TALKED))
+	@tests/need.sh redis 'command -v redis-server && command -v redis-benchmark' redis-server redis-tools
+	$(NEED_PYTHON) && python3 -B tests/bench/store.py --build $(OUT) --docs docs/store.md $(ARGS)
+
 ### bench-ring: measure stage 2 on io_uring beside stage 2, and write docs/proactor.md; half a minute
 .PHONY: bench-ring
 bench-ring: all $(BENCH_TOOLS) $$(PROACTOR)
