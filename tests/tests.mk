@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -237,7 +237,9 @@ $(foreach t,$(TALKS),$(eval $(call talk_servers,$t,$(basename $(notdir $t)))))
 # $(call talk,NAME,SCRIPT,SERVERS,SANITIZER)
 talk = '$1 talks$(if $4, under $4)=$(SAME_ADDRESSES) tests/app/talk.py "$2" $1 $3'
 run_talk_test = 'talk.py=tests/app/talk_test.py'
-run_talks = $(foreach t,$(TALKS),$(call talk,$(basename $(notdir $t)),$t,$(filter $(OUT)/talks/$(basename $(notdir $t))/%,$(TALKED))))
+run_talks = $(foreach t,$(TALKS),$(call talk,$(basename $(notdir $t)),$t,$(filter $(OUT)/talks/$(basename $(notdir $t))/%,$(TALKED)))) \
+    $(foreach w,strands lock locks,$(if $(filter %/tally.talk,$(TALKS)),'tally with $w talks=sed "1aargs --sharing $w" docs/examples/tally.talk >$(OUT)/talks/tally/$w.talk \
+    && $(SAME_ADDRESSES) tests/app/talk.py $(OUT)/talks/tally/$w.talk tally $(filter $(OUT)/talks/tally/%,$(TALKED))'))
 
 ifneq ($(filter test-app,$(MAKECMDGOALS)),)
 APP_SCRIPT := $(or $(SCRIPT),$(if $(APP_FOLDER),$(APP_FOLDER)/$(APP_NAME).talk,$(APP:.c=.talk)))
@@ -681,12 +683,27 @@ $(error PROBLEM=$(PROBLEM): expected one of 0, 1, 2, 3, 5, 6 and 9)
 endif
 endif
 
-### test-ladder [PROBLEM=N [SERVER=path]]: grade your solution of one of Protohackers' problems (docs/ladder.md); without SERVER, ours
+# Wrong programs, which the graders have to fail: a solution with a mistake.
+LADDER_WRONG := $(if $(PROBLEM)$(SERVER),,$(patsubst tests/ladder/%.patch,$(OUT)/ladder/%,$(wildcard tests/ladder/*.patch)))
+ladder_solution = $(call problem_name,$(firstword $(subst _, ,$1)))
+
+$(LADDER_WRONG): $(OUT)/ladder/%: tests/ladder/%.patch docs/examples/protohackers/$$(call ladder_solution,$$*).c \
+    $$(call objects,$$(call stage,5)) $(LIBRARY) $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,WRONG,$@)
+	$(Q)patch -s -o $@.c docs/examples/protohackers/$(call ladder_solution,$*).c <$<
+	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -D$(call ladder_solution,$*)_application=application_added -c -o $@.o $@.c
+	$(Q)$(LINK) -o $@ $@.o $(filter %.o %.a,$^) $(call libraries,stage5)
+
+run_ladder = $(foreach p,$(LADDER_PROBLEMS),'problem $p=tests/ladder/grader.py $p \
+    $(if $(SERVER),"$(abspath $(SERVER))","$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))') \
+    $(if $(LADDER_WRONG),'graders of the ladder=tests/ladder/ladder_test.py $(OUT)/ladder')
+
+### test-ladder [PROBLEM=N [SERVER=path]]: grade your solution of one of Protohackers' problems (docs/ladder.md); without both, ours, and wrong ones
 .PHONY: test-ladder
-test-ladder: $(LADDER_SERVERS)
+test-ladder: $(LADDER_SERVERS) $(LADDER_WRONG)
 	$(NEED_PYTHON)
-	@tests/run.sh $(foreach p,$(LADDER_PROBLEMS),'problem $p=tests/ladder/grader.py $p \
-	    $(if $(SERVER),"$(abspath $(SERVER))","$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))')
+	@tests/run.sh $(run_ladder)
 
 # ---- a store, built by the reader --------------------------------------------------------------
 
@@ -700,8 +717,20 @@ endif
 # Without redis-server, and where it cannot be installed, the tests with it are skipped. With ONLY one
 # command is compared, which may be one that the store has not had so far.
 STORES := $(foreach n,$(WITH_CHAT),$(OUT)/$(call stage,$n))
-run_differential = $(foreach s,$(STORES),'$(notdir $s) store=tests/store/differential.py $s --app store')
+run_differential = $(foreach s,$(STORES),'$(notdir $s) store=$(SAME_ADDRESSES) tests/store/differential.py $s --app store')
 run_graded_stores = $(foreach s,$(STORES),'$(notdir $s) store, graded=tests/store/grader.py 1-8 $s --app store')
+
+# What CI has time for: one stage, and fewer commands under a sanitizer, where each takes ten times as long.
+run_store_beside_redis = $(if $(filter 5,$(WITH_CHAT)),'store beside redis=COUNT=$(if $(SANITIZER),5000,100000) \
+    $(SAME_ADDRESSES) tests/store/differential.py $(OUT)/$(call stage,5) --app store')
+
+### test-store-long: compare --app store with redis-server, five million commands; half an hour
+.PHONY: test-store-long
+test-store-long: $(OUT)/$(call stage,5)
+	$(NEED_PYTHON)
+	@tests/need.sh redis 'command -v redis-server' redis-server || true
+	@tests/run.sh $(subst COUNT=,COUNT=5000000 UNUSED=,$(run_store_beside_redis))
+
 .PHONY: test-store
 test-store: $(if $(SERVER)$(TASK),,$(STORES))
 	$(NEED_PYTHON)
