@@ -32,6 +32,15 @@ void *application_data(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
     return container_of(handler->verbs, const struct maker, verbs)->data;
 }
 
+void application_count(struct server *server, struct own_counter *counter)
+{
+    struct own_counter **last = &server->own_counters;
+    while (*last != NULL)
+        last = &(*last)->next;
+    counter->next = NULL;
+    *last = counter;
+}
+
 struct message application_process(struct server *server, struct channel_facade *facade,
                                    struct message message)
 {

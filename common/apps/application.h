@@ -3,12 +3,15 @@
  * knows nothing of what it does (Hitchens: decouple I/O grunt work from the client handler logic).
  *
  * An author needs only this header. It includes input_handler.h, what to do with a message, and
- * channel_calls.h, posts, timers, tasks and holds; both include channel_facade.h.
+ * channel_calls.h, posts, timers, tasks and holds; both include channel_facade.h. What stands in
+ * front of it has a header of its own: groups (group.h), pairs (pair.h), strands and their groups
+ * (strand_group.h); and so do options of one's own (common/base/options.h).
  */
 #ifndef COMMON_APPS_APPLICATION_H
 #define COMMON_APPS_APPLICATION_H
 
 #include "common/base/container_of.h"
+#include "common/base/counters.h"
 #include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 
@@ -42,11 +45,12 @@ struct application {
     /** The descriptors that one connection may need at a time, its socket included; 0: one. */
     unsigned descriptors;
 
-    /** Its own default for --idle-timeout, as a user would type it. NULL: the server's. */
-    const char *idle_timeout;
-
-    /** Its own default for --output-cap: its longest answer has to fit. NULL: the server's. */
-    const char *output_cap;
+    /**
+     * Its own defaults for options of the server: pairs of a name and what a user would type, and a
+     * NULL behind them, as {"--idle-timeout", "0", "--max-line", "100000", NULL}. What the user
+     * does type counts before that; a stage that lacks an option ignores it. NULL: it has none.
+     */
+    const char *const *defaults;
 
     /**
      * Adds the options that it alone has. Their targets are static variables of its own, which
@@ -107,6 +111,13 @@ struct server *application_server(struct input_handler *handler);
 
 /** What `start` of its application has returned; NULL: it has none. As application_server(). */
 void *application_data(struct input_handler *handler);
+
+/**
+ * Has --stats and SIGUSR1 print a number of the application's own behind the server's. In its
+ * `start` or `open`. The counter lives as long as the program: it is a static variable. Any thread
+ * may then call own_counter_add(), which is an atomic step.
+ */
+void application_count(struct server *server, struct own_counter *counter);
 
 /**
  * For main(): opens an application, whose options have been parsed. NULL: it cannot be opened, and

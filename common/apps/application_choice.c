@@ -75,11 +75,44 @@ static bool parse_application(const struct option *option, const char *text)
     return false;
 }
 
-/* What the help of an option says of an application that has a default of its own. */
-static void append_default(char *help, const struct application *application, const char *value)
+/* The help of an option, where more can be added to it; NULL: there is no room for another one. */
+static char *own_help(struct application_choice *choice, struct option *option)
 {
-    if (value != NULL)
-        append(help, "; %s: %s", application->name, value);
+    for (size_t i = 0; i < choice->help_count; i++) {
+        if (option->help == choice->helps[i])
+            return choice->helps[i];
+    }
+    if (choice->help_count == APPLICATION_DEFAULTS)
+        return NULL;
+    char *help = choice->helps[choice->help_count++];
+    help[0] = '\0';
+    append(help, "%s", option->help);
+    option->help = help;
+    return help;
+}
+
+/* The help of an option says which applications have a default of their own. */
+static void tell_defaults(struct options *options, struct application_choice *choice,
+                          const struct application *application)
+{
+    for (const char *const *own = application->defaults; own != NULL && *own != NULL; own += 2) {
+        struct option *option = options_look_for(options, own[0]);
+        char *help = option != NULL ? own_help(choice, option) : NULL;
+        if (help != NULL)
+            append(help, "; %s: %s", application->name, own[1]);
+    }
+}
+
+bool application_set_defaults(struct options *options, const struct application *application)
+{
+    for (const char *const *own = application->defaults; own != NULL && *own != NULL; own += 2) {
+        if (options_set_if_absent(options, own[0], own[1]))
+            continue;
+        fprintf(stderr, "%s: --app: %s has a default for %s that the option does not take: '%s'\n",
+                options->program, application->name, own[0], own[1] != NULL ? own[1] : "");
+        return false;
+    }
+    return true;
 }
 
 void application_options(struct options *options, struct application_choice *choice,
@@ -91,9 +124,7 @@ void application_options(struct options *options, struct application_choice *cho
     append_names(choice->help, applications, offers);
     strcpy(choice->expects, "one of ");
     append_names(choice->expects, applications, ~0u);
-    strcpy(choice->idle_help,
-           "disconnect after SEC seconds without a byte in either direction; 0: never");
-    strcpy(choice->cap_help, "disconnect a client with more output waiting");
+    choice->help_count = 0;
     options_add(options, (struct option){.name = "--app",
                                          .value = "NAME",
                                          .default_text = applications[0]->name,
@@ -105,11 +136,9 @@ void application_options(struct options *options, struct application_choice *cho
         const struct application *application = applications[i];
         if (application->options != NULL)
             application->options(options);
-        append_default(choice->idle_help, application, application->idle_timeout);
-        append_default(choice->cap_help, application, application->output_cap);
     }
-    options_find(options, "--idle-timeout")->help = choice->idle_help;
-    options_find(options, "--output-cap")->help = choice->cap_help;
+    for (size_t i = 0; applications[i] != NULL; i++)
+        tell_defaults(options, choice, applications[i]);
 }
 
 /* Reports the first need that the stage does not meet. */
@@ -134,10 +163,8 @@ int application_settle(const struct application_choice *choice, struct options *
         refuse_application(choice, options->program);
         return USAGE_ERROR;
     }
-    if (application->idle_timeout != NULL)
-        options_set_if_absent(options, "--idle-timeout", application->idle_timeout);
-    if (application->output_cap != NULL)
-        options_set_if_absent(options, "--output-cap", application->output_cap);
+    if (!application_set_defaults(options, application))
+        return USAGE_ERROR;
     if (application->unordered_answers || policy == NULL || !policy->drops)
         return OPTIONS_SERVE;
     fprintf(stderr,

@@ -25,7 +25,12 @@ extern const struct application echo_application, chat_application, http_applica
  */
 extern const struct application application_added __attribute__((weak));
 
-enum { APPLICATION_TEXT_SIZE = 512 };
+enum {
+    APPLICATION_TEXT_SIZE = 512,
+
+    /** For so many options --help says that applications have defaults of their own. */
+    APPLICATION_DEFAULTS = 8,
+};
 
 /** What a user chooses. */
 struct application_choice {
@@ -36,8 +41,8 @@ struct application_choice {
     /* What --help and errors say; a table of options keeps only pointers. */
     char help[APPLICATION_TEXT_SIZE];
     char expects[APPLICATION_TEXT_SIZE];
-    char idle_help[APPLICATION_TEXT_SIZE];
-    char cap_help[APPLICATION_TEXT_SIZE];
+    char helps[APPLICATION_DEFAULTS][APPLICATION_TEXT_SIZE];
+    size_t help_count;
 };
 
 /**
@@ -49,10 +54,16 @@ void application_options(struct options *options, struct application_choice *cho
                          const struct application *const *applications, unsigned offers);
 
 /**
- * After options_parse(): sets the chosen application's own defaults for options that the user has
- * not given. Returns OPTIONS_SERVE. Or prints the reason on standard error and returns 2, the
- * status to exit with, if the stage does not offer what the application needs, or if the
- * application cannot work under that saturation policy (NULL: there is none).
+ * After options_parse(): sets an application's own defaults for options that the user has not
+ * given. False, and the reason stands on standard error: one is nothing that a user could type.
+ */
+bool application_set_defaults(struct options *options, const struct application *application);
+
+/**
+ * After options_parse(): sets the chosen application's own defaults. Returns OPTIONS_SERVE. Or
+ * prints the reason on standard error and returns 2, the status to exit with, if the stage does not
+ * offer what the application needs, or if the application cannot work under that saturation policy
+ * (NULL: there is none).
  */
 int application_settle(const struct application_choice *choice, struct options *options,
                        const struct saturation_policy *policy);

@@ -5,6 +5,7 @@
  */
 #include "common/apps/rehearsal.h"
 
+#include "common/apps/application_choice.h"
 #include "common/server/connection.h"
 #include "common/server/strand.h"
 
@@ -120,7 +121,8 @@ static bool read_options(struct rehearsal *rehearsal, const char *const *given)
     server_options(&options, &rehearsal->server.settings, "0");
     if (application->options != NULL)
         application->options(&options);
-    return options_parse(&options, count, words) == OPTIONS_SERVE;
+    return options_parse(&options, count, words) == OPTIONS_SERVE &&
+           application_set_defaults(&options, application);
 }
 
 /* What server_open() does, but for what listens. */

@@ -36,10 +36,16 @@ const char *counter_name(enum counter counter)
     return names[counter];
 }
 
-/* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */
 void counters_print(const struct counters *counters, const char *program)
 {
-    char line[1280];
+    counters_print_with(counters, NULL, program);
+}
+
+/* Standard error is unbuffered; collecting the line first keeps other threads out of its middle. */
+void counters_print_with(const struct counters *counters, const struct own_counter *own,
+                         const char *program)
+{
+    char line[2048];
     size_t used = (size_t)snprintf(line, sizeof(line), "%s: stats", program);
     for (int i = 0; i < COUNTERS && used < sizeof(line); i++) {
         uint64_t value = counters_get(counters, (enum counter)i);
@@ -47,5 +53,8 @@ void counters_print(const struct counters *counters, const char *program)
             used +=
                 (size_t)snprintf(line + used, sizeof(line) - used, " %s=%" PRIu64, names[i], value);
     }
+    for (; own != NULL && used < sizeof(line); own = own->next)
+        used += (size_t)snprintf(line + used, sizeof(line) - used, " %s=%" PRIu64, own->name,
+                                 own_counter_get(own));
     fprintf(stderr, "%s\n", line);
 }

@@ -68,6 +68,23 @@ static inline uint64_t counters_open(const struct counters *counters)
            closed;
 }
 
+/** A number that an application counts, printed behind the server's. All zero but its name. */
+struct own_counter {
+    const char *name; /* letters, digits and _ */
+    atomic_uint_least64_t value;
+    struct own_counter *next; /* the server's */
+};
+
+static inline void own_counter_add(struct own_counter *counter, uint64_t count)
+{
+    atomic_fetch_add_explicit(&counter->value, count, memory_order_relaxed);
+}
+
+static inline uint64_t own_counter_get(const struct own_counter *counter)
+{
+    return atomic_load_explicit(&counter->value, memory_order_relaxed);
+}
+
 /** `accepted`. */
 const char *counter_name(enum counter counter);
 
@@ -76,5 +93,9 @@ const char *counter_name(enum counter counter);
  * every stage has is left out while it is zero.
  */
 void counters_print(const struct counters *counters, const char *program);
+
+/** The same with an application's behind it, also those that are zero. */
+void counters_print_with(const struct counters *counters, const struct own_counter *own,
+                         const char *program);
 
 #endif

@@ -75,9 +75,14 @@ static struct option *find(struct options *options, const char *argument, size_t
     return NULL;
 }
 
+struct option *options_look_for(struct options *options, const char *name)
+{
+    return find(options, name, strlen(name));
+}
+
 struct option *options_find(struct options *options, const char *name)
 {
-    struct option *option = find(options, name, strlen(name));
+    struct option *option = options_look_for(options, name);
     assert(option != NULL);
     return option;
 }
@@ -87,12 +92,12 @@ void options_set_default(struct options *options, const char *name, const char *
     options_find(options, name)->default_text = default_text;
 }
 
-void options_set_if_absent(struct options *options, const char *name, const char *default_text)
+bool options_set_if_absent(struct options *options, const char *name, const char *default_text)
 {
-    const struct option *option = options_find(options, name);
-    bool good = option->given || option->parse(option, default_text);
-    assert(good);
-    (void)good;
+    const struct option *option = options_look_for(options, name);
+    if (option == NULL || option->given)
+        return true;
+    return option->parse != NULL && default_text != NULL && option->parse(option, default_text);
 }
 
 /* Reads the option at argv[*i] and moves *i past it. */

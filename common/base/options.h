@@ -55,6 +55,9 @@ void options_init(struct options *options, const char *program, const char *summ
 /** Adds a row. If there are too many, options_parse() reports the first one that has no room. */
 void options_add(struct options *options, struct option option);
 
+/** A row that was added; NULL: there is none of that name. */
+struct option *options_look_for(struct options *options, const char *name);
+
 /** A row that was added, to change it before options_parse(). */
 struct option *options_find(struct options *options, const char *name);
 
@@ -63,9 +66,10 @@ void options_set_default(struct options *options, const char *name, const char *
 
 /**
  * Gives an option another default after options_parse(), for a default that depends on another
- * option. A value that the user has typed stays.
+ * option. A value that the user has typed stays, and an option that is not there is passed over.
+ * False: the option does not take that, or it is a flag.
  */
-void options_set_if_absent(struct options *options, const char *name, const char *default_text);
+bool options_set_if_absent(struct options *options, const char *name, const char *default_text);
 
 /**
  * Sets all defaults, then reads the command line. --help and --version print to standard output and

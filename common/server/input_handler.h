@@ -190,6 +190,12 @@ struct input_handler_verbs {
 };
 
 /**
+ * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
+ * it is longer, the client is told so.
+ */
+enum framing_result input_handler_next_line(struct channel_facade *facade, struct message *line);
+
+/**
  * No function holds this role, so the compiler lets no function read a handler's verbs except those
  * below, which are exempt. That makes them the only way into an application.
  */

@@ -74,12 +74,6 @@ static inline unsigned input_handler_traits(const struct input_handler *handler)
            (handler->verbs->idle != NULL ? TRAIT_HEARS_IDLE : 0u);
 }
 
-/**
- * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
- * it is longer, the client is told so.
- */
-enum framing_result input_handler_next_line(struct channel_facade *facade, struct message *line);
-
 static inline struct input_handler *input_handler_create(
     struct input_handler_factory *factory, void *memory) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {

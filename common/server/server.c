@@ -119,6 +119,7 @@ static void init_parts(struct server *server)
     server->helpers = NULL;
     server->strands = NULL;
     server->observer = NULL;
+    server->own_counters = NULL;
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};
     init_home(server);
@@ -214,13 +215,13 @@ void server_report(struct server *server)
         fprintf(stderr, "%s: gauges open=%" PRIu64 " memory_held=%zu\n", server->name,
                 counters_open(&server->counters),
                 buffer_factory_out(&server->buffers) * (size_t)SEGMENT_SIZE);
-    counters_print(&server->counters, server->name);
+    counters_print_with(&server->counters, server->own_counters, server->name);
 }
 
 void server_close(struct server *server)
 {
     if (server->settings.stats)
-        counters_print(&server->counters, server->name);
+        counters_print_with(&server->counters, server->own_counters, server->name);
     listener_close(&server->listener);
     destroy_parts(server);
     if (trace_close(server->name) != 0)

@@ -82,6 +82,7 @@ struct server {
     struct log_limit memory_limit;
     struct log_limit proxy_limit;
     struct counters counters;
+    struct own_counter *own_counters; /* of the application */
     struct buffer_factory buffers;
     struct segment_cache cache; /* of the thread that opened the server */
     struct connection_home home;

@@ -327,6 +327,8 @@ static void tell_counters(struct watch *watch, watch_gauge *counter, void *conte
                         counters_get(watch->loops[i].counters, c));
     counter(context, "", counter_name(COUNTER_REJECTED),
             counters_get(&watch->server->counters, COUNTER_REJECTED));
+    for (struct own_counter *own = watch->server->own_counters; own != NULL; own = own->next)
+        counter(context, "", own->name, own_counter_get(own));
     mutex_unlock(&watch->lock);
 }
 

@@ -364,3 +364,92 @@ Test(application, prints_texts_of_any_length)
     bare_close(&bare);
     application_close(&counts, factory);
 }
+
+/* ---- Its own defaults, and its own counters -------------------------------------------------- */
+
+static size_t lines, pages;
+
+/* What a stage does with an application of its table, after its own options. */
+static int settle_with(const char *const *defaults, char *given, const char **help)
+{
+    static struct options options;
+    static struct application_choice choice;
+    static struct application mine;
+    static const struct application *const table[] = {&mine, NULL};
+    char *arguments[] = {"stage9-test", given, NULL};
+    mine = (struct application){.name = "mine", .defaults = defaults};
+    options_init(&options, "stage9-test", "");
+    options_add(&options, (struct option){.name = "--lines",
+                                          .value = "N",
+                                          .default_text = "1",
+                                          .help = "how many",
+                                          .parse = option_parse_number,
+                                          .target = &lines,
+                                          .max = 100});
+    options_add(&options, (struct option){.name = "--pages",
+                                          .value = "N",
+                                          .default_text = "2",
+                                          .help = "how many",
+                                          .parse = option_parse_number,
+                                          .target = &pages,
+                                          .max = 100});
+    choice.chosen = &mine;
+    application_options(&options, &choice, table, 0);
+    *help = options_find(&options, "--lines")->help;
+    cr_assert_eq(options_parse(&options, given != NULL ? 2 : 1, arguments), OPTIONS_SERVE);
+    return application_settle(&choice, &options, NULL);
+}
+
+Test(application, has_defaults_of_its_own_that_help_shows_and_a_user_overrides)
+{
+    static const char *const defaults[] = {"--lines", "10", "--of-another-stage", "7", NULL};
+    const char *help;
+    cr_assert_eq(settle_with(defaults, NULL, &help), OPTIONS_SERVE);
+    cr_assert_eq(lines, 10);
+    cr_assert_eq(pages, 2);
+    cr_assert_str_eq(help, "how many; mine: 10");
+    cr_assert_eq(settle_with(defaults, "--lines=20", &help), OPTIONS_SERVE);
+    cr_assert_eq(lines, 20);
+    cr_assert_eq(settle_with(NULL, NULL, &help), OPTIONS_SERVE);
+    cr_assert_eq(lines, 1);
+    cr_assert_str_eq(help, "how many");
+}
+
+Test(application, with_a_default_that_nobody_could_type_is_refused, .init = cr_redirect_stderr)
+{
+    static const char *const defaults[] = {"--pages", "3", "--lines", "101", NULL};
+    const char *help;
+    cr_assert_eq(settle_with(defaults, NULL, &help), 2);
+    fflush(stderr);
+    cr_assert_stderr_eq_str("stage9-test: --app: mine has a default for --lines that the option "
+                            "does not take: '101'\n");
+}
+
+static struct own_counter first_count = {.name = "mine_first"};
+static struct own_counter second_count = {.name = "mine_second"};
+
+static void *start_with_counters(struct server *server)
+{
+    application_count(server, &first_count);
+    application_count(server, &second_count);
+    return &first_count;
+}
+
+Test(application, has_counters_of_its_own_in_every_report)
+{
+    static const struct application counts = {
+        .name = "counts", .verbs = &counting_verbs, .start = start_with_counters};
+    struct input_handler_factory *factory;
+    struct counting memory = {0};
+    struct capture capture;
+    char text[4096];
+    struct bare bare;
+    bare_open_with(&bare, &counts, &factory, &memory);
+    own_counter_add(&second_count, 5);
+    capture_start(&capture, STDERR_FILENO);
+    server_report(&bare.server);
+    capture_stop(&capture, text, sizeof(text));
+    cr_assert_not_null(strstr(text, " mine_first=0 mine_second=5\n"), "%s", text);
+    bare_close(&bare);
+    application_close(&counts, factory);
+}

@@ -440,6 +440,19 @@ Test(options, a_late_default_gives_way_to_what_the_user_typed)
     }
 }
 
+Test(options, a_late_default_that_the_option_does_not_take_is_refused)
+{
+    char *arguments[] = {"test", NULL};
+    struct options options = the_options();
+    cr_assert_eq(options_parse(&options, 1, arguments), OPTIONS_SERVE);
+    cr_assert(options_set_if_absent(&options, "--count", "20"));
+    cr_assert_not(options_set_if_absent(&options, "--count", "many"));
+    cr_assert_not(options_set_if_absent(&options, "--count", NULL));
+    cr_assert_not(options_set_if_absent(&options, "--flag", "20"), "it takes no value");
+    cr_assert(options_set_if_absent(&options, "--of-another-stage", "20"));
+    cr_assert_eq(got.count, 20);
+}
+
 /* ---- the table ---- */
 
 /* Adds as many flags as there is room for, and some more. */

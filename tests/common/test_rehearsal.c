@@ -358,3 +358,17 @@ Test(rehearsal, a_strand_has_its_members_and_its_time)
     rehearsal_close(&rehearsal);
     cr_assert_str_eq(heard, "opened left left closed ");
 }
+
+Test(rehearsal, has_the_applications_own_defaults)
+{
+    static const char *const defaults[] = {"--max-line", "4", NULL};
+    struct application terse = player_application;
+    terse.defaults = defaults;
+    open_it(&terse, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    say(ann, "post\n");
+    cr_assert_str_eq(rehearsed_read(ann), "before\nposted\n");
+    say(ann, "repeat\n");
+    cr_assert_str_eq(rehearsed_read(ann), "ERR line too long\n");
+    rehearsal_close(&rehearsal);
+}

@@ -282,11 +282,14 @@ static struct input_handler_factory *pop3_open(struct server *server)
     return NULL;
 }
 
+/* RFC 1939, section 3: at least ten minutes. */
+static const char *const defaults[] = {"--idle-timeout", "600", NULL};
+
 const struct application pop3_application = {
     .name = "pop3",
     .needs = OFFERS_TIMERS,
     .descriptors = 4,
-    .idle_timeout = "600", /* RFC 1939, section 3: at least ten minutes */
+    .defaults = defaults,
     .options = add_options,
     .open = pop3_open,
     .close = pop3_close,

@@ -286,11 +286,12 @@ static void options(struct options *options)
                                          .max = SIZE_MAX / 4});
 }
 
+static const char *const defaults[] = {"--idle-timeout", "0", "--output-cap", "33554432", NULL};
+
 const struct application store_application = {
     .name = "store",
     .needs = OFFERS_STRANDS,
-    .idle_timeout = "0",
-    .output_cap = "33554432",
+    .defaults = defaults,
     .options = options,
     .verbs = &verbs,
     .handler_size = sizeof(struct store_client),

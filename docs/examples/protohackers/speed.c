@@ -338,10 +338,13 @@ static void finish(void *data)
     }
 }
 
+/* A camera may see no car for a day. */
+static const char *const defaults[] = {"--idle-timeout", "0", NULL};
+
 const struct application speed_application = {
     .name = "speed",
     .needs = OFFERS_STRANDS | OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS,
-    .idle_timeout = "0", /* a camera may see no car for a day */
+    .defaults = defaults,
     .verbs = &verbs,
     .handler_size = sizeof(struct client),
     .max_message = 2 + 2 * ROADS_MAX,
