@@ -3,6 +3,7 @@
  * sentence that names both, and one that offers it all serves.
  */
 #include "common/apps/application_choice.h"
+#include "common/apps/pair_upstream.h"
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"
@@ -368,6 +369,33 @@ Test(application, prints_texts_of_any_length)
 /* ---- Its own defaults, and its own counters -------------------------------------------------- */
 
 static size_t lines, pages;
+
+Test(application, of_pairs_that_knows_no_server_says_so, .init = cr_redirect_stderr)
+{
+    struct pair_upstream upstream = {.option = "--upstream"};
+    struct server server = {.name = "stage9-test"};
+    errno = EBUSY;
+    cr_assert_null(pair_upstream_start(&upstream, &server));
+    cr_assert_eq(errno, 0, "the reason was printed");
+    fflush(stderr);
+    cr_assert_stderr_eq_str("stage9-test: --upstream: expected HOST:PORT, got none\n");
+}
+
+Test(application, of_pairs_finds_its_server)
+{
+    struct pair_upstream upstream = {.option = "--upstream"};
+    struct server server = {.name = "stage9-test"};
+    struct options options;
+    options_init(&options, "stage9-test", "");
+    pair_upstream_option(&options, &upstream);
+    char *arguments[] = {"stage9-test", "--upstream=[::1]:77", NULL};
+    cr_assert_eq(options_parse(&options, 2, arguments), OPTIONS_SERVE);
+    cr_assert_eq(pair_upstream_start(&upstream, &server), &upstream);
+    cr_assert_eq(upstream.addresses.count, 1);
+    char text[ENDPOINT_TEXT_SIZE];
+    endpoint_format(&upstream.addresses.all[0], text);
+    cr_assert_str_eq(text, "[::1]:77");
+}
 
 /* What a stage does with an application of its table, after its own options. */
 static int settle_with(const char *const *defaults, char *given, const char **help)

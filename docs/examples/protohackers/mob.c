@@ -3,13 +3,7 @@
  * each address of the fake currency Boguscoin becomes ours. An address begins with a 7, has 26 to
  * 35 letters and digits, and stands between spaces, or at an end of the line.
  */
-#include "common/apps/pair.h"
-#include "common/base/options.h"
-#include "common/server/host_port.h"
-
-#include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
+#include "common/apps/pair_upstream.h"
 
 static const char ours[] = "7YWHMfk9JZe0LM0g1ZauHuiSxhI";
 
@@ -55,40 +49,23 @@ static void rewrite(struct pair *pair, struct pair_end *from, struct message lin
     pair_send(from, piece_bytes(line.data + sent, line.length - sent));
 }
 
-static const char *chosen_upstream; /* NULL: not given */
-static struct host_port_addresses upstream;
+static const struct pair_verbs verbs = {.began = pair_upstream_began,
+                                        .not_connected = pair_upstream_not_connected,
+                                        .next_message = pair_next_line,
+                                        .pass = rewrite};
 
-static void connect_it(struct pair *pair) NO_LOCK_HELD
-{
-    if (pair_connect(pair, &upstream.all[0], 5000) != 0)
-        channel_close(pair->client.channel);
-}
-
-static const struct pair_verbs verbs = {
-    .began = connect_it, .next_message = pair_next_line, .pass = rewrite};
-
-static void *start(struct server *server)
-{
-    static struct pairing pairing = {.verbs = &verbs};
-    (void)server;
-    const char *name = chosen_upstream != NULL ? chosen_upstream : "--upstream: none given";
-    int error = chosen_upstream != NULL ? host_port_look_up(name, &upstream) : EAI_NONAME;
-    if (error == 0)
-        return &pairing;
-    fprintf(stderr, "mob: cannot find %s: %s\n", name, gai_strerror(error));
-    errno = 0;
-    return NULL;
-}
+static struct pair_upstream upstream = {.pairing.verbs = &verbs,
+                                        .option = "--upstream",
+                                        .help = "mob: the chat that it stands in front of"};
 
 static void add_options(struct options *options)
 {
-    options_add(options, (struct option){.name = "--upstream",
-                                         .value = "HOST:PORT",
-                                         .default_text = "none",
-                                         .help = "mob: the chat that it stands in front of",
-                                         .expects = "HOST:PORT",
-                                         .parse = host_port_parse,
-                                         .target = &chosen_upstream});
+    pair_upstream_option(options, &upstream);
+}
+
+static void *start(struct server *server)
+{
+    return pair_upstream_start(&upstream, server);
 }
 
 const struct application mob_application = {
@@ -97,6 +74,6 @@ const struct application mob_application = {
     .descriptors = 2,
     .options = add_options,
     .verbs = &pair_verbs_of_client,
-    .handler_size = sizeof(struct pair),
+    .handler_size = sizeof(struct upstream_pair),
     .start = start,
 };
