@@ -1,5 +1,7 @@
 /*
- * An address with a port: whom one talks to, or where one listens.
+ * An address with a port: whom one talks to, or where one listens. On one machine that may also be
+ * a socket in the file system (unix(7)), which has a path and no port; a client of such a socket
+ * has no address at all.
  */
 #ifndef COMMON_ENDPOINT_H
 #define COMMON_ENDPOINT_H
@@ -31,17 +33,23 @@ struct short_endpoint {
     sa_family_t family; /* AF_UNSPEC: it is not known */
 };
 
-/** The short form; its family is AF_UNSPEC if the address is neither IPv4 nor IPv6. */
+/** The short form; its family is AF_UNSPEC if the address is not known. A path is left out. */
 struct short_endpoint endpoint_shorten(const struct endpoint *endpoint);
 
 /** The long form of a short endpoint; all zero if that is not known. */
 void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *from);
 
-/** From a numeric address and a port; false if it is neither IPv4 nor IPv6. */
+/**
+ * From a numeric address and a port, or from a path that begins with a slash. False if it is
+ * neither IPv4 nor IPv6, or if the path is longer than a socket's can be.
+ */
 bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port);
 
-/** `127.0.0.1:7002` or `[::1]:7002`. */
+/** `127.0.0.1:7002`, `[::1]:7002`, or `local` for a socket in the file system. */
 void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
+
+/** The path of a socket in the file system; NULL: it is none, or has none. */
+const char *endpoint_path(const struct endpoint *endpoint);
 
 /** The address at the other end of a connected socket; all zero if the system has forgotten it. */
 void endpoint_of_peer(struct endpoint *endpoint, int fd);

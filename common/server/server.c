@@ -43,7 +43,7 @@ static struct endpoint with_port(const struct endpoint *bind, size_t port)
     struct endpoint endpoint = *bind;
     if (endpoint.address.ss_family == AF_INET)
         ((struct sockaddr_in *)&endpoint.address)->sin_port = htons((uint16_t)port);
-    else
+    else if (endpoint.address.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&endpoint.address)->sin6_port = htons((uint16_t)port);
     return endpoint;
 }
@@ -86,10 +86,11 @@ static int open_listener(const struct server *server, struct listener *listener,
         return 0;
     }
     char place[ENDPOINT_TEXT_SIZE];
-    char what[sizeof(place) + 16];
+    char what[sizeof(endpoint.address) + 16];
     int error = errno;
+    const char *path = endpoint_path(&endpoint);
     endpoint_format(&endpoint, place);
-    snprintf(what, sizeof(what), "listen on %s", place);
+    snprintf(what, sizeof(what), "listen on %s", path != NULL ? path : place);
     errno = error;
     return cannot(server, what);
 }
@@ -185,8 +186,9 @@ void server_announce(struct server *server, const char *service)
         server->settings.max_connections =
             connections_that_fit(server->settings.connection_descriptors);
     char place[ENDPOINT_TEXT_SIZE];
+    const char *path = endpoint_path(&server->listener.endpoint);
     endpoint_format(&server->listener.endpoint, place);
-    printf("%s: %s on %s\n", server->name, service, place);
+    printf("%s: %s on %s\n", server->name, service, path != NULL ? path : place);
     fflush(stdout);
 }
 

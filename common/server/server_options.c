@@ -88,7 +88,7 @@ static void add_connection_options(struct options *options, struct server_settin
     options_add(options, (struct option){.name = "--bind",
                                          .value = "ADDR",
                                          .default_text = "127.0.0.1",
-                                         .help = "address to listen on, IPv4 or IPv6",
+                                         .help = "address to listen on, IPv4 or IPv6, or a path",
                                          .expects = "an IP address",
                                          .parse = parse_address,
                                          .target = &settings->bind});

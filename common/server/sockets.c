@@ -1,6 +1,7 @@
 #include "common/server/sockets.h"
 
 #include "common/base/trace.h"
+#include "common/server/socket_local.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,8 @@ static int set_options(int fd, int send_buffer)
     const int on = 1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
         return -1;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
-        return -1;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 && errno != EOPNOTSUPP)
+        return -1; /* a socket in the file system never delays */
     if (send_buffer == 0)
         return 0;
     return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
@@ -49,7 +50,7 @@ static int start_listening(struct listener *listener, const struct endpoint *end
 {
     if (set_options(listener->fd, send_buffer) != 0)
         return -1;
-    if (bind(listener->fd, (const struct sockaddr *)&endpoint->address, endpoint->length) != 0)
+    if (socket_bind(listener->fd, endpoint) != 0)
         return -1;
     if (listen(listener->fd, SOMAXCONN) != 0)
         return -1;
@@ -104,6 +105,8 @@ int listener_adopt(struct listener *listener, int fd, int send_buffer)
 
 void listener_close(struct listener *listener)
 {
+    if (listener->fd >= 0 && !listener->is_given)
+        socket_remove(&listener->endpoint);
     if (listener->fd >= 0)
         close(listener->fd);
     if (listener->reserve >= 0)

@@ -60,7 +60,8 @@ int listener_open(struct listener *listener, const struct endpoint *endpoint, in
 int listener_adopt(struct listener *listener, int fd, int send_buffer);
 
 /** Stops listening: the system rejects clients from now on. May be called twice. One that was given
- * to us goes on listening if anybody else has it. */
+ * to us goes on listening if anybody else has it. The file of one in the file system is removed, if
+ * we have made it. */
 void listener_close(struct listener *listener);
 
 /**

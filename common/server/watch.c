@@ -129,6 +129,10 @@ static void spell_peer(const struct watch *watch, struct growing_text *text, int
 {
     struct endpoint peer;
     find_peer(watch, &peer, fd);
+    if (peer.address.ss_family == AF_UNIX) {
+        text_append(text, "local");
+        return;
+    }
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer.address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer.address;
     bool is_v6 = peer.address.ss_family == AF_INET6;

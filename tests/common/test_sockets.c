@@ -105,6 +105,100 @@ Test(sockets, a_peer_has_an_address_as_long_as_it_is_there)
     close(ends[0]);
 }
 
+/* ---- in the file system ---- */
+
+static char place[64]; /* a path of this test's own */
+
+static struct endpoint local_place(void)
+{
+    struct endpoint endpoint;
+    char folder[] = "/tmp/test-sockets-XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(place, sizeof(place), "%s/socket", folder);
+    cr_assert(endpoint_parse(&endpoint, place, 80), "%s", place);
+    return endpoint;
+}
+
+static void remove_place(void)
+{
+    *strrchr(place, '/') = '\0';
+    cr_assert_eq(rmdir(place), 0, "the file has been removed: %s", strerror(errno));
+}
+
+Test(sockets, a_path_is_an_address_if_it_is_not_too_long)
+{
+    char text[ENDPOINT_TEXT_SIZE];
+    struct endpoint endpoint;
+    char path[200];
+    memset(path, '/', sizeof(path));
+    path[107] = '\0';
+    cr_assert(endpoint_parse(&endpoint, path, 80));
+    cr_assert_str_eq(endpoint_path(&endpoint), path);
+    endpoint_format(&endpoint, text);
+    cr_assert_str_eq(text, "local");
+    path[107] = '/';
+    path[108] = '\0';
+    cr_assert_not(endpoint_parse(&endpoint, path, 80), "it would not end");
+    cr_assert_not(endpoint_parse(&endpoint, "tmp/socket", 80));
+    cr_assert(endpoint_parse(&endpoint, "127.0.0.1", 80));
+    cr_assert_null(endpoint_path(&endpoint));
+}
+
+Test(sockets, in_the_file_system_accept_a_client_and_leave_no_file)
+{
+    struct endpoint endpoint = local_place(), peer;
+    struct short_endpoint kept;
+    struct listener listener, second;
+    char text[ENDPOINT_TEXT_SIZE];
+    int accepted;
+    struct log log = {.program = "test", .level = LOG_LEVEL_ERROR};
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "%s", strerror(errno));
+    cr_assert_str_eq(endpoint_path(&listener.endpoint), place);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(client, (struct sockaddr *)&endpoint.address, endpoint.length), 0);
+    cr_assert_eq(listener_accept(&listener, SOCK_NONBLOCK, &log, &accepted), ACCEPT_CONNECTION);
+    endpoint_of_peer(&peer, accepted);
+    kept = endpoint_shorten(&peer);
+    endpoint_of_short(&peer, &kept);
+    endpoint_format(&peer, text);
+    cr_assert_str_eq(text, "local");
+    cr_assert_eq(listener_open(&second, &endpoint, 0), -1, "somebody listens there");
+    cr_assert_eq(errno, EADDRINUSE);
+    cr_assert_eq(access(place, F_OK), 0, "whose file stays");
+    listener_close(&listener);
+    listener_close(&listener);
+    close(client);
+    close(accepted);
+    remove_place();
+}
+
+Test(sockets, in_the_file_system_take_the_place_of_one_that_was_killed)
+{
+    struct endpoint endpoint = local_place();
+    struct listener listener;
+    int killed = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(killed, (struct sockaddr *)&endpoint.address, endpoint.length), 0);
+    cr_assert_eq(listen(killed, 1), 0);
+    close(killed); /* its file is still there */
+    cr_assert_eq(access(place, F_OK), 0);
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "%s", strerror(errno));
+    listener_close(&listener);
+    remove_place();
+}
+
+Test(sockets, in_the_file_system_spare_a_file_that_is_no_socket)
+{
+    struct endpoint endpoint = local_place();
+    struct listener listener;
+    int file = open(place, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    cr_assert_geq(file, 0);
+    close(file);
+    cr_assert_eq(listener_open(&listener, &endpoint, 0), -1);
+    cr_assert_eq(errno, EADDRINUSE);
+    cr_assert_eq(unlink(place), 0, "it is still there");
+    remove_place();
+}
+
 /* ---- listening ---- */
 
 static struct endpoint loopback(unsigned port)
