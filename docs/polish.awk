@@ -153,12 +153,13 @@ match($0, /<li><a (aria-current="page" )?href="[^"]*\/group__[a-z_0-9]*\.html">[
 # The course's own name stands on its first page once.
 /^<title>/ { sub(/<title>Scalable servers, stage by stage \| /, "<title>") }
 
-# What a page is about: its first sentences.
-/<p ?>/ && about == "" && in_text && !/<p ?><em>|class="excerpt"|^<p ?><a / {
+# What a page is about: its first sentences, behind what it needs.
+/<p ?>/ && about == "" && in_text && !/<em>Needs:|<p ?><em>|class="excerpt"|^<p ?><a / {
     about = $0
     sub(/.*<p ?>/, "", about)
     sub(/<\/p>.*/, "", about)
     gsub(/<[^>]*>/, "", about)
+    gsub(/^ +/, "", about)
     gsub(/"/, "\\&quot;", about)
     if (length(about) > 200) {
         about = substr(about, 1, 200)

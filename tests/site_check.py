@@ -379,6 +379,8 @@ def lost_way(site):
             text = file.read()
         if '<meta name="description"' not in text and "data-keys" not in text:
             wrong.append(f"{os.path.basename(page)} does not say what it is about")
+        if re.search(r'<meta name="description" content="( |Needs:)', text):
+            wrong.append(f"{os.path.basename(page)} says what it needs, and not what it is about")
         if 'class="topbar"' not in text or 'id="search"' not in text:
             wrong.append(f"{os.path.basename(page)} has no search")
     return wrong
