@@ -18,6 +18,7 @@ ssize_t replaced_readv(int fd, const struct iovec *iov, int count) __asm__("read
 ssize_t replaced_writev(int fd, const struct iovec *iov, int count) __asm__("writev");
 ssize_t replaced_recv(int fd, void *data, size_t size, int flags) __asm__("recv");
 ssize_t replaced_send(int fd, const void *data, size_t size, int flags) __asm__("send");
+ssize_t replaced_sendmsg(int fd, const struct msghdr *message, int flags) __asm__("sendmsg");
 int replaced_accept4(int fd, void *address, void *length, int flags) __asm__("accept4");
 ssize_t replaced_sendfile(int socket, int file, off_t *offset, size_t count) __asm__("sendfile");
 int replaced_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
@@ -33,6 +34,7 @@ DECLARE_INTERCEPTOR(readv, ssize_t, int, const struct iovec *, int);
 DECLARE_INTERCEPTOR(writev, ssize_t, int, const struct iovec *, int);
 DECLARE_INTERCEPTOR(recv, ssize_t, int, void *, size_t, int);
 DECLARE_INTERCEPTOR(send, ssize_t, int, const void *, size_t, int);
+DECLARE_INTERCEPTOR(sendmsg, ssize_t, int, const struct msghdr *, int);
 DECLARE_INTERCEPTOR(accept4, int, int, void *, void *, int);
 DECLARE_INTERCEPTOR(pthread_create, int, pthread_t *, const pthread_attr_t *, void *(*)(void *),
                     void *);
@@ -40,6 +42,7 @@ DECLARE_INTERCEPTOR(pthread_create, int, pthread_t *, const pthread_attr_t *, vo
 typedef ssize_t vector_call(int fd, const struct iovec *iov, int count);
 typedef ssize_t receive_call(int fd, void *data, size_t size, int flags);
 typedef ssize_t send_call(int fd, const void *data, size_t size, int flags);
+typedef ssize_t message_call(int fd, const struct msghdr *message, int flags);
 typedef ssize_t file_call(int socket, int file, off_t *offset, size_t count);
 typedef int accept_call(int fd, void *address, void *length, int flags);
 typedef int create_call(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -80,6 +83,14 @@ static ssize_t real_send(int fd, const void *data, size_t size, int flags)
     if (call == NULL)
         find("send", &call);
     return call(fd, data, size, flags);
+}
+
+static ssize_t real_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    message_call *call = interceptor_sendmsg;
+    if (call == NULL)
+        find("sendmsg", &call);
+    return call(fd, message, flags);
 }
 
 static int real_accept4_at(int fd, void *address, void *length, int flags)
@@ -128,6 +139,13 @@ ssize_t replaced_send(int fd, const void *data, size_t size, int flags)
     return faults.writev != NULL && (flags & ~MSG_DONTWAIT) == MSG_NOSIGNAL
                ? faults.writev(fd, &piece, 1)
                : real_send(fd, data, size, flags);
+}
+
+ssize_t replaced_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return faults.writev != NULL && flags == (MSG_NOSIGNAL | MSG_DONTWAIT)
+               ? faults.writev(fd, message->msg_iov, (int)message->msg_iovlen)
+               : real_sendmsg(fd, message, flags);
 }
 
 int replaced_accept4(int fd, void *address, void *length, int flags)

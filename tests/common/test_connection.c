@@ -13,6 +13,7 @@
 #include "noting.h"
 #include "support/deadline.h"
 #include "support/mapped.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -32,6 +33,8 @@ struct bench {
     struct server server;
     struct input_handler_factory *echo;
     struct connection connection;
+    int ends[2]; /* of the stream that it is on, if a test asks for no other: the peer's is ends[1]
+                  */
 };
 
 extern const struct application echo_application;
@@ -69,6 +72,42 @@ static void bench_close(struct bench *bench)
     buffer_factory_destroy(&bench->server.buffers);
 }
 
+static void expect_end(struct bench *bench, enum end_reason reason)
+{
+    enum end_reason ended = channel_end_reason(&bench->connection.facade);
+    cr_assert_eq(ended, reason, "it ended because: %s", end_reason_text(ended));
+}
+
+static void pair_bench_open(struct bench *bench)
+{
+    int ends[2];
+    pair_open(ends);
+    bench_open(bench, ends[0]);
+    memcpy(bench->ends, ends, sizeof(ends));
+    expect_end(bench, END_NONE);
+}
+
+static void pair_bench_close(struct bench *bench)
+{
+    bench_close(bench);
+    pair_close(bench->ends);
+}
+
+static void end_bench_close(struct bench *bench, enum end_reason reason)
+{
+    pair_bench_close(bench);
+    expect_end(bench, reason);
+}
+
+/* A test of a connection whose peer is bench->ends[1]. */
+#define PairTest(suite, name)                                                                      \
+    TestWith(suite, name, struct bench, bench, pair_bench_open(bench), pair_bench_close(bench))
+
+/* The same, and in the end the connection has ended for that reason. */
+#define EndTest(suite, name, reason)                                                               \
+    TestWith(suite, name, struct bench, bench, pair_bench_open(bench),                             \
+             end_bench_close(bench, reason))
+
 static bool give(struct bench *bench, const char *text)
 {
     return connection_give(&bench->connection, (const unsigned char *)text, strlen(text));
@@ -90,196 +129,123 @@ static void expect(int fd, const char *text)
     cr_assert_eq(memcmp(got, text, length), 0, "'%s', not '%s'", got, text);
 }
 
-Test(connection, bytes_can_be_given_to_it_in_pieces)
+PairTest(connection, bytes_can_be_given_to_it_in_pieces)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    cr_assert(give(&bench, "hel"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], "");
-    cr_assert(give(&bench, "lo\nwor"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], "hello\n");
-    put(ends[1], "ld\n", 3); /* and the rest comes by the socket */
-    connection_receive(&bench.connection);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], "world\n");
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert(give(bench, "hel"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    expect(bench->ends[1], "");
+    cr_assert(give(bench, "lo\nwor"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    expect(bench->ends[1], "hello\n");
+    put(bench->ends[1], "ld\n", 3); /* and the rest comes by the socket */
+    connection_receive(&bench->connection);
+    cr_assert_eq(run(bench), SELECT_READ);
+    expect(bench->ends[1], "world\n");
 }
 
-Test(connection, no_bytes_given_are_the_end_of_the_stream)
+PairTest(connection, no_bytes_given_are_the_end_of_the_stream)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    cr_assert(give(&bench, "last\nand a part of a line"));
-    cr_assert(give(&bench, ""));
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    expect(ends[1], "last\n");
-    cr_assert_eq(bench.connection.life, LIFE_STOPPED);
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert(give(bench, "last\nand a part of a line"));
+    cr_assert(give(bench, ""));
+    cr_assert_eq(run(bench), CONNECTION_OVER);
+    expect(bench->ends[1], "last\n");
+    cr_assert_eq(bench->connection.life, LIFE_STOPPED);
 }
 
-Test(connection, it_lingers_until_no_bytes_are_given)
+PairTest(connection, it_lingers_until_no_bytes_are_given)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    connection_ask(&bench.connection, ASK_CLOSE, 0);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
-    cr_assert(give(&bench, "too late\n"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert(give(&bench, ""));
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    bench_close(&bench);
-    pair_close(ends);
+    connection_ask(&bench->connection, ASK_CLOSE, 0);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
+    cr_assert(give(bench, "too late\n"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert(give(bench, ""));
+    cr_assert_eq(run(bench), CONNECTION_OVER);
 }
 
 /* Its peer may read nothing before it has sent all. */
-Test(connection, what_comes_while_output_drains_is_dropped_until_no_bytes_are_given)
+PairTest(connection, what_comes_while_output_drains_is_dropped_until_no_bytes_are_given)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    fill_up(ends[0]);
-    cr_assert(give(&bench, "an answer that waits\n"));
-    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
-    connection_ask(&bench.connection, ASK_CLOSE, 0);
-    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
-    cr_assert_eq(bench.connection.phase, CONNECTION_DRAINING);
-    cr_assert(give(&bench, "too late\n"));
-    cr_assert_eq(run(&bench), SELECT_READ | SELECT_WRITE);
-    cr_assert(give(&bench, ""));
-    cr_assert_eq(run(&bench), SELECT_WRITE);
-    bench_close(&bench);
-    pair_close(ends);
+    fill_up(bench->ends[0]);
+    cr_assert(give(bench, "an answer that waits\n"));
+    cr_assert_eq(run(bench), SELECT_READ | SELECT_WRITE);
+    connection_ask(&bench->connection, ASK_CLOSE, 0);
+    cr_assert_eq(run(bench), SELECT_READ | SELECT_WRITE);
+    cr_assert_eq(bench->connection.phase, CONNECTION_DRAINING);
+    cr_assert(give(bench, "too late\n"));
+    cr_assert_eq(run(bench), SELECT_READ | SELECT_WRITE);
+    cr_assert(give(bench, ""));
+    cr_assert_eq(run(bench), SELECT_WRITE);
 }
 
-Test(connection, more_than_there_is_room_for_is_not_taken_at_all)
+PairTest(connection, more_than_there_is_room_for_is_not_taken_at_all)
 {
-    struct bench bench;
     char long_line[200];
-    int ends[2];
     memset(long_line, 'x', sizeof(long_line) - 1);
     long_line[sizeof(long_line) - 1] = '\0';
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    cr_assert_not(give(&bench, long_line));
-    cr_assert(give(&bench, "short\n"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], "short\n");
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert_not(give(bench, long_line));
+    cr_assert(give(bench, "short\n"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    expect(bench->ends[1], "short\n");
 }
 
-Test(connection, a_message_that_was_found_waits_for_the_thread_that_handles_it)
+PairTest(connection, a_message_that_was_found_waits_for_the_thread_that_handles_it)
 {
     struct run turn = {0};
-    struct bench bench;
     struct connection_message found;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    cr_assert_not(connection_find(&bench.connection, &found));
-    give(&bench, "one\ntwo\n");
-    cr_assert(connection_find(&bench.connection, &found));
+    cr_assert_not(connection_find(&bench->connection, &found));
+    give(bench, "one\ntwo\n");
+    cr_assert(connection_find(&bench->connection, &found));
     turn.found = &found;
-    connection_handle(&bench.connection, &turn, HANDLE_MESSAGES);
-    connection_send(&bench.connection, &turn);
-    expect(ends[1], "one\ntwo\n");
-    bench_close(&bench);
-    pair_close(ends);
+    connection_handle(&bench->connection, &turn, HANDLE_MESSAGES);
+    connection_send(&bench->connection, &turn);
+    expect(bench->ends[1], "one\ntwo\n");
 }
 
-Test(connection, a_message_that_is_refused_or_dropped_is_one_message)
+PairTest(connection, a_message_that_is_refused_or_dropped_is_one_message)
 {
     struct run turn = {0};
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    give(&bench, "one\ntwo\nthree\n");
-    connection_handle(&bench.connection, &turn, REFUSE_MESSAGE);
-    connection_send(&bench.connection, &turn);
-    expect(ends[1], "ERR server busy\n");
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    connection_handle(&bench.connection, &turn, DROP_MESSAGE);
-    connection_send(&bench.connection, &turn);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    expect(ends[1], "three\n");
-    bench_close(&bench);
-    pair_close(ends);
+    give(bench, "one\ntwo\nthree\n");
+    connection_handle(&bench->connection, &turn, REFUSE_MESSAGE);
+    connection_send(&bench->connection, &turn);
+    expect(bench->ends[1], "ERR server busy\n");
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    connection_handle(&bench->connection, &turn, DROP_MESSAGE);
+    connection_send(&bench->connection, &turn);
+    cr_assert_eq(run(bench), SELECT_READ);
+    expect(bench->ends[1], "three\n");
 }
 
-Test(connection, its_deadline_is_that_of_its_first_clock)
+PairTest(connection, its_deadline_is_that_of_its_first_clock)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
     int64_t now = clock_ms();
-    cr_assert_eq(connection_deadline(&bench.connection, now), INT64_MAX);
-    bench.server.settings.deadlines.idle = 60000;
-    bench.server.settings.deadlines.request = 1000;
-    cr_assert_gt(connection_deadline(&bench.connection, now), now + 50000);
-    give(&bench, "a part of a line");
-    run(&bench);
-    cr_assert_leq(connection_deadline(&bench.connection, now), clock_ms() + 1000);
-    cr_assert_not(connection_expire(&bench.connection, now));
-    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_TIMED_OUT), 1);
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert_eq(connection_deadline(&bench->connection, now), INT64_MAX);
+    bench->server.settings.deadlines.idle = 60000;
+    bench->server.settings.deadlines.request = 1000;
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + 50000);
+    give(bench, "a part of a line");
+    run(bench);
+    cr_assert_leq(connection_deadline(&bench->connection, now), clock_ms() + 1000);
+    cr_assert_not(connection_expire(&bench->connection, now));
+    cr_assert(connection_expire(&bench->connection, clock_ms() + 1000));
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    cr_assert_eq(run(bench), CONNECTION_OVER);
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_TIMED_OUT), 1);
 }
 
 /* ---- why it ends ---- */
 
-static void expect_end(struct bench *bench, enum end_reason reason)
+EndTest(connection, it_ends_because_the_peer_closes, END_PEER_CLOSED)
 {
-    enum end_reason ended = channel_end_reason(&bench->connection.facade);
-    cr_assert_eq(ended, reason, "it ended because: %s", end_reason_text(ended));
-}
-
-static int reason_ends[2];
-
-static void reason_open(struct bench *bench)
-{
-    pair_open(reason_ends);
-    bench_open(bench, reason_ends[0]);
+    put(bench->ends[1], "hello\n", 6);
+    connection_receive(&bench->connection);
+    run(bench);
     expect_end(bench, END_NONE);
-}
-
-static void reason_close(struct bench *bench, enum end_reason reason)
-{
-    bench_close(bench);
-    expect_end(bench, reason);
-    pair_close(reason_ends);
-}
-
-Test(connection, it_ends_because_the_peer_closes)
-{
-    struct bench bench;
-    reason_open(&bench);
-    put(reason_ends[1], "hello\n", 6);
-    connection_receive(&bench.connection);
-    run(&bench);
-    expect_end(&bench, END_NONE);
-    shutdown(reason_ends[1], SHUT_WR);
-    connection_receive(&bench.connection);
-    expect_end(&bench, END_PEER_CLOSED);
-    channel_close(&bench.connection.facade);
-    run(&bench);
-    reason_close(&bench, END_PEER_CLOSED);
+    shutdown(bench->ends[1], SHUT_WR);
+    connection_receive(&bench->connection);
+    expect_end(bench, END_PEER_CLOSED);
+    channel_close(&bench->connection.facade);
+    run(bench);
 }
 
 /* All that it had to say we have heard: what is lost is only ours, and that is another matter. */
@@ -288,39 +254,33 @@ Test(connection, a_peer_that_has_closed_and_does_not_want_the_rest_has_closed)
     static char much[1 << 20];
     struct bench bench;
     signal(SIGPIPE, SIG_IGN);
-    reason_open(&bench);
+    pair_bench_open(&bench);
     channel_enqueue(&bench.connection.facade, piece_bytes(much, sizeof(much)));
-    shutdown(reason_ends[1], SHUT_WR);
+    shutdown(bench.ends[1], SHUT_WR);
     connection_receive(&bench.connection);
     channel_close(&bench.connection.facade);
     run(&bench);
     cr_assert_eq(bench.connection.phase, CONNECTION_DRAINING);
-    close(reason_ends[1]);
+    close(bench.ends[1]);
     cr_assert_eq(run(&bench), CONNECTION_OVER);
     bench_close(&bench);
     expect_end(&bench, END_PEER_CLOSED);
-    close(reason_ends[0]);
+    close(bench.ends[0]);
 }
 
-Test(connection, it_ends_because_the_application_closes)
+EndTest(connection, it_ends_because_the_application_closes, END_CLOSED)
 {
-    struct bench bench;
-    reason_open(&bench);
-    channel_close(&bench.connection.facade);
-    run(&bench);
-    reason_close(&bench, END_CLOSED);
+    channel_close(&bench->connection.facade);
+    run(bench);
 }
 
-Test(connection, it_ends_because_a_message_is_too_long)
+EndTest(connection, it_ends_because_a_message_is_too_long, END_TOO_LONG)
 {
-    struct bench bench;
     char line[103];
-    reason_open(&bench);
     memset(line, 'x', sizeof(line));
-    put(reason_ends[1], line, sizeof(line) - 1);
-    connection_receive(&bench.connection);
-    run(&bench);
-    reason_close(&bench, END_TOO_LONG);
+    put(bench->ends[1], line, sizeof(line) - 1);
+    connection_receive(&bench->connection);
+    run(bench);
 }
 
 Test(connection, it_ends_because_it_is_lost)
@@ -349,13 +309,13 @@ Test(connection, it_ends_because_a_write_fails)
 {
     struct bench bench;
     signal(SIGPIPE, SIG_IGN);
-    reason_open(&bench);
-    close(reason_ends[1]);
+    pair_bench_open(&bench);
+    close(bench.ends[1]);
     give(&bench, "hello\n");
     run(&bench);
     bench_close(&bench);
     expect_end(&bench, END_PEER_LOST);
-    close(reason_ends[0]);
+    close(bench.ends[0]);
 }
 
 Test(connection, it_ends_because_a_time_is_over)
@@ -363,7 +323,7 @@ Test(connection, it_ends_because_a_time_is_over)
     static const enum end_reason reasons[] = {END_IDLE, END_REQUEST, END_LIFETIME};
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         struct bench bench;
-        reason_open(&bench);
+        pair_bench_open(&bench);
         struct deadline_limits *limits = &bench.server.settings.deadlines;
         if (reasons[i] == END_REQUEST)
             give(&bench, "begun");
@@ -371,115 +331,91 @@ Test(connection, it_ends_because_a_time_is_over)
         *(i == 0 ? &limits->idle : i == 1 ? &limits->request : &limits->lifetime) = 1;
         cr_assert(connection_expire(&bench.connection, clock_ms() + 10));
         run(&bench);
-        reason_close(&bench, reasons[i]);
+        end_bench_close(&bench, reasons[i]);
     }
 }
 
-/* A stage looks at a time that is over until that is acted on: one look has to be enough. */
 /* What it gets then finds the output ended. That is no loss: what was sent before is on its way. */
-Test(connection, a_linger_outlives_what_others_send)
+PairTest(connection, a_linger_outlives_what_others_send)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    channel_close(&bench.connection.facade);
-    run(&bench);
-    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
-    cr_assert_eq(channel_enqueue(&bench.connection.facade, piece_bytes("late", 4)), OUTPUT_BROKEN);
-    run(&bench);
-    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
-    bench_close(&bench);
-    pair_close(ends);
+    channel_close(&bench->connection.facade);
+    run(bench);
+    cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
+    cr_assert_eq(channel_enqueue(&bench->connection.facade, piece_bytes("late", 4)), OUTPUT_BROKEN);
+    run(bench);
+    cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
 }
 
-Test(connection, a_linger_is_over_once_even_if_its_end_was_asked_for)
+/* A stage looks at a time that is over until that is acted on: one look has to be enough. */
+EndTest(connection, a_linger_is_over_once_even_if_its_end_was_asked_for, END_CLOSED)
 {
-    struct bench bench;
-    reason_open(&bench);
-    struct connection *connection = &bench.connection;
+    struct connection *connection = &bench->connection;
     channel_close(&connection->facade);
-    run(&bench);
+    run(bench);
     cr_assert_eq(connection->phase, CONNECTION_LINGERING);
     int64_t over = connection_deadline(connection, clock_ms());
     cr_assert(!connection_expire(connection, over - 1));
     connection_ask(connection, ASK_END, 0);
     cr_assert(connection_expire(connection, over));
-    run(&bench);
+    run(bench);
     cr_assert(connection_is_over(connection));
-    reason_close(&bench, END_CLOSED);
 }
 
 /* However long ago it has received or sent something: the linger begins when the output has left.
  */
-Test(connection, a_linger_begins_at_the_close)
+EndTest(connection, a_linger_begins_at_the_close, END_CLOSED)
 {
-    struct bench bench;
-    reason_open(&bench);
-    struct connection *connection = &bench.connection;
+    struct connection *connection = &bench->connection;
     deadlines_received(&connection->deadlines, clock_ms() - SERVER_LINGER_MS);
     channel_close(&connection->facade);
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(run(bench), SELECT_READ);
     cr_assert_not(connection_expire(connection, clock_ms()));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    reason_close(&bench, END_CLOSED);
+    cr_assert_eq(run(bench), SELECT_READ);
 }
 
 /* A reset would destroy it, so the timeouts of other output decide for how long. */
-Test(connection, a_linger_lasts_until_the_peer_has_got_all)
+EndTest(connection, a_linger_lasts_until_the_peer_has_got_all, END_CLOSED)
 {
-    struct bench bench;
     char got[100];
-    reason_open(&bench);
-    struct connection *connection = &bench.connection;
-    bench.server.settings.deadlines.progress = 60000;
+    struct connection *connection = &bench->connection;
+    bench->server.settings.deadlines.progress = 60000;
     put(connection->output.fd, "what the peer reads late", 24);
     channel_close(&connection->facade);
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(run(bench), SELECT_READ);
     int64_t over = connection_deadline(connection, clock_ms());
     cr_assert_not(connection_expire(connection, over), "the peer has not got it");
     cr_assert_gt(connection_deadline(connection, over), over);
     cr_assert(connection_expire(connection, clock_ms() + 60000), "and does not want it");
-    bench.server.settings.deadlines.idle = 5000;
+    bench->server.settings.deadlines.idle = 5000;
     cr_assert_not(connection_expire(connection, clock_ms() + 4000));
     cr_assert(connection_expire(connection, clock_ms() + 5000));
-    take_now(reason_ends[1], got, sizeof(got));
+    take_now(bench->ends[1], got, sizeof(got));
     cr_assert(connection_expire(connection, connection_deadline(connection, over)));
-    reason_close(&bench, END_CLOSED);
 }
 
 /* The peer sends and sends: whenever a timer looks, a worker is running the connection. */
-Test(connection, a_linger_is_over_even_if_it_never_rests)
+EndTest(connection, a_linger_is_over_even_if_it_never_rests, END_CLOSED)
 {
-    struct bench bench;
-    reason_open(&bench);
-    struct connection *connection = &bench.connection;
+    struct connection *connection = &bench->connection;
     channel_close(&connection->facade);
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_eq(run(bench), SELECT_READ);
     deadlines_received(&connection->deadlines, clock_ms() - SERVER_LINGER_MS);
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    reason_close(&bench, END_CLOSED);
+    cr_assert_eq(run(bench), CONNECTION_OVER);
 }
 
-Test(connection, it_ends_because_too_much_waits)
+EndTest(connection, it_ends_because_too_much_waits, END_CAP)
 {
-    struct bench bench;
-    reason_open(&bench);
-    bench.server.home.output.cap = 10;
-    fill_up(reason_ends[0]);
+    bench->server.home.output.cap = 10;
+    fill_up(bench->ends[0]);
     for (int i = 0; i < 3; i++)
-        channel_enqueue(&bench.connection.facade, piece_bytes("0123456789", 10));
-    run(&bench);
-    reason_close(&bench, END_CAP);
+        channel_enqueue(&bench->connection.facade, piece_bytes("0123456789", 10));
+    run(bench);
 }
 
-Test(connection, it_ends_because_the_server_stops)
+EndTest(connection, it_ends_because_the_server_stops, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    connection_ask(&bench.connection, ASK_STOP, 0);
-    run(&bench);
-    reason_close(&bench, END_SERVER);
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    run(bench);
 }
 
 /* ---- the server stops ---- */
@@ -490,142 +426,119 @@ static void ask_to_stop(struct bench *bench)
     cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
 }
 
-Test(connection, at_a_stop_a_new_client_may_say_its_first_message)
+EndTest(connection, at_a_stop_a_new_client_may_say_its_first_message, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert(give(&bench, "the fi"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert(give(&bench, "rst\n"));
-    run(&bench);
-    expect(reason_ends[1], "the first\n");
-    run(&bench);
-    cr_assert_neq(bench.connection.phase, CONNECTION_OPEN, "it says no second one");
-    reason_close(&bench, END_SERVER);
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert(give(bench, "the fi"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert(give(bench, "rst\n"));
+    run(bench);
+    expect(bench->ends[1], "the first\n");
+    run(bench);
+    cr_assert_neq(bench->connection.phase, CONNECTION_OPEN, "it says no second one");
 }
 
-Test(connection, at_a_stop_a_new_client_has_a_second)
+EndTest(connection, at_a_stop_a_new_client_has_a_second, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    int64_t until = deadlines_born(&bench.connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
-    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), until);
-    cr_assert_not(connection_expire(&bench.connection, until - 1));
-    bench.connection.deadlines.born -= SERVER_GRACE_MS;
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    run(&bench);
-    cr_assert_neq(bench.connection.phase, CONNECTION_OPEN);
-    reason_close(&bench, END_SERVER);
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
+    int64_t until = deadlines_born(&bench->connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
+    cr_assert_eq(connection_deadline(&bench->connection, clock_ms()), until);
+    cr_assert_not(connection_expire(&bench->connection, until - 1));
+    bench->connection.deadlines.born -= SERVER_GRACE_MS;
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    run(bench);
+    cr_assert_neq(bench->connection.phase, CONNECTION_OPEN);
 }
 
 /* What it sends is taken in, for when its handler wants input again. */
-Test(connection, at_a_stop_a_new_client_is_read_though_its_input_is_suspended)
+EndTest(connection, at_a_stop_a_new_client_is_read_though_its_input_is_suspended, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    channel_suspend(&bench.connection.facade);
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    reason_close(&bench, END_SERVER);
+    channel_suspend(&bench->connection.facade);
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
 }
 
 /*
  * It has sent nothing for a while, so that nothing can come to harm. But it may send its next line
  * just before the close, which becomes a reset then: it has heard the end of the stream before.
  */
-Test(connection, at_a_stop_a_quiet_client_does_not_linger)
+EndTest(connection, at_a_stop_a_quiet_client_does_not_linger, END_SERVER)
 {
-    struct bench bench;
     char byte;
-    reason_open(&bench);
-    cr_assert(give(&bench, "hello\n"));
-    run(&bench);
-    expect(reason_ends[1], "hello\n");
-    deadlines_received(&bench.connection.deadlines, clock_ms() - SERVER_QUIET_MS);
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    cr_assert_eq(recv(reason_ends[1], &byte, 1, MSG_DONTWAIT), 0, "it has not heard of the end");
-    reason_close(&bench, END_SERVER);
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    expect(bench->ends[1], "hello\n");
+    deadlines_received(&bench->connection.deadlines, clock_ms() - SERVER_QUIET_MS);
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), CONNECTION_OVER);
+    cr_assert_eq(recv(bench->ends[1], &byte, 1, MSG_DONTWAIT), 0, "it has not heard of the end");
 }
 
-Test(connection, at_a_stop_a_client_that_has_just_sent_something_lingers)
+EndTest(connection, at_a_stop_a_client_that_has_just_sent_something_lingers, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    cr_assert(give(&bench, "hello\n"));
-    run(&bench);
-    expect(reason_ends[1], "hello\n");
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
-    cr_assert_leq(connection_deadline(&bench.connection, clock_ms()), clock_ms() + SERVER_QUIET_MS);
-    cr_assert(connection_expire(&bench.connection, clock_ms() + SERVER_QUIET_MS));
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    reason_close(&bench, END_SERVER);
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    expect(bench->ends[1], "hello\n");
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
+    cr_assert_leq(connection_deadline(&bench->connection, clock_ms()),
+                  clock_ms() + SERVER_QUIET_MS);
+    cr_assert(connection_expire(&bench->connection, clock_ms() + SERVER_QUIET_MS));
+    cr_assert_eq(run(bench), CONNECTION_OVER);
 }
 
 /*
  * It may be busy with sending, and look for the end of our stream only behind that. A close would
  * answer what it sends until then with a reset.
  */
-Test(connection, at_a_stop_a_client_that_goes_on_sending_may_look_later)
+EndTest(connection, at_a_stop_a_client_that_goes_on_sending_may_look_later, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    cr_assert(give(&bench, "hello\n"));
-    run(&bench);
-    expect(reason_ends[1], "hello\n");
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    put(reason_ends[1], "what it did not wait with\n", 26);
-    cr_assert(connection_receive(&bench.connection));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert_not(connection_expire(&bench.connection, clock_ms() + SERVER_LINGER_MS - 100));
-    cr_assert(connection_expire(&bench.connection, clock_ms() + SERVER_LINGER_MS));
-    cr_assert_eq(run(&bench), CONNECTION_OVER);
-    reason_close(&bench, END_SERVER);
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    expect(bench->ends[1], "hello\n");
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
+    put(bench->ends[1], "what it did not wait with\n", 26);
+    cr_assert(connection_receive(&bench->connection));
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_not(connection_expire(&bench->connection, clock_ms() + SERVER_LINGER_MS - 100));
+    cr_assert(connection_expire(&bench->connection, clock_ms() + SERVER_LINGER_MS));
+    cr_assert_eq(run(bench), CONNECTION_OVER);
 }
 
 /* Nor is it quiet if what it has sent has not been read when its last answer has left. */
-Test(connection, at_a_stop_a_client_with_unread_bytes_is_not_quiet)
+EndTest(connection, at_a_stop_a_client_with_unread_bytes_is_not_quiet, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    cr_assert(give(&bench, "hello\n"));
-    run(&bench);
-    expect(reason_ends[1], "hello\n");
-    deadlines_received(&bench.connection.deadlines, clock_ms() - SERVER_QUIET_MS);
-    bench.connection.reads_left = 0;
-    put(reason_ends[1], "too late\n", 9);
-    ask_to_stop(&bench);
-    cr_assert_eq(run(&bench), SELECT_READ);
-    cr_assert_eq(bench.connection.phase, CONNECTION_LINGERING);
-    reason_close(&bench, END_SERVER);
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    expect(bench->ends[1], "hello\n");
+    deadlines_received(&bench->connection.deadlines, clock_ms() - SERVER_QUIET_MS);
+    bench->connection.reads_left = 0;
+    put(bench->ends[1], "too late\n", 9);
+    ask_to_stop(bench);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
 }
 
 /* Nothing can be read and nothing handled before there is room for output: that is an event. */
-Test(connection, at_a_stop_choked_output_is_waited_for)
+EndTest(connection, at_a_stop_choked_output_is_waited_for, END_SERVER)
 {
-    struct bench bench;
-    reason_open(&bench);
-    bench.server.home.output.low_mark = 5;
-    bench.server.home.output.high_mark = 10;
-    cr_assert(give(&bench, "hello\n"));
-    run(&bench);
-    fill_up(reason_ends[0]);
-    channel_enqueue(&bench.connection.facade, piece_bytes("0123456789ab", 12));
-    while (give(&bench, "x"))
+    bench->server.home.output.low_mark = 5;
+    bench->server.home.output.high_mark = 10;
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    fill_up(bench->ends[0]);
+    channel_enqueue(&bench->connection.facade, piece_bytes("0123456789ab", 12));
+    while (give(bench, "x"))
         ;
-    run(&bench);
-    connection_ask(&bench.connection, ASK_STOP, 0);
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_WRITE);
-    cr_assert_eq(run(&bench), SELECT_WRITE);
-    reason_close(&bench, END_SERVER);
+    run(bench);
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_WRITE);
+    cr_assert_eq(run(bench), SELECT_WRITE);
 }
 
 /* ---- lost while it rests ---- */
@@ -684,73 +597,58 @@ static void expect_time_left(struct bench *bench)
 }
 
 /* The client has been told nothing, and its bytes are not even read. */
-Test(connection, suspended_input_is_not_idle)
+EndTest(connection, suspended_input_is_not_idle, END_IDLE)
 {
-    struct bench bench;
-    reason_open(&bench);
-    bench.server.settings.deadlines.idle = 1000;
-    channel_suspend(&bench.connection.facade);
-    cr_assert_eq(run(&bench), SELECT_LOSS);
-    bench.connection.deadlines.active -= 5000;
-    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
-    expect_time_left(&bench);
-    bench.connection.deadlines.active -= 900;
-    channel_resume(&bench.connection.facade);
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
-    expect_time_left(&bench);
-    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
-    reason_close(&bench, END_IDLE);
+    bench->server.settings.deadlines.idle = 1000;
+    channel_suspend(&bench->connection.facade);
+    cr_assert_eq(run(bench), SELECT_LOSS);
+    bench->connection.deadlines.active -= 5000;
+    cr_assert_not(connection_expire(&bench->connection, clock_ms()));
+    expect_time_left(bench);
+    bench->connection.deadlines.active -= 900;
+    channel_resume(&bench->connection.facade);
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_READ);
+    expect_time_left(bench);
+    cr_assert(connection_expire(&bench->connection, clock_ms() + 1000));
 }
 
-Test(connection, a_message_has_its_time_while_input_is_not_suspended)
+EndTest(connection, a_message_has_its_time_while_input_is_not_suspended, END_REQUEST)
 {
-    struct bench bench;
-    reason_open(&bench);
-    bench.server.settings.deadlines.request = 1000;
-    cr_assert(give(&bench, "half a li"));
-    cr_assert_eq(run(&bench), SELECT_READ);
-    channel_suspend(&bench.connection.facade);
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_LOSS);
-    bench.connection.deadlines.request -= 5000;
-    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
-    bench.connection.deadlines.request -= 900;
-    channel_resume(&bench.connection.facade);
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
-    expect_time_left(&bench);
-    cr_assert(connection_expire(&bench.connection, clock_ms() + 1000));
-    reason_close(&bench, END_REQUEST);
+    bench->server.settings.deadlines.request = 1000;
+    cr_assert(give(bench, "half a li"));
+    cr_assert_eq(run(bench), SELECT_READ);
+    channel_suspend(&bench->connection.facade);
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_LOSS);
+    bench->connection.deadlines.request -= 5000;
+    cr_assert_not(connection_expire(&bench->connection, clock_ms()));
+    bench->connection.deadlines.request -= 900;
+    channel_resume(&bench->connection.facade);
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_READ);
+    expect_time_left(bench);
+    cr_assert(connection_expire(&bench->connection, clock_ms() + 1000));
 }
 
 /* ---- no thread ---- */
 
 /* Nobody has served it, and nobody has asked it to end. */
-Test(connection, it_ends_because_there_is_no_thread_for_it)
+EndTest(connection, it_ends_because_there_is_no_thread_for_it, END_RESOURCES)
 {
-    struct bench bench;
-    reason_open(&bench);
-    reason_close(&bench, END_RESOURCES);
 }
 
 /* ---- output: flushed, and drained ---- */
 
-Test(connection, an_answer_leaves_at_once_if_no_other_can_leave_with_it)
+PairTest(connection, an_answer_leaves_at_once_if_no_other_can_leave_with_it)
 {
     struct run turn = {0};
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    cr_assert(give(&bench, "alone\n"));
-    connection_handle(&bench.connection, &turn, HANDLE_MESSAGES);
-    expect(ends[1], "alone\n");
-    connection_send(&bench.connection, &turn);
-    cr_assert(give(&bench, "one\ntwo\n"));
-    connection_handle(&bench.connection, &turn, HANDLE_MESSAGES);
-    expect(ends[1], "");
-    connection_send(&bench.connection, &turn);
-    expect(ends[1], "one\ntwo\n");
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert(give(bench, "alone\n"));
+    connection_handle(&bench->connection, &turn, HANDLE_MESSAGES);
+    expect(bench->ends[1], "alone\n");
+    connection_send(&bench->connection, &turn);
+    cr_assert(give(bench, "one\ntwo\n"));
+    connection_handle(&bench->connection, &turn, HANDLE_MESSAGES);
+    expect(bench->ends[1], "");
+    connection_send(&bench->connection, &turn);
+    expect(bench->ends[1], "one\ntwo\n");
 }
 
 Test(connection, what_is_held_back_can_be_flushed)
@@ -776,22 +674,16 @@ Test(connection, what_is_held_back_can_be_flushed)
 }
 
 /* The socket of stage 1 does, and the peer does not read. */
-Test(connection, a_flush_does_not_wait_even_if_the_socket_blocks)
+PairTest(connection, a_flush_does_not_wait_even_if_the_socket_blocks)
 {
     enum { MUCH = 4 << 20 };
     unsigned char *bytes = mapped(MUCH);
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    fcntl(ends[0], F_SETFL, fcntl(ends[0], F_GETFL) & ~O_NONBLOCK);
-    output_chain_cork(&bench.connection.output);
-    channel_enqueue(&bench.connection.facade, piece_bytes(bytes, MUCH));
-    channel_flush(&bench.connection.facade);
-    cr_assert_gt(output_chain_length(&bench.connection.output), 0);
-    cr_assert_lt(output_chain_length(&bench.connection.output), MUCH);
-    bench_close(&bench);
-    pair_close(ends);
+    fcntl(bench->ends[0], F_SETFL, fcntl(bench->ends[0], F_GETFL) & ~O_NONBLOCK);
+    output_chain_cork(&bench->connection.output);
+    channel_enqueue(&bench->connection.facade, piece_bytes(bytes, MUCH));
+    channel_flush(&bench->connection.facade);
+    cr_assert_gt(output_chain_length(&bench->connection.output), 0);
+    cr_assert_lt(output_chain_length(&bench->connection.output), MUCH);
 }
 
 static int drains;
@@ -928,109 +820,79 @@ Test(connection, a_timer_fires_in_a_run_at_its_moment)
 }
 
 /* Each time that it is due it is set for the moment after, and a plain one is set no more. */
-Test(connection, a_timer_that_repeats_does_not_drift)
+PairTest(connection, a_timer_that_repeats_does_not_drift)
 {
     enum { PERIOD = 1000 };
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    struct channel_facade *facade = &bench.connection.facade;
+    struct channel_facade *facade = &bench->connection.facade;
     struct call a = call_of('a');
     channel_repeat_timer(facade, &a.timer, PERIOD);
     int64_t first = a.timer.place.moment;
     a.timer.place.moment = first - PERIOD - 1; /* as if it were that late */
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert_eq(run(bench), SELECT_READ);
     expect_calls("a");
     cr_assert_eq(a.timer.place.moment, first - 1);
     a.timer.place.moment = first - 3 * PERIOD - 1; /* it has missed two moments */
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert_eq(run(bench), SELECT_READ);
     expect_calls("a");
     cr_assert_eq(a.timer.place.moment, first - 1);
     channel_set_timer(facade, &a.timer, 0);
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert_eq(run(bench), SELECT_READ);
     expect_calls("a");
-    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), INT64_MAX);
-    bench_close(&bench);
-    pair_close(ends);
+    cr_assert_eq(connection_deadline(&bench->connection, clock_ms()), INT64_MAX);
 }
 
 /* A stage that hands messages to workers has to do the same with a timer. */
-Test(connection, a_timer_is_found_like_a_message)
+PairTest(connection, a_timer_is_found_like_a_message)
 {
-    struct bench bench;
     struct connection_message found;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
     struct call a = call_of('a');
-    channel_set_timer(&bench.connection.facade, &a.timer, 0);
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert(connection_find(&bench.connection, &found));
+    channel_set_timer(&bench->connection.facade, &a.timer, 0);
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert(connection_find(&bench->connection, &found));
     expect_calls("");
-    connection_handle(&bench.connection, &(struct run){.found = &found}, HANDLE_MESSAGES);
+    connection_handle(&bench->connection, &(struct run){.found = &found}, HANDLE_MESSAGES);
     expect_calls("a");
-    bench_close(&bench);
-    pair_close(ends);
 }
 
 /* With messages waiting, output choked or input suspended. */
-Test(connection, a_timer_fires_while_input_is_suspended)
+PairTest(connection, a_timer_fires_while_input_is_suspended)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
     struct call a = call_of('a');
-    channel_suspend(&bench.connection.facade);
-    give(&bench, "not handled\n");
-    channel_set_timer(&bench.connection.facade, &a.timer, 0);
-    run(&bench);
+    channel_suspend(&bench->connection.facade);
+    give(bench, "not handled\n");
+    channel_set_timer(&bench->connection.facade, &a.timer, 0);
+    run(bench);
     expect_calls("a");
-    expect(ends[1], "");
-    channel_resume(&bench.connection.facade);
-    run(&bench);
-    expect(ends[1], "not handled\n");
-    bench_close(&bench);
-    pair_close(ends);
+    expect(bench->ends[1], "");
+    channel_resume(&bench->connection.facade);
+    run(bench);
+    expect(bench->ends[1], "not handled\n");
 }
 
-Test(connection, a_timer_that_sets_itself_again_does_not_hold_the_run)
+PairTest(connection, a_timer_that_sets_itself_again_does_not_hold_the_run)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
     struct call a = call_of('a');
     a.again = true;
-    channel_set_timer(&bench.connection.facade, &a.timer, 0);
-    run(&bench);
+    channel_set_timer(&bench->connection.facade, &a.timer, 0);
+    run(bench);
     cr_assert(strlen(calls) >= 1 && strlen(calls) <= 64);
-    bench_close(&bench);
-    pair_close(ends);
 }
 
-Test(connection, no_timer_fires_after_the_end)
+PairTest(connection, no_timer_fires_after_the_end)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    struct channel_facade *facade = &bench.connection.facade;
+    struct channel_facade *facade = &bench->connection.facade;
     struct call a = call_of('a');
     struct call b = call_of('b');
     channel_set_timer(facade, &a.timer, 0);
     channel_set_timer(facade, &b.timer, 0);
-    connection_live_to(&bench.connection, LIFE_STOPPED);
+    connection_live_to(&bench->connection, LIFE_STOPPED);
     channel_cancel_timer(facade, &a.timer);
     channel_set_timer(facade, &b.timer, 0);
-    cr_assert_eq(connection_deadline(&bench.connection, clock_ms()), INT64_MAX);
+    cr_assert_eq(connection_deadline(&bench->connection, clock_ms()), INT64_MAX);
     expect_calls("");
-    bench_close(&bench);
-    pair_close(ends);
 }
 
 /* ---- the order of calls ---- */

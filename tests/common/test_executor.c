@@ -3,12 +3,15 @@
  * a task too many, and that every accepted task is run or dropped, once.
  *
  * Jobs stop at a gate until the test lets them go on, so that a test says how many workers are
- * busy. Nothing depends on a pause being long enough.
+ * busy. Nothing depends on a pause being long enough. Which task goes where, random steps compare
+ * with a model: the rules of executor.h, in a few lines without threads.
  */
 #include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "common/base/thread.h"
 #include "common/workers/executor.h"
 #include "faults.h"
+#include "helpers.h"
 #include "support/deadline.h"
 #include "support/probe.h"
 
@@ -227,103 +230,250 @@ Test(executor, runs_a_task_in_a_thread_of_its_own)
     expect_fate(&job, 1, 0);
 }
 
-/* As in Java's pool: a new thread for each of the first tasks, though others may have nothing to
- * do; after that a thread that has nothing to do. */
-Test(executor, starts_core_threads_first)
+/* ---- random steps, against a model ---- */
+
+enum { ACTORS = 400 };
+
+enum fate { NOT_ACCEPTED, WAITS, RUNS, HAS_RUN, DROPPED };
+
+/* A job that runs until the test lets it, but in the submitter not for a moment. */
+static struct actor {
+    struct task task;
+    struct task in_model; /* in the model's queue */
+    bool let;             /* with the gate's lock, as its fate */
+    enum fate fate;
+    enum fate expected;
+} actors[ACTORS];
+
+static struct model {
+    struct executor_settings settings;
+    struct executor_stats stats;
+    struct task_queue queue; /* which has its own tests, for the order of each kind */
+    bool closing;
+    size_t used; /* of the actors */
+} model;
+
+static void actor_fate(struct actor *actor, enum fate fate)
 {
-    enum { CORE = 3 };
-    struct job jobs[CORE + 1];
-    open_with(CORE, 10, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, CORE + 1, false);
-    for (size_t i = 0; i < CORE; i++) {
-        cr_assert(executor_submit(&executor, &jobs[i].task));
-        expect_load(i + 1, 0);
-        AWAIT(executor_stats(&executor).idle == i + 1);
+    mutex_lock(&gate.lock);
+    actor->fate = fate;
+    mutex_unlock(&gate.lock);
+}
+
+static void actor_run(struct task *task)
+{
+    struct actor *actor = (struct actor *)task;
+    int64_t end = clock_ms() + 3 * test_deadline_ms();
+    bool in_time = gettid() != getpid();
+    actor_fate(actor, RUNS);
+    mutex_lock(&gate.lock);
+    while (!actor->let && in_time)
+        in_time = condition_wait_until(&gate.changed, &gate.lock, end);
+    actor->fate = HAS_RUN;
+    mutex_unlock(&gate.lock);
+}
+
+static void actor_dropped(struct task *task)
+{
+    actor_fate((struct actor *)task, DROPPED);
+}
+
+static struct actor *in_queue(struct task *task)
+{
+    return task == NULL ? NULL : container_of(task, struct actor, in_model);
+}
+
+/* A thread has nothing to do. */
+static void model_take(void)
+{
+    struct actor *next = in_queue(task_queue_take(&model.queue));
+    if (next != NULL)
+        next->expected = RUNS;
+    model.stats.idle += next == NULL && !model.closing;
+    model.stats.threads -= next == NULL && model.closing;
+}
+
+/* In the order of executor.h. */
+static bool model_place(struct actor *actor, bool insisted)
+{
+    struct executor_stats *stats = &model.stats;
+    bool starts = stats->threads == 0 || stats->threads < model.settings.core;
+    actor->expected = RUNS;
+    if (!starts && stats->idle > 0) {
+        stats->idle--;
+        return true;
     }
-    cr_assert(executor_submit(&executor, &jobs[CORE].task));
-    AWAIT(executor_stats(&executor).completed == CORE + 1);
-    expect_load(CORE, 0);
-    finish();
+    actor->expected = WAITS;
+    if (!starts &&
+        (insisted ? task_queue_insist : task_queue_offer)(&model.queue, &actor->in_model))
+        return true;
+    starts = starts || stats->threads < model.settings.max;
+    actor->expected = starts ? RUNS : NOT_ACCEPTED;
+    stats->threads += starts;
+    stats->max_threads += stats->threads > stats->max_threads;
+    return starts;
 }
 
-Test(executor, with_an_unbounded_queue_there_are_never_more_than_core)
+static void model_drop(struct actor *actor)
 {
-    struct job jobs[20];
-    open_with(2, 8, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 20, true);
-    submit_all(jobs, 20);
-    expect_load(2, 18);
-    gate_let(20);
-    finish();
-    cr_assert_eq(executor.stats.max_threads, 2);
-    cr_assert_eq(executor.stats.completed, 20);
+    actor->expected = DROPPED;
+    model.stats.discarded++;
 }
 
-Test(executor, with_a_bounded_queue_threads_grow_when_it_is_full)
+static bool model_submit(struct actor *actor)
 {
-    struct job jobs[6];
-    open_with(1, 3, &task_queue_bounded, 2, &saturation_abort);
-    jobs_init(jobs, 6, true);
-    static const size_t threads[] = {1, 1, 1, 2, 3};
-    static const size_t waiting[] = {0, 1, 2, 2, 2};
-    for (size_t i = 0; i < 5; i++) {
-        cr_assert(executor_submit(&executor, &jobs[i].task), "job %zu", i);
-        expect_load(threads[i], waiting[i]);
+    const struct saturation_policy *policy = model.settings.policy;
+    if (model.closing || model_place(actor, false))
+        return !model.closing;
+    if (policy == &saturation_abort) {
+        model.stats.aborted++;
+        return false;
     }
-    cr_assert_not(executor_submit(&executor, &jobs[5].task));
-    gate_await(3);
-    gate_let(5);
-    finish();
-    cr_assert_eq(executor.stats.max_threads, 3);
-    cr_assert_eq(executor.stats.completed, 5);
+    if (policy == &saturation_caller_runs) {
+        model.stats.run_by_caller++;
+        actor->expected = HAS_RUN;
+    } else if (policy == &saturation_discard) {
+        model_drop(actor);
+    } else {
+        struct actor *oldest = actor;
+        for (size_t tries = model.queue.length; tries > 0; tries--) {
+            oldest = in_queue(task_queue_take(&model.queue));
+            model_drop(oldest);
+            if (model_place(actor, false))
+                return true;
+        }
+        model_drop(actor);
+    }
+    return true;
 }
 
-/* The fourth and fifth job, for which threads were started, overtake the two that wait. */
-Test(executor, what_waits_in_a_bounded_queue_is_taken_in_order)
+static struct actor *new_actor(struct rng *rng)
 {
-    struct job jobs[6];
-    open_with(1, 1, &task_queue_bounded, 5, &saturation_abort);
-    jobs_init(jobs, 6, true);
-    submit_all(jobs, 6);
-    gate_let(6);
-    finish();
-    for (int i = 0; i < 6; i++)
-        cr_assert_eq(jobs[i].turn, i, "job %d had turn %d", i, jobs[i].turn);
+    static const struct task_verbs verbs = {actor_run, actor_dropped};
+    struct actor *actor = &actors[model.used++];
+    *actor = (struct actor){.task.verbs = &verbs};
+    actor->task.urgent = actor->in_model.urgent = rng_below(rng, 2) == 0;
+    return actor;
 }
 
-Test(executor, with_a_direct_queue_threads_grow_when_none_is_idle)
+/* Several that are handed over together: those that come back are the model's, in their order. */
+static void submit_some(struct rng *rng)
 {
-    struct job jobs[5];
-    open_with(1, 3, &task_queue_direct, 0, &saturation_abort);
-    jobs_init(jobs, 5, true);
-    submit_all(jobs, 3);
-    expect_load(3, 0);
-    cr_assert_not(executor_submit(&executor, &jobs[3].task));
-    gate_let(1);
-    AWAIT(executor_stats(&executor).idle == 1);
-    cr_assert(executor_submit(&executor, &jobs[3].task), "one thread is idle");
-    cr_assert_not(executor_submit(&executor, &jobs[4].task), "and has its task");
-    gate_await(3);
-    gate_let(3);
-    finish();
-    cr_assert_eq(executor.stats.max_threads, 3);
+    struct task_list round = {0};
+    struct actor *refused[4];
+    size_t count = rng_between(rng, 1, 4), back = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct actor *actor = new_actor(rng);
+        task_list_append(&round, &actor->task);
+        if (!model_submit(actor))
+            refused[back++] = actor;
+    }
+    executor_submit_all(&executor, &round);
+    for (size_t i = 0; i < back; i++)
+        cr_assert_eq(task_list_remove_first(&round), &refused[i]->task, "%zu of a round", i);
+    cr_assert_null(task_list_remove_first(&round));
 }
 
-Test(executor, with_a_priority_queue_urgent_tasks_go_first)
+static void let_one_go(struct rng *rng)
 {
-    struct job jobs[21];
-    open_with(1, 1, &task_queue_priority, 0, &saturation_abort);
-    jobs_init(jobs, 21, true);
-    for (int i = 11; i < 21; i++)
-        jobs[i].task.urgent = true;
-    submit_all(jobs, 21); /* the first has the worker, ten wait, then ten urgent ones */
-    gate_let(21);
-    finish();
-    static const int order[] = {0,  11, 12, 13, 14, 15, 16, 17, 1, 18, 19,
-                                20, 2,  3,  4,  5,  6,  7,  8,  9, 10};
-    for (int i = 0; i < 21; i++)
-        cr_assert_eq(jobs[order[i]].turn, i, "job %d had turn %d, and not %d", order[i],
-                     jobs[order[i]].turn, i);
+    size_t first = rng_below(rng, model.used + 1);
+    for (size_t i = 0; i < model.used; i++) {
+        struct actor *actor = &actors[(first + i) % model.used];
+        if (actor->expected != RUNS)
+            continue;
+        actor->expected = HAS_RUN;
+        model.stats.completed++;
+        mutex_lock(&gate.lock);
+        actor->let = true;
+        condition_broadcast(&gate.changed);
+        mutex_unlock(&gate.lock);
+        model_take();
+        return;
+    }
+}
+
+static void shut_down(bool now)
+{
+    executor_shutdown(&executor, now);
+    model.closing = true;
+    model.stats.threads -= model.stats.idle;
+    model.stats.idle = 0;
+    struct actor *waiting;
+    while (now && (waiting = in_queue(task_queue_take(&model.queue))) != NULL)
+        model_drop(waiting);
+}
+
+/* The first actor whose fate is another one; NULL: all is as the model says. */
+static const struct actor *first_difference(void)
+{
+    const struct actor *found = NULL;
+    mutex_lock(&gate.lock);
+    for (size_t i = 0; i < model.used && found == NULL; i++) {
+        enum fate expected = actors[i].expected == WAITS ? NOT_ACCEPTED : actors[i].expected;
+        found = actors[i].fate != expected ? &actors[i] : NULL;
+    }
+    mutex_unlock(&gate.lock);
+    return found;
+}
+
+static bool stats_are_as_expected(void)
+{
+    struct executor_stats stats = executor_stats(&executor);
+    model.stats.waiting = model.queue.length;
+    return memcmp(&stats, &model.stats, sizeof(stats)) == 0;
+}
+
+static void compare_with_model(const char *where, size_t step)
+{
+    AWAIT_OR(first_difference() == NULL, "%s, step %zu: task %zu: %d, not %d", where, step,
+             (size_t)(first_difference() - actors), first_difference()->fate,
+             first_difference()->expected);
+    AWAIT_OR(stats_are_as_expected(), "%s, step %zu: %zu threads, %zu idle, %zu wait", where, step,
+             executor_stats(&executor).threads, executor_stats(&executor).idle,
+             executor_stats(&executor).waiting);
+}
+
+static void take_steps(const struct executor_settings *settings, struct rng *rng)
+{
+    char where[100];
+    model = (struct model){.settings = *settings};
+    task_queue_init(&model.queue, settings->queue_kind, settings->queue_limit);
+    executor_open(&executor, settings);
+    snprintf(where, sizeof(where), "%s, %s, %zu to %zu", settings->policy->name,
+             settings->queue_kind->name, settings->core, settings->max);
+    for (size_t step = 0; step < 80 || model.stats.threads > 0; step++) {
+        size_t kind = step < 80 ? rng_below(rng, 8) : 7;
+        if (step == 70 || step == 75)
+            shut_down(rng_below(rng, 2) == 0);
+        else if (kind < 3)
+            submit_some(rng);
+        else if (kind > 3)
+            let_one_go(rng);
+        else {
+            struct actor *actor = new_actor(rng);
+            bool accepted = model_place(actor, true);
+            cr_assert_eq(executor_insist(&executor, &actor->task), accepted);
+        }
+        compare_with_model(where, step);
+    }
+    executor_close(&executor);
+}
+
+Test(executor, each_task_goes_where_the_rules_say)
+{
+    static const struct task_queue_kind *const kinds[] = {
+        &task_queue_direct, &task_queue_bounded, &task_queue_unbounded, &task_queue_priority};
+    static const struct saturation_policy *const policies[] = {
+        &saturation_abort, &saturation_caller_runs, &saturation_discard,
+        &saturation_discard_oldest};
+    struct rng rng = rng_from(1);
+    for (int i = 0; i < 32; i++) {
+        size_t core = rng_below(&rng, 4);
+        struct executor_settings settings =
+            settings_of(core, rng_between(&rng, core > 0 ? core : 1, 4), kinds[i % 4],
+                        rng_below(&rng, 5), policies[i / 4 % 4]);
+        take_steps(&settings, &rng);
+    }
 }
 
 /* ---- keep-alive ---- */
@@ -437,17 +587,6 @@ static void let_and_finish(void)
     finish();
 }
 
-Test(executor, abort_tells_the_submitter)
-{
-    saturate(&saturation_abort);
-    cr_assert_not(executor_submit(&executor, &one_more.task));
-    cr_assert_not(executor_submit(&executor, &one_more.task), "it may try again");
-    cr_assert_eq(executor_stats(&executor).aborted, 2);
-    let_and_finish();
-    expect_fate(&oldest, 1, 0);
-    expect_fate(&one_more, 0, 0);
-}
-
 Test(executor, caller_runs_runs_it_in_the_submitter)
 {
     saturate(&saturation_caller_runs);
@@ -459,63 +598,6 @@ Test(executor, caller_runs_runs_it_in_the_submitter)
     let_and_finish();
     expect_fate(&oldest, 1, 0);
     expect_fate(&one_more, 1, 0);
-}
-
-Test(executor, discard_drops_it)
-{
-    saturate(&saturation_discard);
-    cr_assert(executor_submit(&executor, &one_more.task));
-    expect_fate(&one_more, 0, 1);
-    cr_assert_eq(executor_stats(&executor).discarded, 1);
-    let_and_finish();
-    expect_fate(&oldest, 1, 0);
-    expect_fate(&one_more, 0, 1);
-}
-
-Test(executor, discard_oldest_drops_what_waits_longest)
-{
-    saturate(&saturation_discard_oldest);
-    cr_assert(executor_submit(&executor, &one_more.task));
-    expect_fate(&oldest, 0, 1);
-    cr_assert_eq(executor_stats(&executor).discarded, 1);
-    expect_load(1, 1);
-    let_and_finish();
-    expect_fate(&busy, 1, 0);
-    expect_fate(&oldest, 0, 1);
-    expect_fate(&one_more, 1, 0);
-}
-
-Test(executor, discard_oldest_keeps_the_order_of_the_others)
-{
-    enum { LIMIT = 4, JOBS = 9 };
-    struct job jobs[JOBS];
-    open_with(1, 1, &task_queue_bounded, LIMIT, &saturation_discard_oldest);
-    jobs_init(jobs, JOBS, false);
-    jobs[0].waits = true;
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    gate_await(1);
-    submit_all(jobs + 1, JOBS - 1);
-    gate_let(1);
-    finish();
-    for (int i = 1; i < JOBS - LIMIT; i++)
-        expect_fate(&jobs[i], 0, 1);
-    for (int i = JOBS - LIMIT; i < JOBS; i++) {
-        expect_fate(&jobs[i], 1, 0);
-        cr_assert_eq(jobs[i].turn, i - (JOBS - LIMIT) + 1);
-    }
-}
-
-/* A direct queue holds nothing: of what is not running, the new task is itself the oldest. */
-Test(executor, discard_oldest_with_nothing_waiting_drops_the_new_one)
-{
-    struct job jobs[2];
-    open_with(1, 1, &task_queue_direct, 0, &saturation_discard_oldest);
-    jobs_init(jobs, 2, true);
-    submit_all(jobs, 2);
-    expect_fate(&jobs[1], 0, 1);
-    gate_let(1);
-    finish();
-    expect_fate(&jobs[0], 1, 0);
 }
 
 static void drop_and_shut_down(struct task *task)
@@ -839,19 +921,6 @@ Test(executor, what_cannot_grow_is_saturated)
 
 /* ---- what must not be lost ---- */
 
-Test(executor, insisting_passes_every_limit_and_policy)
-{
-    struct job jobs[10];
-    saturate(&saturation_discard);
-    jobs_init(jobs, 10, false);
-    for (int i = 0; i < 10; i++)
-        cr_assert(executor_insist(&executor, &jobs[i].task));
-    expect_load(1, 11);
-    let_and_finish();
-    for (int i = 0; i < 10; i++)
-        expect_fate(&jobs[i], 1, 0);
-}
-
 Test(executor, insisting_starts_the_first_thread)
 {
     struct job job;
@@ -864,73 +933,6 @@ Test(executor, insisting_starts_the_first_thread)
     AWAIT(executor_stats(&executor).completed == 1);
     finish();
     expect_fate(&job, 1, 0);
-}
-
-/* As with any other task: one that waits for long must not hold up the next. */
-Test(executor, insisting_starts_core_threads)
-{
-    struct job jobs[3];
-    open_with(2, 8, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 3, true);
-    for (int i = 0; i < 3; i++)
-        cr_assert(executor_insist(&executor, &jobs[i].task));
-    gate_await(2);
-    expect_load(2, 1);
-    gate_let(3);
-    finish();
-}
-
-Test(executor, insisting_wakes_an_idle_thread)
-{
-    struct job job;
-    open_with(1, 1, &task_queue_bounded, 1, &saturation_abort);
-    for (int i = 1; i < 4; i++) {
-        jobs_init(&job, 1, false);
-        cr_assert(executor_insist(&executor, &job.task));
-        AWAIT(executor_stats(&executor).completed == (uint64_t)i);
-        AWAIT(executor_stats(&executor).idle == 1);
-    }
-    finish();
-}
-
-/* What must not be lost may come when all else is refused; then the end waits for it. */
-static void insist_while_closing(bool now)
-{
-    saturate(&saturation_abort);
-    executor_shutdown(&executor, now);
-    cr_assert_not(executor_submit(&executor, &one_more.task));
-    cr_assert(executor_insist(&executor, &one_more.task));
-    expect_fate(&one_more, 0, 0);
-    gate_let(1);
-    cr_assert(ends_until(deadline()));
-    expect_fate(&one_more, 1, 0);
-    expect_fate(&oldest, !now, now);
-    executor_close(&executor);
-}
-
-Test(executor, insisting_while_it_closes_still_has_the_task_run)
-{
-    insist_while_closing(false);
-    insist_while_closing(true);
-}
-
-/* All threads have ended, or there never was one. */
-Test(executor, insisting_after_the_last_thread_has_ended_starts_another)
-{
-    struct job jobs[2];
-    open_with(2, 2, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, 2, true);
-    executor_shutdown(&executor, false);
-    cr_assert(ends_until(clock_ms()));
-    cr_assert(executor_insist(&executor, &jobs[0].task));
-    cr_assert_not(ends_until(clock_ms() + 1), "a task waits");
-    gate_let(1);
-    cr_assert(ends_until(deadline()));
-    expect_fate(&jobs[0], 1, 0);
-    faults.thread = no_thread;
-    cr_assert_not(executor_insist(&executor, &jobs[1].task), "there is no thread");
-    faults.thread = NULL;
-    executor_close(&executor);
 }
 
 /*
@@ -993,41 +995,6 @@ Test(executor, each_task_of_a_round_wakes_a_worker)
     gate_await(COUNT);
     gate_let(COUNT);
     finish();
-}
-
-Test(executor, a_round_with_more_tasks_than_workers_is_run_in_order)
-{
-    enum { COUNT = 20 };
-    struct job jobs[COUNT];
-    open_idle(jobs, 1, &task_queue_unbounded, &saturation_abort);
-    int before = atomic_load(&turns);
-    jobs_init(jobs, COUNT, false);
-    cr_assert_eq(submit_round(jobs, COUNT), 0);
-    finish();
-    for (int i = 0; i < COUNT; i++)
-        cr_assert_eq(jobs[i].turn, before + i, "job %d had turn %d", i, jobs[i].turn);
-}
-
-/* One runs, one waits, and three come back, in their order. */
-Test(executor, what_a_round_has_too_many_comes_back)
-{
-    enum { COUNT = 5 };
-    struct job jobs[COUNT];
-    struct task_list round = {0};
-    open_idle(jobs, 1, &task_queue_bounded, &saturation_abort);
-    jobs_init(jobs, COUNT, true);
-    for (int i = 0; i < COUNT; i++)
-        task_list_append(&round, &jobs[i].task);
-    executor_submit_all(&executor, &round);
-    for (int i = 2; i < COUNT; i++)
-        cr_assert_eq(task_list_remove_first(&round), &jobs[i].task);
-    cr_assert_null(task_list_remove_first(&round));
-    cr_assert_eq(executor_stats(&executor).aborted, COUNT - 2);
-    gate_await(1);
-    gate_let(2);
-    finish();
-    for (int i = 0; i < COUNT; i++)
-        expect_fate(&jobs[i], i < 2, 0);
 }
 
 /* Under these two policies the submitter itself waits, or works: the worker must be at it. */
@@ -1130,21 +1097,6 @@ Test(executor, what_has_waited_too_long_is_late)
 
 /* ---- shutdown ---- */
 
-Test(executor, an_orderly_shutdown_runs_what_waits)
-{
-    saturate(&saturation_abort);
-    executor_shutdown(&executor, false);
-    cr_assert_not(executor_submit(&executor, &one_more.task));
-    cr_assert_not(ends_until(clock_ms() + 1), "a job runs");
-    gate_let(1);
-    cr_assert(ends_until(deadline()));
-    expect_fate(&busy, 1, 0);
-    expect_fate(&oldest, 1, 0);
-    expect_fate(&one_more, 0, 0);
-    cr_assert_eq(executor_stats(&executor).aborted, 0, "refused, but not by the policy");
-    executor_close(&executor);
-}
-
 /* The thread is woken twice, for the task and for the end: the task comes first. */
 Test(executor, an_orderly_shutdown_runs_what_was_submitted_a_moment_before)
 {
@@ -1158,33 +1110,6 @@ Test(executor, an_orderly_shutdown_runs_what_was_submitted_a_moment_before)
         finish();
         expect_fate(&jobs[1], 1, 0);
     }
-}
-
-Test(executor, an_immediate_shutdown_drops_what_waits)
-{
-    saturate(&saturation_abort);
-    executor_shutdown(&executor, true);
-    expect_fate(&oldest, 0, 1);
-    expect_fate(&busy, 0, 0);
-    cr_assert_not(executor_submit(&executor, &one_more.task));
-    cr_assert_not(ends_until(clock_ms() + 1), "a job runs, undisturbed");
-    gate_let(1);
-    cr_assert(ends_until(deadline()));
-    expect_fate(&busy, 1, 0);
-    expect_fate(&oldest, 0, 1);
-    executor_close(&executor);
-}
-
-Test(executor, an_orderly_shutdown_can_become_an_immediate_one)
-{
-    saturate(&saturation_abort);
-    executor_shutdown(&executor, false);
-    expect_fate(&oldest, 0, 0);
-    executor_shutdown(&executor, true);
-    expect_fate(&oldest, 0, 1);
-    executor_shutdown(&executor, true);
-    let_and_finish();
-    expect_fate(&oldest, 0, 1);
 }
 
 Test(executor, shutdown_ends_idle_threads)
