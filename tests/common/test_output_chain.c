@@ -443,8 +443,8 @@ static void model_append(struct shared_message *shared, const unsigned char *dat
         return;
     }
     while (length > 0) {
-        struct link *last = &model.links[model.count - 1];
-        if (model.first == model.count || last->shared != NULL || last->end == SEGMENT_SIZE)
+        struct link *last = model.count > model.first ? &model.links[model.count - 1] : NULL;
+        if (last == NULL || last->shared != NULL || last->end == SEGMENT_SIZE)
             *(last = &model.links[model.count++]) = (struct link){0};
         size_t here = length < SEGMENT_SIZE - last->end ? length : SEGMENT_SIZE - last->end;
         last->end += here;
