@@ -1,7 +1,7 @@
 #!/bin/sh
 # Shows that the tests of each lab catch the programs that people write by mistake.
 #
-#   usage: CC=... OUT=build LIBRARIES=... tests/graders.sh [STEP...]     (`make test-graders` calls this)
+#   usage: CC=... OUT=build LIBRARIES=... tests/graders.sh [STEP|strand...]     (`make test-graders` calls this)
 #
 # A mistake is a patch below tests/mistakes/N.M for the sources of step N.M. Above its diff stand
 #
@@ -9,12 +9,15 @@
 #   named: what a test that fails says of it, as grep -E reads it
 #   sanitizer: thread       the program is graded with that sanitizer, as its lab is
 #
+# tests/mistakes/strand has those of applications that stand on a strand: they are for docs/examples/room.c,
+# on stage 4, and graded by what docs/examples/room.talk says, as `make test-app` grades yours.
+#
 # A program with a mistake has to fail, and a message of a test has to name the mistake, or its author
 # would not know what to look for. Each lab has three mistakes at least, and those of MORE five.
 # Prints what failed, and "N passed, N failed" at the end.
 set -u
 
-MORE='2.4 3.1 3.4 4.2'
+MORE='2.4 3.1 3.4 4.2 strand'
 if [ "${1:-}" = --one ]; then
     work=$2
 else
@@ -31,6 +34,13 @@ said() { # PATCH NAME
 # sanitizer, or includes a header that is another one.
 build() { # STEP PATCH FOLDER
     mkdir -p "$3/before"
+    if [ "$1" = strand ]; then
+        cp docs/examples/room.c "$3" && patch -s -p 1 -d "$3" <"$2" || return
+        # shellcheck disable=SC2086 # CC may be several words
+        ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -pthread -I. -Droom_application=application_added \
+            -o "$3/server" "$3/room.c" "$OUT"/obj/stage4-framework/*.o "$OUT/libcommon.a" ${LIBRARIES:-}
+        return
+    fi
     name=$(tests/steps.sh name "$1") && sources=$(tests/steps.sh sources "$1") || return
     # shellcheck disable=SC2086 # names of sources have no spaces
     cp $sources "$3" && cp $sources "$3/before" && patch -s -p 1 -d "$3" <"$2" || return
@@ -67,7 +77,11 @@ judge() { # STEP PATCH
     [ -z "$(said "$2" sanitizer)" ] || grade='grade-races'
     # Most mistakes are named by the step's own tests. Those of earlier steps run only for the others.
     for tests in "step$(echo "$1" | tr . _)/*" ''; do
-        TEST_DEADLINE_MS=4000 tests/steps.sh $grade "$1" "$folder/server" "$tests" >"$output" 2>&1
+        if [ "$1" = strand ]; then
+            TALK_DEADLINE=10 tests/app/talk.py docs/examples/room.talk room "$folder/server" >"$output" 2>&1
+        else
+            TEST_DEADLINE_MS=4000 tests/steps.sh $grade "$1" "$folder/server" "$tests" >"$output" 2>&1
+        fi
         passes=$?
         [ $passes -eq 0 ] || ! grep -aqE -- "$(said "$2" named)" "$output" || break
     done
@@ -98,7 +112,7 @@ if [ "${1:-}" = --one ]; then # WORK PATCH
 fi
 
 # shellcheck disable=SC2046 # a list of numbers
-[ $# -gt 0 ] || set -- $(tests/steps.sh numbers)
+[ $# -gt 0 ] || set -- $(tests/steps.sh numbers) $(find stage4-framework -prune -exec echo strand ';' 2>/dev/null)
 touch "$work/few"
 for step; do
     least=3

@@ -16,7 +16,7 @@ A script has one line for each step of its clients, who have names of one letter
   a reset                a resets its connection
   a close                a closes
 
-The other lines are empty or begin with a %. First one conversation runs alone, three times, each with other pieces;
+The other lines are empty or begin with a %; what stands behind that is said of a step below that fails. First one conversation runs alone, three times, each with other pieces;
 then 200 clients at a time (unless `alone`). Each has 20 s for a step (TALK_DEADLINE). A server that refuses the application,
 because the stage lacks what it needs, is skipped and counted. After that it has to stop with status 0.
 Prints what failed, and "N passed, N failed, N skipped".
@@ -140,18 +140,18 @@ def step(clients, address, dice, number, text):
 
 def converse(steps, address, number, failures):
     clients, dice = {}, random.Random(number)
-    for line, text in steps:
+    for line, text, why in steps:
         try:
             step(clients, address, dice, number, text)
         except (Wrong, OSError) as error:
-            failures.append(f'line {line}, "{text}": {error}')
+            failures.append(f'line {line}, "{text}": {error}{why}')
             break
     for client in clients.values():
         client.socket.close()
 
 
 def read_script(path):
-    options, alone, steps = [], False, []
+    options, alone, steps, why = [], False, [], ''
     with open(path, encoding='utf-8') as script:
         for number, line in enumerate(script, 1):
             text = line.rstrip('\n')
@@ -160,8 +160,10 @@ def read_script(path):
             elif text == 'alone':
                 alone = True
             elif re.fullmatch(r'[a-z](>|<)( .*)?|[a-z](>>|<<)( *(#|[0-9a-f]{2}))+|[a-z] (half|end|reset|close)', text):
-                steps.append((number, text))
-            elif text and not text.startswith('%'):
+                steps.append((number, text, why))
+            elif text.startswith('%'):
+                why = f' ({text[1:].strip()})'
+            elif text:
                 sys.exit(f'{path}:{number}: expected a step, got {text!r}')
     if not steps:
         sys.exit(f'{path}: expected a step, got none')
@@ -176,7 +178,7 @@ def conversations(steps, alone, address):
         yield f'one, pieces {number}', failures
     if alone:
         return
-    names = len({text[0] for _, text in steps})
+    names = len({text[0] for _, text, _ in steps})
     failures = []
     threads = [threading.Thread(target=converse, args=(steps, address, number, failures))
                for number in range(1000, 1000 + CLIENTS // names)]

@@ -41,7 +41,7 @@ MISTAKES = [
     ('none', '5 passed, 0 failed, 0 skipped'),
     ('refuses', '0 passed, 0 failed, 1 skipped'),
     ('refuses options', '0 passed, 1 failed, 0 skipped'),
-    ('segments', 'got '),               # takes what one read brings for a line
+    ('segments', '(a name, and what is said under it)'),               # takes what one read brings for a line
     ('one name', 'got '),               # keeps the name for all clients together
     ('silent', 'nothing came within'),
     ('cuts', 'the stream ended'),
