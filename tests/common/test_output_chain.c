@@ -767,6 +767,32 @@ BenchTest(no_memory, output_chain_needs_none_for_what_the_socket_takes, roomy)
     cr_assert_eq(pretended.count, 10000);
 }
 
+/* A reader that keeps up is neither choked nor disconnected because somebody else holds back. */
+Test(output_chain, no_more_than_a_batch_is_held_back)
+{
+    static const struct output_settings small = {.low_mark = 10, .high_mark = 2000, .cap = 2000};
+    struct shared_message *message = shared_long(1);
+    const struct output_settings *settings[] = {&roomy, &small};
+    size_t most[] = {OUTPUT_BATCH, small.high_mark};
+    for (int i = 0; i < 2; i++) {
+        struct bench bench;
+        bench_open(&bench, *settings[i]);
+        pretended.room = 1 << 20;
+        for (int j = 0; j < 1000; j++) {
+            output_chain_hold(&bench.queue, 1);
+            enum output_result result = output_chain_enqueue(
+                &bench.queue, j % 2 == 0 ? piece_shared(message) : piece_copy(text("copied")));
+            cr_assert_eq(result, OUTPUT_FLOWING, "piece %d: %d", j, result);
+            cr_assert_lt(output_chain_length(&bench.queue), most[i]);
+        }
+        cr_assert_geq(pretended.count,
+                      1000 / 2 * (SHARED_MESSAGE_MIN + strlen("copied")) - most[i]);
+        cr_assert_leq(pretended.calls, 1000 / 8, "%d calls", pretended.calls);
+        bench_close(&bench);
+    }
+    shared_message_release(message);
+}
+
 /* ---- a part's own gate ---- */
 
 struct door {
