@@ -6,7 +6,7 @@
 - One client uses all commands that the store has (it says which: COMMAND LIST). Then 200 at once use keys of their
   own, in rounds: each sends a few commands, cut anywhere, and all read. Then 20 use the same keys and channels in lockstep:
   the next command is sent when both servers have carried out the one before. They wait, subscribe, and leave.
-- Bytes that are nearly commands, and those of redis-cli and redis-benchmark, if these are installed.
+- redis-cli prints the same of both, and redis-benchmark has no complaint, if they are installed.
 - What a clock decides may differ a little: PTTL by 50 ms, TTL by a second, and by the time for which this program
   has kept one of the two servers waiting behind the other. INFO, CLIENT, COMMAND and CONFIG are
   compared by the kind of their answer only. What is closed has to be closed by both.
@@ -527,47 +527,6 @@ def run_shared(redis, store, names, _comparison):
     lockstep.end()
 
 
-# ---- bytes that are nearly commands --------------------------------------------------------------------
-
-def spoiled(dice, data):
-    """With a byte changed, left out, doubled or put in, here and there."""
-    data = bytearray(data)
-    for _ in range(dice.random.choice((0, 1, 1, 2, 5))):
-        at = dice.random.randrange(len(data) + 1)
-        odd = dice.pick(b"", b"\r", b"\n", b"\r\n", b"\0", b"*", b"$", b"-1", b"0", b"9", b"99999999999", b" ", b"'", b'"', b"*3\r\n", b"\xff")
-        data[at:at + dice.pick(0, 0, 1, 2)] = odd
-    return bytes(data)
-
-
-def run_bytes(redis, store, names, _comparison):
-    """A stream that ends somewhere, and all answers to it."""
-    dice = Dice(SEED)
-    names = [name for name in names if name not in BY_FORM | {"TTL", "PTTL", "BLPOP", "BRPOP"}]
-    for _ in range(COUNT // 100):
-        data = spoiled(dice, b"".join(command(dice, names)[1] for _ in range(dice.pick(1, 2, 5))))
-        answers = []
-        for server in redis, store:
-            client = Client(server)
-            send_in_pieces(dice, client, data)
-            try:
-                client.socket.shutdown(socket.SHUT_WR)
-            except OSError:
-                pass
-            answer, is_reset = b"", False
-            try:
-                while more := client.socket.recv(1 << 18):
-                    answer += more
-            except ConnectionError:
-                is_reset = True
-            client.close()
-            answers.append((answer, is_reset))
-        (expected, is_reset), (seen, _) = answers
-        if b"\0" in data and seen.startswith(expected + b"-ERR Protocol error: "):
-            continue  # redis looks for the end of a length up to a byte of 0, and waits for it
-        if expected != seen and not (is_reset and seen.startswith(expected)):
-            raise Difference(f"the bytes {data!r}: redis answers {expected!r}, the store {seen!r}")
-
-
 # ---- redis' own clients --------------------------------------------------------------------------------
 
 SCRIPT = """PING
@@ -659,7 +618,7 @@ def run_expiry(redis, store, names, _comparison):
 
 # ---- all of it ---------------------------------------------------------------------------------------
 
-PARTS = run_one, run_many, run_shared, run_bytes, run_faults, run_expiry, run_tools
+PARTS = run_one, run_many, run_shared, run_faults, run_expiry, run_tools
 
 
 def compare(command_of_store, folder):
