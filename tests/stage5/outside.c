@@ -254,6 +254,7 @@ Test(stage5_outside, one_who_talks_does_not_keep_his_dispatcher)
     static int listeners[LISTENERS];
     struct server_process server = server_start("--app chat --dispatchers 1 --idle-timeout 0");
     clients_connect(&server, listeners, LISTENERS, NULL);
+    client_await_reply(listeners[LISTENERS - 1]); /* so all have joined, which takes long */
     struct user asks, talks;
     join_as(&talks, &server, 1);
     join_as(&asks, &server, 2);
