@@ -13,7 +13,7 @@ MAX=46000
 
 main_line() {
     docs/sittings.sh | grep '^docs/'
-    find stage[1-5]-*/steps -name README.md ! -path '*-epilogue/*' | sort
+    find common/steps stage[1-5]-*/steps -name README.md ! -path '*-epilogue/*' | sort
 }
 
 # shellcheck disable=SC2046 # names of documents have no spaces
