@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -326,13 +326,16 @@ $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/met
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 
-### test-metrics: ask servers for their gauges and counters as Prometheus does; check the unit of running.md
+### test-metrics: ask servers for their gauges and counters as Prometheus does; read their logs; check the unit of running.md
 .PHONY: test-metrics
 run_unit = 'unit of a service manager=tests/running/unit.sh $(OUT)/$(call stage,5)'
 run_metrics = $(foreach s,$(MEASURED),'$(notdir $s) metrics=python3 -B tests/running/metrics.py $s')
-test-metrics: $(MEASURED) $(OUT)/$(call stage,5)
+# Main looks for what holds stage 5; in stage 2 it is a signal handler that does.
+LOGGED := $(if $(wildcard tests/running/log.py),$(foreach n,2 5,$(addprefix $(OUT)/,$(call stage,$n))))
+run_logs = $(foreach s,$(LOGGED),'$(notdir $s) log=python3 -B tests/running/log.py $s')
+test-metrics: $(MEASURED) $(LOGGED)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
-	@tests/run.sh $(run_metrics) $(run_unit)
+	@tests/run.sh $(run_metrics) $(run_logs) $(run_unit)
 
 # ---- servers that hang --------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ void connection_begin(struct connection *connection, const struct connection_hom
     deadlines_start(&connection->deadlines, clock_ms());
 }
 
-/* A peer that has reset is known no more, so it is asked for at once. */
+/* The peer's address is asked for at once: once the peer has reset, only Linux still knows it. */
 void connection_open(struct connection *connection, const struct connection_home *home, int fd,
                      struct input_handler *handler)
 {

@@ -1,8 +1,9 @@
 #include "common/server/endpoint.h"
 
+#include "common/base/text.h"
+
 #include <arpa/inet.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -40,20 +41,100 @@ bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned por
     return false;
 }
 
+/* ---- Text, for a signal handler too -------------------------------------------------------- */
+
+enum {
+    GROUPS = 8, /* of 16 bits */
+};
+
+static void append_ipv4(struct growing_text *text, const unsigned char bytes[4])
+{
+    for (int i = 0; i < 4; i++) {
+        text_append(text, i == 0 ? "" : ".");
+        text_append_number(text, bytes[i], 10);
+    }
+}
+
+static unsigned group_of(const unsigned char *bytes, unsigned i)
+{
+    return bytes[2 * i] * 256u + bytes[2 * i + 1];
+}
+
+/* The first of the longest runs of zero groups; GROUPS: none has two. */
+static unsigned find_zeros(const unsigned char *bytes, unsigned *length)
+{
+    unsigned start = GROUPS;
+    *length = 1;
+    for (unsigned i = 0, run = 0; i < GROUPS; i++) {
+        run = group_of(bytes, i) == 0 ? run + 1 : 0;
+        if (run > *length) {
+            *length = run;
+            start = i + 1 - run;
+        }
+    }
+    return start;
+}
+
+/* As RFC 5952 has it, so that an address has one spelling: the zeros are "::". */
+static void append_ipv6(struct growing_text *text, const unsigned char *bytes)
+{
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff}; /* an address of IPv4 */
+    unsigned length, zeros = find_zeros(bytes, &length);
+    if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
+        text_append(text, "::ffff:");
+        append_ipv4(text, bytes + sizeof(mapped));
+        return;
+    }
+    for (unsigned i = 0; i < GROUPS; i++) {
+        if (i == zeros) {
+            text_append(text, "::");
+            i += length - 1;
+            continue;
+        }
+        text_append(text, i == 0 || (zeros < GROUPS && i == zeros + length) ? "" : ":");
+        text_append_number(text, group_of(bytes, i), 16);
+    }
+}
+
 void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE])
 {
-    char address[INET6_ADDRSTRLEN] = "?";
+    struct growing_text growing = {text, ENDPOINT_TEXT_SIZE, 0};
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->address;
+    const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->address;
+    bool is_ipv4 = endpoint->address.ss_family == AF_INET;
     if (endpoint->address.ss_family == AF_UNIX) {
-        snprintf(text, ENDPOINT_TEXT_SIZE, "local");
-    } else if (endpoint->address.ss_family == AF_INET) {
-        const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->address;
-        inet_ntop(AF_INET, &ipv4->sin_addr, address, sizeof(address));
-        snprintf(text, ENDPOINT_TEXT_SIZE, "%s:%u", address, (unsigned)ntohs(ipv4->sin_port));
-    } else {
-        const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->address;
-        inet_ntop(AF_INET6, &ipv6->sin6_addr, address, sizeof(address));
-        snprintf(text, ENDPOINT_TEXT_SIZE, "[%s]:%u", address, (unsigned)ntohs(ipv6->sin6_port));
+        text_append(&growing, "local");
+        return;
     }
+    text_append(&growing, is_ipv4 ? "" : "[");
+    if (is_ipv4)
+        append_ipv4(&growing, (const unsigned char *)&ipv4->sin_addr);
+    else
+        append_ipv6(&growing, ipv6->sin6_addr.s6_addr);
+    text_append(&growing, is_ipv4 ? ":" : "]:");
+    text_append_number(&growing, ntohs(is_ipv4 ? ipv4->sin_port : ipv6->sin6_port), 10);
+}
+
+/* ---- Peers ---------------------------------------------------------------------------------- */
+
+/*
+ * getpeername(2) knows nobody once the peer has reset, but that peer is just the one that the log
+ * has to name. Linux still has its address; the length has to be that of the address's kind.
+ */
+static bool find_reset_peer(struct endpoint *endpoint, int fd)
+{
+#ifdef SO_PEERNAME
+    static const socklen_t lengths[] = {sizeof(struct sockaddr_in6), sizeof(struct sockaddr_in)};
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        endpoint->length = lengths[i];
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &endpoint->address, &endpoint->length) == 0)
+            return true;
+    }
+#else
+    (void)endpoint;
+    (void)fd;
+#endif
+    return false;
 }
 
 const char *endpoint_path(const struct endpoint *endpoint)
@@ -66,7 +147,8 @@ void endpoint_of_peer(struct endpoint *endpoint, int fd)
 {
     memset(endpoint, 0, sizeof(*endpoint));
     endpoint->length = sizeof(endpoint->address);
-    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0)
+    if (getpeername(fd, (struct sockaddr *)&endpoint->address, &endpoint->length) != 0 &&
+        !find_reset_peer(endpoint, fd))
         memset(endpoint, 0, sizeof(*endpoint));
 }
 

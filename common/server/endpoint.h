@@ -45,13 +45,19 @@ void endpoint_of_short(struct endpoint *endpoint, const struct short_endpoint *f
  */
 bool endpoint_parse(struct endpoint *endpoint, const char *address, unsigned port);
 
-/** `127.0.0.1:7002`, `[::1]:7002`, or `local` for a socket in the file system. */
+/**
+ * `127.0.0.1:7002`, `[::1]:7002`, or `local` for a socket in the file system. May be called in a
+ * signal handler.
+ */
 void endpoint_format(const struct endpoint *endpoint, char text[ENDPOINT_TEXT_SIZE]);
 
 /** The path of a socket in the file system; NULL: it is none, or has none. */
 const char *endpoint_path(const struct endpoint *endpoint);
 
-/** The address at the other end of a connected socket; all zero if the system has forgotten it. */
+/**
+ * The address at the other end of a socket that is connected, or was until its peer reset; all zero
+ * if the system has forgotten it. May be called in a signal handler.
+ */
 void endpoint_of_peer(struct endpoint *endpoint, int fd);
 
 #endif

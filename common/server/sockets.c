@@ -116,7 +116,7 @@ void listener_close(struct listener *listener)
 
 /*
  * Accepts, and asks who it is only if that matters. A peer that has reset its connection since
- * still has its address here, and nowhere else.
+ * still has its address here, and later on Linux only.
  */
 static int accept_next(struct listener *listener, int flags, struct endpoint *peer)
 {

@@ -124,38 +124,18 @@ static void look_at_loop(struct watch *watch, struct watched_loop *watched, int6
 
 /* ---- In a signal handler -------------------------------------------------------------------- */
 
-/* As endpoint_format(), but without printf(3), and with all groups of an IPv6 address. */
-static void spell_peer(const struct watch *watch, struct growing_text *text, int fd)
-{
-    struct endpoint peer;
-    find_peer(watch, &peer, fd);
-    if (peer.address.ss_family == AF_UNIX) {
-        text_append(text, "local");
-        return;
-    }
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer.address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer.address;
-    bool is_v6 = peer.address.ss_family == AF_INET6;
-    const unsigned char *bytes =
-        is_v6 ? v6->sin6_addr.s6_addr : (const unsigned char *)&v4->sin_addr;
-    text_append(text, is_v6 ? "[" : "");
-    for (int i = 0; i < (is_v6 ? 16 : 4); i += is_v6 ? 2 : 1) {
-        unsigned group = is_v6 ? bytes[i] * 256u + bytes[i + 1] : bytes[i];
-        text_append(text, i == 0 ? "" : is_v6 ? ":" : ".");
-        text_append_number(text, group, is_v6 ? 16 : 10);
-    }
-    text_append(text, is_v6 ? "]:" : ":");
-    text_append_number(text, ntohs(is_v6 ? v6->sin6_port : v4->sin_port), 10);
-}
-
 void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
                  int64_t ns)
 {
+    struct endpoint peer;
+    char place[ENDPOINT_TEXT_SIZE];
+    find_peer(watch, &peer, fd);
+    endpoint_format(&peer, place);
     text_append(text, watch->server->name);
     text_append(text, ": warn: [main] event=handler_slow part=\"");
     text_append(text, part);
     text_append(text, "\" peer=");
-    spell_peer(watch, text, fd);
+    text_append(text, place);
     text_append(text, " fd=");
     text_append_number(text, (uint64_t)fd, 10);
     if (ns > 0) {

@@ -27,7 +27,8 @@ $(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
 
 # Servers that count what a line costs them (tests/bench/counted.c), compiled once more.
 COUNTED := $(STAGES:%=$(OUT)/counted/%)
-COUNTED_LOCKS := $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null)
+COUNTED_LOCKS := $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null) \
+    pthread_cond_timedwait pthread_mutex_unlock
 counted = $(patsubst $(OUT)/obj/%,$(OUT)/obj-counted/%,$1)
 
 $(OUT)/obj-counted/%.o: %.c tests/bench/counted.h $(OUT)/flags
@@ -99,9 +100,9 @@ bench-latency: all $(BENCH_TOOLS) $$(PEERS)
 bench-long: all $(BENCH_TOOLS)
 	$(NEED_PYTHON) && PATH=$$PATH:/usr/sbin python3 -B tests/bench/long_output.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
-### bench-processors: measure a message on two processors beside one, and write docs/measuring.md; two minutes
+### bench-processors: measure a message on two processors beside one, count for how long it holds the lock that all share, and write docs/measuring.md; five minutes
 .PHONY: bench-processors
-bench-processors: all $(BENCH_TOOLS)
+bench-processors: all $(BENCH_TOOLS) $(COUNTED)
 	$(NEED_PYTHON) && python3 -B tests/bench/processors.py --build $(OUT) --docs docs/measuring.md $(ARGS)
 
 ### bench-real: measure http, pop3 and a relay beside what people use, and write docs/measuring.md; five minutes

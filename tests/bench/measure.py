@@ -258,7 +258,7 @@ def a_line(run, load):
     """The cost of a message, by name. run(load) is what a run costs, and the messages that it had."""
     few, messages = run(dict(load, requests=FEW))
     many, more_messages = run(dict(load, requests=MANY))
-    return {name: (count - few.get(name, 0)) / (more_messages - messages) for name, count in many.items()}
+    return {name: (count - few.get(name, 0)) / (more_messages - messages) for name, count in many.items() if name != "held"}
 
 
 def machine():

@@ -1,15 +1,23 @@
 """Measures what a message costs on several processors beside one.
 
-    usage: python3 tests/bench/processors.py [--build FOLDER] [--docs FILE] [--pairs N] [--processors N]
+    usage: python3 tests/bench/processors.py [--build FOLDER] [--docs FILE] [--pairs N] [--processors N] [--count-only]
 
 N dispatchers on N processors have N times the messages of one dispatcher on one, so each of them does the same. If they
 shared nothing, a message would cost the same CPU time. The load is so low that each dispatcher's processor is busy with
 it for 30 % of the time, because the load generator needs room beside it. The runs of a pair follow each other.
+
+A second table is arithmetic for more processors than there are: counted servers (counted.c) say for how long a message
+holds the lock that all wait for. What follows from that for the processors that were measured stands beside what was
+measured. With --count-only nothing but that is done: the holding times alone.
 """
 
 import argparse
+import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 
 import bench
 import measure
@@ -63,17 +71,72 @@ def table(found, count):
                           f"at most {AIM:.2f}"], lines)
 
 
+def name_of(program, offset):
+    """The function of the program at that offset, that is, the one into which the calls of lock.h are compiled."""
+    if not offset or not shutil.which("addr2line"):
+        return "-"
+    said = subprocess.run(["addr2line", "-f", "-i", "-e", program, hex(offset - 1)], capture_output=True, text=True, check=False)
+    names = [name for name in said.stdout.split("\n")[::2] if name and not name.startswith(("mutex_", "condition_"))]
+    return f"`{names[0]}`" if names else "-"
+
+
+def holding(tools, server, folder):
+    """What a message costs the lock that is held for longest: times, us, and the function that takes it."""
+    load = {"connections": CONNECTIONS, "warm_up": 0, "requests": measure.MANY}
+    counts, messages = measure.counted(tools, server, load, folder)
+    held = counts["held"]
+    return held["taken"] / messages, held["ns"] / 1000 / messages, name_of(server[0], held["taker"])
+
+
+def speedup(cost, hold, count):
+    """How many times the messages of one processor so many have, if each needs `cost` us for a message, and for `hold` of
+    these a lock that all share: the mean value analysis of a closed network with one queue."""
+    rate = waiting = 0.0
+    for number in range(1, count + 1):
+        at_the_lock = hold * (1 + waiting)
+        rate = number / (cost - hold + at_the_lock)
+        waiting = rate * at_the_lock
+    return rate * cost
+
+
+def expected_ratio(cost, hold, rate, count):
+    """CPU of a message on so many processors beside one, if the only difference is that one finds the lock held by
+    another, for half of a holding."""
+    return 1 + (count - 1) * rate * hold / 1e6 * hold / 2 / cost
+
+
+def bound_table(found, holdings, count):
+    lines = []
+    for name, (rate, cost, ratios) in found.items():
+        taken, hold, taker = holdings[name]
+        one = statistics.median(cost)
+        expected, measured = expected_ratio(one, hold, rate, count), statistics.median(ratios)
+        lines.append([name, taker, f"{taken:.2f}", f"{hold:.3f}", f"{1e6 / hold:,.0f}" if hold else "-"]
+                     + [f"{speedup(one, hold, n):.1f}" for n in (4, 16, 64)]
+                     + [f"{expected:.2f}", f"{measured:.2f}", f"{measured - expected:+.2f}"])
+    return figures.table(["program", "lock, first taken in", "times a message", "held, us", "so at most, messages/s", "work of 4",
+                          "of 16", "of 64", f"expected on {count}", "measured", "error"], lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Measures a message on several processors beside one.")
     parser.add_argument("--build", default="build")
     parser.add_argument("--docs")
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--processors", type=int, default=2)
+    parser.add_argument("--count-only", action="store_true")
     arguments = parser.parse_args()
     count = arguments.processors
     if not 2 <= count <= len(measure.PROCESSORS):
         sys.exit(f"processors: expected 2 to {len(measure.PROCESSORS)}, which is what there is, got {count}")
     programs = bench.Programs(arguments.build)
+    twins = dict(servers(bench.Programs(os.path.join(arguments.build, "counted"))))
+    with tempfile.TemporaryDirectory() as folder:
+        holdings = {name: holding(programs.tools, server(count), folder) for name, server in twins.items()}
+    if arguments.count_only:
+        for name, (taken, hold, taker) in holdings.items():
+            print(f"{name}: {taken:.2f} times a message, {hold:.3f} us, first taken in {taker}")
+        return 0
     about = dict(measure.machine(), rounds=arguments.pairs)
     found = {}
     for name, server in servers(programs):
@@ -83,9 +146,12 @@ def main():
         found[name] = (rate, [one for one, _ in pairs], [more / one for one, more in pairs])
     text = "\n\n".join([figures.machine_text(about, ""), table(found, count),
                         sayings.processors(found["stage 5, dispatchers"][2], count, SPREAD)])
-    print(text)
+    bound = "\n\n".join([bound_table(found, holdings, count), sayings.bound(
+        {name: statistics.median(ratios) - expected_ratio(statistics.median(cost), holdings[name][1], rate, count)
+         for name, (rate, cost, ratios) in found.items()}, count)])
+    print(f"{text}\n\n{bound}")
     if arguments.docs:
-        bench.put(arguments.docs, "bench-processors", {"processors": text})
+        bench.put(arguments.docs, "bench-processors", {"processors": text, "bound": bound})
     return 0
 
 

@@ -127,6 +127,9 @@ def overload(served, generator):
     return " ".join(said)
 
 
+BOUND_ERROR = 0.05  # of a ratio
+
+
 def processors(ratios, count, spread):
     """What a message costs with more dispatchers, each on a processor of its own, beside one: a ratio for each pair.
     `spread` is how far the pairs may lie apart."""
@@ -138,6 +141,17 @@ def processors(ratios, count, spread):
     return (f"If each further dispatcher made a message dearer by as much ({each:.1%}), it would cost {cost[4]:.2f} with 4 "
             f"and {cost[16]:.2f} with 16, so they would do the work of {4 / cost[4]:.1f} and {16 / cost[16]:.1f}. That is "
             f"drawn from {count} and not measured, and caches and memory that all processors share can only make it worse.")
+
+
+def bound(errors, count):
+    """How far the arithmetic of the lock is from what was measured on so many processors: of each program."""
+    wrong = {name: error for name, error in errors.items() if abs(error) > BOUND_ERROR}
+    if not wrong:
+        return (f"On {count} processors that is right to {max(map(abs, errors.values()), default=0):.2f}, so the lock may be what "
+                "bounds more of them.")
+    said = "; ".join(f"{name}: {error:+.2f}" for name, error in wrong.items())
+    return (f"On {count} processors that is wrong ({said}): there a message costs something that no lock explains, such as a line of "
+            "cache or a wakeup that goes from one processor to another. So the columns for more of them are upper bounds.")
 
 
 def beside(peer, what, ratios):

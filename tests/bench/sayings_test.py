@@ -116,6 +116,12 @@ class Processors(unittest.TestCase):
     def test_pairs_that_differ_say_nothing(self):
         self.assertIn("says nothing about 4 or 16", sayings.processors([0.9, 1.0, 1.1], 2, 0.05))
 
+    def test_an_arithmetic_that_is_right_and_one_that_is_not(self):
+        self.assertIn("right to 0.03", sayings.bound({"stage 3": 0.03, "stage 4": -0.01}, 2))
+        said = sayings.bound({"stage 3": 0.31, "stage 5": 0.02}, 2)
+        self.assertIn("wrong (stage 3: +0.31)", said)
+        self.assertIn("upper bounds", said)
+
 
 if __name__ == "__main__":
     unittest.main()

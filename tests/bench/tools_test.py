@@ -158,6 +158,15 @@ class Processors(unittest.TestCase):
         self.assertEqual(processors.verdict([1.07, 1.06, 1.1]), "missed")
         self.assertEqual(processors.verdict([0.9, 1.0, 1.02]), "not measurable here")
 
+    def test_what_a_lock_lets_more_processors_do(self):
+        self.assertAlmostEqual(processors.speedup(10, 0, 16), 16)
+        self.assertAlmostEqual(processors.speedup(10, 5, 1), 1)
+        self.assertAlmostEqual(processors.speedup(10, 10, 16), 1)  # nothing but the lock
+        self.assertAlmostEqual(processors.speedup(10, 1, 2), 20 / 10.1)
+        self.assertAlmostEqual(processors.speedup(10, 1, 1000), 10)
+        self.assertAlmostEqual(processors.expected_ratio(10, 2, 50000, 2), 1.01)  # a tenth of the time, 1 us
+        self.assertAlmostEqual(processors.expected_ratio(10, 2, 50000, 1), 1)
+
 
 class Crowds(unittest.TestCase):
     def rows(self, experiment, program, costs, idle=0):
