@@ -108,6 +108,19 @@ def takes_what_is_given_with_whoever_waits_in_it(program):
             server.stop()
 
 
+def takes_one_in_the_file_system(program):
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "place")
+        with listening(socket.AF_UNIX, place) as listener, Server(program, listener.fileno()) as server:
+            assert server.first, "it does not serve"
+            with socket.socket(socket.AF_UNIX) as near:
+                near.settimeout(DEADLINE)
+                near.connect(place)
+                near.sendall(b"hello\n")
+                expect_echo(near, b"hello\n")
+            server.stop()
+
+
 def leaves_whoever_waits_to_the_next_one(program):
     """They have connected, and when the server goes on it finds them and SIGTERM at the same moment. It may still
     accept as many as it accepts in a round, and answers those."""
@@ -154,7 +167,7 @@ def refuses_another_number_than_one(program):
 
 
 def refuses_what_is_no_listener(program):
-    with contextlib.ExitStack() as opened, tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as opened:
         keep = opened.enter_context
         bound = keep(socket.socket())
         bound.bind(("127.0.0.1", 0))
@@ -170,8 +183,6 @@ def refuses_what_is_no_listener(program):
             "a socket for datagrams": datagrams.fileno(),
             "a socket that only has its address": bound.fileno(),
             "a connection": connected.fileno(),
-            "a listener for processes of this machine": keep(
-                listening(socket.AF_UNIX, os.path.join(folder, "place"))).fileno(),
         }
         for what, given in cases.items():
             with Server(program, given) as server:
@@ -181,8 +192,8 @@ def refuses_what_is_no_listener(program):
 
 
 def main():
-    tests = (takes_what_is_given_with_whoever_waits_in_it, leaves_whoever_waits_to_the_next_one,
-             leaves_alone_what_is_for_another_process, leaves_alone_what_is_for_nobody,
+    tests = (takes_what_is_given_with_whoever_waits_in_it, takes_one_in_the_file_system,
+             leaves_whoever_waits_to_the_next_one, leaves_alone_what_is_for_another_process, leaves_alone_what_is_for_nobody,
              refuses_another_number_than_one, refuses_what_is_no_listener)
     os.dup2(os.open(os.devnull, os.O_RDONLY), GIVEN)  # so nothing else of ours is descriptor 3
     failed = 0
