@@ -19,8 +19,8 @@
 
 /* What --app may choose, the default first. */
 static const struct application *const applications[] = {
-    &echo_application,  &chat_application,  &http_application,  &pop3_application,
-    &relay_application, &store_application, &application_added, NULL,
+    &echo_application,  &broker_application, &http_application,  &pop3_application,
+    &relay_application, &store_application,  &application_added, NULL,
 };
 
 /* What only this stage lets a user choose. */

@@ -24,7 +24,7 @@ static const struct offer {
 
 /* Applications that not every program links: what a program without them has to lack for that. */
 static const struct application elsewhere[] = {
-    {.name = "chat", .needs = OFFERS_OUTPUT_FROM_ELSEWHERE},
+    {.name = "chat", .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_STRANDS},
     {.name = "relay", .needs = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS},
     {.name = "store", .needs = OFFERS_STRANDS},
 };

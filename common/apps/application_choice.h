@@ -15,9 +15,12 @@
 
 struct saturation_policy;
 
-/** The applications of this course: NAME_application is in common/apps/NAME/NAME.c. */
-extern const struct application echo_application, chat_application, http_application,
-    pop3_application, relay_application, store_application;
+/**
+ * The applications of this course: NAME_application is in common/apps/NAME/NAME.c. The broker's is
+ * the chat, with what links it to other servers.
+ */
+extern const struct application echo_application, chat_application, broker_application,
+    http_application, pop3_application, relay_application, store_application;
 
 /**
  * The application that `make APP=path/to/mine.c` adds. It stands last in a table, because without

@@ -120,7 +120,7 @@ void strand_member_go_on(struct strand_member *member)
 /* If somebody is inside, that thread does it. */
 static void do_or_post(struct strand_member *member, struct channel_post *post) NO_LOCK_HELD
 {
-    struct strand *strand = &member->group->strand;
+    struct strand *strand = member->group->runs_in;
     if (!strand_enter(strand)) {
         channel_post(strand_facade(strand), post);
         return;
@@ -134,7 +134,8 @@ void strand_member_started(struct input_handler *self, struct channel_facade *fa
     struct strand_member *member = member_of(self);
     channel_retain(facade);
     member->facade = facade;
-    member->group = application_data(self);
+    if (member->group == NULL)
+        member->group = application_data(self);
     member->joining = (struct channel_post){.run = join, .dropped = never_dropped};
     member->saying = (struct channel_post){.run = hear_message, .dropped = never_dropped};
     member->going = (struct channel_post){.run = hear_gone, .dropped = never_dropped};
@@ -147,7 +148,7 @@ bool strand_member_handle_input(struct input_handler *self, struct message messa
                                 struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
-    struct strand *strand = &member->group->strand;
+    struct strand *strand = member->group->runs_in;
     bool waits = true;
     member->message = message;
     if (strand_enter(strand)) {
@@ -188,11 +189,24 @@ const struct input_handler_verbs strand_member_verbs = {.handle_input = strand_m
 
 /* ---- The group ----------------------------------------------------------------------------- */
 
-bool strand_group_open(struct strand_group *group, struct server *server,
-                       const struct strand_group_verbs *verbs)
+static void open_in(struct strand_group *group, struct strand *strand,
+                    const struct strand_group_verbs *verbs)
 {
+    group->runs_in = strand;
     group->verbs = verbs;
     group->count = 0;
     list_init(&group->members);
+}
+
+bool strand_group_open(struct strand_group *group, struct server *server,
+                       const struct strand_group_verbs *verbs)
+{
+    open_in(group, &group->strand, verbs);
     return strand_open(&group->strand, server, &verbs->strand);
+}
+
+void strand_group_open_in(struct strand_group *group, struct strand_group *other,
+                          const struct strand_group_verbs *verbs)
+{
+    open_in(group, other->runs_in, verbs);
 }

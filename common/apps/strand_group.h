@@ -69,6 +69,7 @@ struct strand_group_verbs {
 
 struct strand_group {
     struct strand strand;
+    struct strand *runs_in; /* its own strand, or another group's */
     const struct strand_group_verbs *verbs;
     struct list_link members; /* the oldest first */
     size_t count;             /* how many that are */
@@ -78,7 +79,7 @@ struct strand_group {
 struct strand_member {
     struct input_handler handler;
     struct channel_facade *facade; /* from `joined` to `left` */
-    struct strand_group *group;
+    struct strand_group *group;    /* may be set before; NULL: what `start` has returned */
 
     /* The strand's. */
     struct list_link link;
@@ -101,6 +102,15 @@ struct strand_member {
  */
 bool strand_group_open(struct strand_group *group, struct server *server,
                        const struct strand_group_verbs *verbs);
+
+/**
+ * Opens a group whose verbs are calls of another group's strand, which is opened before: for
+ * connections of another kind that share what those clients share. The application opens these by
+ * channel_connect(), and sets the group of each when it makes the handler. The group has no strand
+ * of its own, and `verbs->strand` is not called.
+ */
+void strand_group_open_in(struct strand_group *group, struct strand_group *other,
+                          const struct strand_group_verbs *verbs);
 
 /** The member that joined first; NULL: there is none. The strand's own calls only. */
 struct strand_member *strand_group_first(struct strand_group *group);

@@ -59,7 +59,7 @@ proctype failing_acceptor(mtype:thread me) {
 }
 
 #ifdef USER_LIST
-/* What common/apps/chat/chat.c does not do: to hold the lock of the user list and tell somebody. */
+/* What common/apps/group.c does not do: to hold the lock of the user list and tell somebody. */
 inline broadcast() {
     atomic {
         !silent && !user_list_locked -> user_list_locked = true;

@@ -260,7 +260,8 @@ Test(chat_hostile_broker, new_names_of_others_are_within_the_budget)
 }
 
 /** What waits has a limit; what is beyond is lost, and so is what was never confirmed. */
-SceneTest(chat_hostile_broker, one_that_confirms_nothing, "--broker-lease 60 --output-cap 67108864")
+SceneTest(chat_hostile_broker, one_that_confirms_nothing,
+          "--broker-lease 60 --output-cap 67108864 --talk-rate 0")
 {
     enum { LINES = 3000, LENGTH = 1000 };
     shake_hands(scene);

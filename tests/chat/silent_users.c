@@ -30,7 +30,7 @@ static bool hear_talk(struct crowd *crowd, int member, const char *line, size_t 
 
 /* What waits for him is bounded, then he is let go; the others hear all, and nobody waits. */
 ServerTest(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody,
-           "--app chat --idle-timeout 0 --output-cap 1048576 --send-buffer 65536")
+           "--app chat --idle-timeout 0 --output-cap 1048576 --send-buffer 65536 --talk-rate 0")
 {
     int talker = chat_join_as(server, "talker");
     int sleeper = client_connect_with(server, (struct client_buffers){.receive = 16384});
@@ -61,6 +61,29 @@ ServerTest(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody,
     cr_assert(probe_sanitized() || grown < 12L * 1024, "the server grew by %ld KiB", grown);
     server_await_counter(server, "closed", 1);
     crowd_leave(&listeners);
+}
+
+/*
+ * A talker who says more than others read would have all of them let go at the cap. He is slowed
+ * down, and reads why; a line of somebody else does not wait behind his.
+ */
+ServerTest(chat_silent_users, a_flooder_is_slowed_and_told_and_nobody_is_let_go,
+           "--app chat --idle-timeout 0 --send-buffer 65536 --talk-rate 65536")
+{
+    int flooder = chat_join_as(server, "flooder");
+    int other = chat_join_as(server, "other");
+    int listener = client_connect_with(server, (struct client_buffers){.receive = 16384});
+    client_await_reply(listener);
+    size_t length;
+    char *line = line_of(100, "\n", &length);
+    client_push(flooder, line, length, 8 << 20, 100);
+    free(line);
+    chat_await_line(flooder,
+                    "* you say more than 65536 bytes a second, so the others hear you later");
+    client_send_text(other, "hello\n");
+    chat_await_line(listener, "[other] hello");
+    chat_await_line(flooder, "[other] hello");
+    cr_assert_eq(server_counter(server, "closed"), 0);
 }
 
 /* What another user's handler has queued leaves as he reads it, also when nobody does anything

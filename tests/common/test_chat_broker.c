@@ -2,12 +2,12 @@
  * What the broker's client remembers, without connections: for what depends on the moment at which
  * an answer comes.
  */
-#include "common/apps/chat/broker_parts.h"
+#include "common/apps/broker/broker.h"
 
 #include "common/base/clock.h"
-#include "common/server/channel_calls.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,117 +16,139 @@ TestSuite(chat_broker_state, .timeout = 60);
 enum { LEASE = 10000 /* ms */ };
 
 static struct server server = {.name = "test", .settings.output_cap = 1 << 20};
-static struct group group;
-static struct nicknames nicknames;
-static struct clerk clerk;
-static struct news news;
 static struct broker broker;
 static struct channel_facade commands;
-static struct channel_facade facade; /* of the user */
+static struct channel_facade facade; /* of all users */
 static struct broker_user user;
-static char sent[4096];             /* to the broker, since the last look */
-static struct channel_post *posted; /* the last one */
+static char sent[4096];  /* to the broker, since the last look */
+static char heard[4096]; /* by users, since the last look */
 
 static enum output_result enqueue(struct channel_facade *self, struct piece piece)
 {
-    cr_assert_eq(self, &commands);
-    cr_assert_lt(strlen(sent) + piece.bytes.length, sizeof sent);
-    strncat(sent, (const char *)piece.bytes.data, piece.bytes.length);
+    char *text = self == &commands ? sent : heard;
+    cr_assert_lt(strlen(text) + piece.bytes.length, sizeof sent);
+    strncat(text, (const char *)piece.bytes.data, piece.bytes.length);
     return OUTPUT_FLOWING;
 }
 
-static void note_post(struct channel_facade *self, struct channel_post *post)
-{
-    (void)self;
-    posted = post;
-}
-
-static void count_reference(struct channel_facade *self)
+static void ignore(struct channel_facade *self)
 {
     (void)self;
 }
 
-static const struct channel_facade_verbs verbs = {
-    .enqueue = enqueue, .post = note_post, .retain = count_reference, .release = count_reference};
-
-static void nobody_hears(struct channel_post *post, struct channel_facade *self)
+static void ignore_timer(struct channel_facade *self, struct channel_timer *timer,
+                         int64_t milliseconds)
 {
-    (void)post;
     (void)self;
+    (void)timer;
+    (void)milliseconds;
+}
+
+static int find_no_way(struct channel_facade *self, const struct endpoint *to, int64_t timeout,
+                       struct input_handler_factory *factory)
+{
+    (void)self;
+    (void)to;
+    (void)timeout;
+    (void)factory;
+    return ENETUNREACH;
+}
+
+static const struct channel_facade_verbs verbs = {.enqueue = enqueue,
+                                                  .close = ignore,
+                                                  .retain = ignore,
+                                                  .release = ignore,
+                                                  .connect = find_no_way,
+                                                  .set_timer = ignore_timer};
+
+/** He comes, and is called so. */
+static void comes(struct broker_user *one, const char *name)
+{
+    struct strand_group *users = &broker.chat.users;
+    *one = (struct broker_user){.user.member = {.facade = &facade, .group = users}};
+    list_append(&users->members, &one->user.member.link);
+    users->count++;
+    users->verbs->joined(users, &one->user.member);
+    cr_assert(chat_rename(&broker.chat, &one->user, name));
+}
+
+static void leaves(struct broker_user *one)
+{
+    struct strand_group *users = &broker.chat.users;
+    list_remove(&one->user.member.link);
+    users->count--;
+    broker_verbs.left(&broker.chat, &one->user);
 }
 
 /** A server that reaches its broker, and Ann on it, who is called `name`. */
 static void begin(const char *name)
 {
+    static struct strand_host host;
     static const struct broker_choice choice = {
         .address = "127.0.0.1:1", .name = "alpha", .lease = LEASE};
-    group_init(&group);
-    nicknames_init(&nicknames);
-    clerk_init(&clerk, &group);
-    news_init(&news, &group, &clerk);
     server.log.level = LOG_LEVEL_ERROR;
-    cr_assert(
-        broker_open(&broker, &choice, &server, &group, &nicknames, &news, &clerk, nobody_hears));
-    commands.verbs = facade.verbs = &verbs;
-    broker_came(&broker, &user, &facade, name);
-    mutex_lock(&broker.lock);
+    server.strands = &host;
+    cr_assert(broker_open(&broker, &choice, &server));
+    commands.verbs = facade.verbs = broker.chat.users.strand.facade.verbs = &verbs;
+    comes(&user, name);
     broker.commands = &commands;
     broker.state = BROKER_UP;
     broker.is_attempted = true;
     broker.attempt = 1;
     broker.up_since = clock_ms();
-    mutex_unlock(&broker.lock);
+    sent[0] = heard[0] = '\0';
 }
 
 static void end(void)
 {
     broker_close(&broker);
-    news_destroy(&news);
-    clerk_destroy(&clerk);
-    nicknames_destroy(&nicknames);
-    group_destroy(&group);
 }
 
-/** Asks for what users wish; who is answered without the broker, or NULL. */
-static struct broker_user *ask_for_wishes(void)
+/** What users have read since the last call has that in it; NULL: they have read nothing. */
+static void expect_heard(const char *text)
 {
-    struct broker_outbox outbox = {0};
-    sent[0] = '\0';
-    mutex_lock(&broker.lock);
-    broker_ask_for_wishes(&broker, &outbox);
-    mutex_unlock(&broker.lock);
-    return outbox.answered;
+    cr_assert(text != NULL ? strstr(heard, text) != NULL : heard[0] == '\0', "`%s`", heard);
+    heard[0] = '\0';
 }
 
-/* A post that waits would be posted once more when the second answer comes. */
+static void expect_sent(const char *text)
+{
+    cr_assert(text != NULL ? strstr(sent, text) != NULL : sent[0] == '\0', "`%s`", sent);
+}
+
+/** Asks for what users wish. */
+static void ask_for_wishes(void)
+{
+    sent[0] = '\0';
+    broker_ask_for_wishes(&broker);
+}
+
+/* It would be asked for once more, and the answer to the first question would be a surprise. */
 Test(chat_broker_state, a_wish_is_not_asked_for_while_an_answer_is_on_its_way)
 {
     begin("ann~alpha");
     strcpy(user.wish, "ann");
-    user.is_posted = true;
-    cr_assert_null(ask_for_wishes());
-    cr_assert_str_empty(sent);
-    user.is_posted = false;
     user.claim = CLAIM_ASKED;
-    cr_assert_null(ask_for_wishes());
-    cr_assert_str_empty(sent);
+    ask_for_wishes();
+    expect_sent(NULL);
     user.claim = CLAIM_NONE;
-    cr_assert_null(ask_for_wishes());
-    cr_assert_not_null(strstr(sent, "chat:nick:ann"), "`%s`", sent);
+    ask_for_wishes();
+    expect_sent("chat:nick:ann");
     end();
 }
 
 /* The broker would grant it, because it is this server's, and count the lease from now on. */
 Test(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused)
 {
-    struct nickname bob = {0};
+    struct broker_user bob;
     begin("bob~alpha");
-    cr_assert(nicknames_take(&nicknames, &bob, "bob"));
+    comes(&bob, "Bob");
+    heard[0] = '\0';
     strcpy(user.wish, "bob");
-    cr_assert_eq(ask_for_wishes(), &user);
-    cr_assert_eq(user.answer, BROKER_TAKEN);
+    ask_for_wishes();
+    expect_heard("ERR somebody else is called bob\n* you stay bob~alpha\n");
     cr_assert_str_empty(user.wish);
-    cr_assert_str_empty(sent);
+    expect_sent(NULL);
     end();
 }
 
@@ -134,60 +156,47 @@ Test(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused)
 static bool is_told_of_lost_lease(void)
 {
     static const char key[] = "chat:nick:ann";
-    struct broker_outbox outbox = {0};
-    mutex_lock(&broker.lock);
-    broker_lease_lost(&broker, (struct message){(const unsigned char *)key, sizeof key - 1},
-                      &outbox);
-    mutex_unlock(&broker.lock);
-    return outbox.answered == &user;
+    heard[0] = '\0';
+    broker_lease_lost(&broker, (struct message){(const unsigned char *)key, sizeof key - 1});
+    return strstr(heard, "somebody on another server has been Ann for longer") != NULL;
 }
 
-/* Both would be posted with the same post, and the second would come before the first was read. */
+/* She would be told of a name that she is about to give up. */
 Test(chat_broker_state, a_lost_lease_is_told_when_no_other_answer_is_to_come)
 {
-    begin("ann");
+    begin("Ann");
     user.is_leased = true;
     user.claim = CLAIM_ASKED;
     cr_assert_not(is_told_of_lost_lease());
     cr_assert(user.is_leased, "the next renewal tells it again");
     user.claim = CLAIM_NONE;
-    user.is_posted = true;
-    cr_assert_not(is_told_of_lost_lease());
-    user.is_posted = false;
     cr_assert(is_told_of_lost_lease());
-    cr_assert_eq(user.answer, BROKER_LOST);
     cr_assert_not(user.is_leased);
+    cr_assert_str_eq(user.user.nick.text, "Ann~alpha");
     end();
 }
 
 /* Carl wished to be x, and has said meanwhile that he would rather be y. */
 Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
 {
-    struct broker_outbox outbox = {0};
     begin("y~alpha");
     strcpy(user.wanted, "x");
     strcpy(user.wish, "y");
     user.is_wish = true;
     user.claim = CLAIM_ASKED;
-    sent[0] = '\0';
-    mutex_lock(&broker.lock);
-    broker_claim_answered(&broker, &user, BROKER_GRANTED, &outbox);
-    mutex_unlock(&broker.lock);
-    cr_assert_null(outbox.answered);
-    cr_assert_not_null(strstr(sent, "chat:nick:x"), "`%s`", sent);
-    cr_assert_not_null(strstr(sent, "DEL"), "`%s`", sent);
+    broker_claim_answered(&broker, &user, BROKER_GRANTED);
+    expect_heard(NULL);
+    expect_sent("chat:nick:x");
+    expect_sent("DEL");
     cr_assert_str_eq(user.wish, "y");
     end();
 }
 
-/** Ann has asked for a name, or wished for one, and the broker answers. Whether she is told. */
-static bool is_told(enum broker_answer answer)
+/** Ann says a name. Whether she waits for what becomes of it. */
+static bool says(struct broker_user *one, const char *nick)
 {
-    struct broker_outbox outbox = {0};
-    mutex_lock(&broker.lock);
-    broker_claim_answered(&broker, &user, answer, &outbox);
-    mutex_unlock(&broker.lock);
-    return outbox.answered == &user && user.answer == answer;
+    sent[0] = heard[0] = '\0';
+    return !broker_verbs.wants(&broker.chat, &one->user, nick);
 }
 
 /* An answer to a wish may be left out, but who has said a name waits for what becomes of it. */
@@ -195,14 +204,15 @@ Test(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another
 {
     begin("ann~alpha");
     strcpy(user.wish, "ann");
-    cr_assert_null(ask_for_wishes());
-    cr_assert(is_told(BROKER_TAKEN));
-    broker_dealt_with(&broker, &user);
-    cr_assert(broker_claim(&broker, &user, "eve"));
-    cr_assert(is_told(BROKER_TAKEN));
-    broker_dealt_with(&broker, &user);
-    cr_assert(broker_claim(&broker, &user, "eve"));
-    cr_assert(is_told(BROKER_AWAY));
+    ask_for_wishes();
+    broker_claim_answered(&broker, &user, BROKER_TAKEN);
+    expect_heard("ERR somebody else is called ann");
+    cr_assert(says(&user, "eve"));
+    broker_claim_answered(&broker, &user, BROKER_TAKEN);
+    expect_heard("ERR somebody else is called eve");
+    cr_assert(says(&user, "eve"));
+    broker_claim_answered(&broker, &user, BROKER_AWAY);
+    expect_heard("* you are eve~alpha");
     end();
 }
 
@@ -210,13 +220,30 @@ Test(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another
 Test(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_back)
 {
     begin("user1~alpha");
-    cr_assert(broker_claim(&broker, &user, "ann"));
-    cr_assert(is_told(BROKER_GRANTED));
-    broker_left(&broker, &user);
-    sent[0] = '\0';
-    channel_post_drop(&user.post);
-    cr_assert_not_null(strstr(sent, "DEL"), "`%s`", sent);
-    cr_assert_not_null(strstr(sent, "chat:nick:ann"), "`%s`", sent);
+    cr_assert(says(&user, "Ann"));
+    expect_sent("chat:nick:ann");
+    leaves(&user);
+    sent[0] = heard[0] = '\0';
+    broker_claim_answered(&broker, &user, BROKER_GRANTED);
+    expect_sent("DEL");
+    expect_sent("chat:nick:ann");
+    expect_heard(NULL);
+    end();
+}
+
+/* His own name is his in whichever capitals, and its lease is as old as it was. */
+Test(chat_broker_state, who_writes_his_name_otherwise_keeps_his_lease)
+{
+    begin("ann");
+    user.is_leased = true;
+    user.since = 4711;
+    cr_assert_not(says(&user, "Ann"));
+    expect_heard("* you are Ann");
+    expect_sent(" = ann Ann");
+    cr_assert_null(strstr(sent, "DEL"));
+    cr_assert(user.is_leased && user.since == 4711);
+    broker_renew(&broker);
+    expect_sent("chat:nick:ann");
     end();
 }
 
@@ -226,25 +253,22 @@ Test(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_bac
  */
 Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
 {
-    struct broker_user other = {0};
+    struct broker_user other;
     begin("user1~alpha");
-    broker_came(&broker, &other, &facade, "user2~alpha");
-    broker.waiting_max = 1000;
-    sent[0] = '\0';
-    cr_assert(broker_claim(&broker, &user, "ann"));
+    comes(&other, "user2~alpha");
+    broker.waiting_max = broker.waiting_bytes + 1000;
+    cr_assert(says(&user, "ann"));
     cr_assert_eq(user.claim, CLAIM_ASKED);
-    cr_assert(broker_claim(&broker, &other, "bob"), "nobody says that there is nobody to ask");
+    expect_sent("chat:nick:ann");
+    cr_assert(says(&other, "bob"), "nobody says that there is nobody to ask");
     cr_assert_eq(other.claim, CLAIM_WAITS);
-    cr_assert_not_null(strstr(sent, "chat:nick:ann"));
-    cr_assert_null(strstr(sent, "chat:nick:bob"));
-    mutex_lock(&broker.lock);
+    expect_sent(NULL);
     broker.count = 0; /* all is answered */
     broker.waiting_bytes = 0;
-    mutex_unlock(&broker.lock);
     broker.waiting_max = 1 << 16;
-    clerk.chores[CHORE_BROKER].run(&broker, &facade);
+    broker_look(&broker);
     cr_assert_eq(other.claim, CLAIM_ASKED);
-    cr_assert_not_null(strstr(sent, "chat:nick:bob"));
+    expect_sent("chat:nick:bob");
     end();
 }
 
@@ -254,17 +278,20 @@ Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
  */
 Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
 {
+    struct broker_user other;
     begin("ann");
+    comes(&other, "user2~alpha");
     user.is_leased = true;
     user.since = 4711;
-    mutex_lock(&broker.lock);
+    strcpy(other.wanted, "ann");
+    other.claim = CLAIM_ASKED;
     broker.next_renewal = INT64_MAX;
-    mutex_unlock(&broker.lock);
-    broker_declined(&broker, &user);
-    sent[0] = '\0';
-    clerk.chores[CHORE_BROKER].run(&broker, &facade);
-    cr_assert_not_null(strstr(sent, "renew"), "`%s`", sent);
-    cr_assert_not_null(strstr(sent, "4711"), "`%s`", sent);
+    heard[0] = sent[0] = '\0';
+    broker_claim_answered(&broker, &other, BROKER_GRANTED);
+    expect_heard("ERR somebody else is called ann");
+    broker_look(&broker);
+    expect_sent("renew");
+    expect_sent("4711");
     end();
 }
 
@@ -272,25 +299,19 @@ Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
 static uint64_t hear(char kind, int lines)
 {
     char text[100];
-    struct broker_outbox outbox = {0};
     int length = snprintf(text, sizeof text, "chat1 beta 1 %d %d 0 %c %s", LEASE, lines, kind,
                           kind == 'L' ? "bob hello" : "");
-    mutex_lock(&broker.lock);
-    broker_hear(&broker, (struct message){(const unsigned char *)text, (size_t)length}, &outbox);
+    broker_hear(&broker, (struct message){(const unsigned char *)text, (size_t)length});
     uint64_t missed = broker.missed;
-    mutex_unlock(&broker.lock);
-    resp_free(&outbox.items);
     return missed;
 }
 
 /** The server has said something that does not follow; that was long ago. */
 static void make_behind_for_long(void)
 {
-    mutex_lock(&broker.lock);
     struct roster_server *beta = roster_find(&broker.roster, 1);
     cr_assert_not_null(beta);
     beta->behind_since -= beta->behind_since != 0 ? LEASE : 0;
-    mutex_unlock(&broker.lock);
 }
 
 /*
@@ -312,17 +333,16 @@ Test(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time)
 /* But not for longer than anybody waits for an answer: the broker may be slow for all of them. */
 Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
 {
-    struct broker_user other = {0};
+    struct broker_user other;
     begin("user1~alpha");
-    broker_came(&broker, &other, &facade, "user2~alpha");
-    broker.waiting_max = 1000;
-    cr_assert(broker_claim(&broker, &user, "ann"));
-    cr_assert(broker_claim(&broker, &other, "bob"));
+    comes(&other, "user2~alpha");
+    broker.waiting_max = broker.waiting_bytes + 1000;
+    cr_assert(says(&user, "ann"));
+    cr_assert(says(&other, "bob"));
     cr_assert_eq(other.claim, CLAIM_WAITS);
     other.asked -= BROKER_CLAIM_MS;
-    clerk.chores[CHORE_BROKER].run(&broker, &facade);
-    cr_assert_eq(posted, &other.post);
-    cr_assert_eq(other.answer, BROKER_AWAY);
+    broker_look(&broker);
+    expect_heard("* you are bob~alpha");
     cr_assert_eq(other.claim, CLAIM_NONE);
     cr_assert_eq(user.claim, CLAIM_ASKED);
     end();
@@ -346,12 +366,8 @@ Test(chat_broker_state, lines_that_were_ignored_have_been_missed)
  */
 static bool is_gone(int64_t listening_since)
 {
-    struct broker_outbox outbox = {0};
-    mutex_lock(&broker.lock);
-    broker_expire(&broker, listening_since, &outbox);
+    broker_expire(&broker, listening_since);
     bool gone = roster_find(&broker.roster, 1)->is_gone;
-    mutex_unlock(&broker.lock);
-    resp_free(&outbox.items);
     return gone;
 }
 
@@ -360,24 +376,18 @@ Test(chat_broker_state, silence_that_we_could_not_have_heard_through_does_not_co
 {
     begin("ann");
     cr_assert_eq(hear('H', 1), 0);
-    mutex_lock(&broker.lock);
     roster_find(&broker.roster, 1)->heard -= LEASE + 1;
-    mutex_unlock(&broker.lock);
     cr_assert_not(is_gone(clock_ms() - LEASE / 2));
     cr_assert(is_gone(1));
     end();
 }
 
-/** So many lines more are lost, and then the clerk looks; how many users are to be told of. */
+/** So many lines more are lost, and then it is looked after; how many users are to be told of. */
 static uint64_t lose_lines(uint64_t count)
 {
-    mutex_lock(&broker.lock);
     broker_lines_lost(&broker, count);
-    mutex_unlock(&broker.lock);
-    clerk.chores[CHORE_BROKER].run(&broker, &facade);
-    mutex_lock(&broker.lock);
+    broker_look(&broker);
     uint64_t untold = broker.lost;
-    mutex_unlock(&broker.lock);
     return untold;
 }
 
@@ -394,17 +404,13 @@ Test(chat_broker_state, lost_lines_are_told_when_no_more_are_lost)
 /** The pause until the next attempt, when the link ends that was up for so long. */
 static int64_t pause_after(int64_t up_for)
 {
-    struct broker_outbox outbox = {0};
     int64_t now = clock_ms();
-    mutex_lock(&broker.lock);
     broker.is_attempted = true;
     broker.state = BROKER_UP;
     broker.up_since = now - up_for;
     broker.commands = NULL;
-    broker_lose(&broker, broker.attempt, "a test", &outbox);
+    broker_lose(&broker, broker.attempt, "a test");
     int64_t pause = broker.next_attempt - now;
-    mutex_unlock(&broker.lock);
-    resp_free(&outbox.items);
     return pause;
 }
 

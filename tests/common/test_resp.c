@@ -1,7 +1,7 @@
 /*
  * RESP2: what is a value, and what is not. However the bytes are cut, the answer is the same.
  */
-#include "common/apps/chat/resp.h"
+#include "common/apps/broker/resp.h"
 
 #include "common/bytes/buffer_factory.h"
 

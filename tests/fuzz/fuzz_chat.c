@@ -8,9 +8,12 @@
 #include "fuzz.h"
 
 #include "common/apps/application.h"
+#include "common/server/run.h"
+#include "common/server/strand_host.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 extern const struct application chat_application;
 
@@ -48,7 +51,7 @@ static void tell_others_line(const struct model *except, const char *line)
 static bool is_taken(const struct model *except, const char *nick)
 {
     for (int i = 0; i < USERS; i++) {
-        if (models[i].here && &models[i] != except && strcmp(models[i].nick, nick) == 0) {
+        if (models[i].here && &models[i] != except && strcasecmp(models[i].nick, nick) == 0) {
             return true;
         }
     }
@@ -90,7 +93,9 @@ static void model_nick(struct model *user, const char *nick)
     } else {
         fuzz_text_print(&user->reads, "* you are %s\n", nick);
         snprintf(line, sizeof line, "* %s is now %s\n", user->nick, nick);
-        tell_others_line(user, line);
+        if (strcmp(user->nick, nick) != 0) {
+            tell_others_line(user, line);
+        }
         snprintf(user->nick, sizeof user->nick, "%s", nick);
     }
 }
@@ -280,18 +285,30 @@ static void go(struct model *model, struct fuzz_channel *channel)
     fuzz_text_free(&model->reads);
 }
 
+/* All happens in one run, so nothing is left to the strand's host. */
+static void stay_asleep(struct strand_host *host)
+{
+    (void)host;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char program[] = "fuzz", option[] = "--max-line", value[] = "300";
     char *argv[] = {program, option, value, NULL};
+    static const struct strand_host_verbs host_verbs = {.wake = stay_asleep};
     static struct server server;
+    struct strand_host host = {.verbs = &host_verbs};
+    struct run run;
     struct fuzz_channel channels[USERS];
     static const size_t limits[] = {24, 128, MAX_LINE}; /* of a nickname, a command, a line */
     struct fuzz_text text = fuzz_stretch(data, size, limits, sizeof limits / sizeof limits[0]);
     struct fuzz_input input = {text.data, text.length};
     fuzz_server_open(&server, 3, argv);
+    server.strands = &host;
     struct input_handler_factory *factory = application_open(&chat_application, &server);
     fuzz_check(factory != NULL, "the chat");
+    strand_host_begin(&host);
+    run_begin(&run, NULL);
     memset(models, 0, sizeof models);
     next_number = 0;
     while (input.size > 0) {
@@ -319,7 +336,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             go(&models[i], &channels[i]);
         }
     }
-    chat_application.close(factory);
+    run_end(&run);
+    strand_host_end(&host);
+    application_close(&chat_application, factory);
     fuzz_server_close(&server);
     fuzz_text_free(&text);
     return 0;

@@ -2,7 +2,7 @@
  * RESP2 against a reference that sees all bytes at once. The first byte says in what pieces they
  * come: the values are the same, and so is the place at which they are none.
  */
-#include "common/apps/chat/resp.h"
+#include "common/apps/broker/resp.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -119,7 +119,7 @@ def servers_know_whose_connection_it_is(stage):
     with Lab(stage=stage, broker=False, options=["--log-traffic"]) as lab:
         ann = lab.user("ann", lab.balancer)
         source = "%s:%d" % ann.socket.getsockname()[:2]
-        until(lambda: any(f"{source} has come" in server.said() for server in lab.servers),
+        until(lambda: any(f"peer={source} " in server.said() for server in lab.servers),
               f"a server says that {source} has come")
 
 
@@ -410,7 +410,7 @@ def route_leads_nowhere(stage):
 @test()
 def output_buffer_is_full(stage):
     """redis disconnects a server that does not read; its users are told how much they missed."""
-    with Lab(servers=2, stage=stage, balancer=False) as lab:
+    with Lab(servers=2, stage=stage, balancer=False, options=["--talk-rate", "0"]) as lab:
         ann, amy, bob = three_users(lab)
         lab.broker.ask("config", "set", "client-output-buffer-limit", "pubsub 200000 0 0")
         lab.servers[1].signal(signal.SIGSTOP)
@@ -516,7 +516,7 @@ def own_server_dies(stage):
 @test()
 def a_stopped_broker_costs_no_memory(stage):
     """Thirty megabytes are said while it does not answer."""
-    with Lab(servers=2, stage=stage, balancer=False) as lab:
+    with Lab(servers=2, stage=stage, balancer=False, options=["--talk-rate", "0"]) as lab:
         ann, amy, _ = three_users(lab)
         lab.broker.signal(signal.SIGSTOP)
         before = lab.servers[0].resident_kib()

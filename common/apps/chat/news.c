@@ -8,25 +8,10 @@ enum {
     LINE_SIZE = 192,
 };
 
-static void tell_untold(void *self, struct channel_facade *facade) NO_LOCK_HELD;
-
-void news_init(struct news *news, struct group *users, struct clerk *clerk)
-{
-    *news =
-        (struct news){.users = users, .clerk = clerk, .budget = NEWS_SAVED, .counted = clock_ms()};
-    mutex_init(&news->lock);
-    clerk_learn(clerk, CHORE_NEWS, tell_untold, news);
-}
-
-void news_destroy(struct news *news)
-{
-    mutex_destroy(&news->lock);
-}
-
 /* ---- The budget ---------------------------------------------------------------------------- */
 
 /* The budget grows with time, up to what it saves. */
-static void count_budget(struct news *news) REQUIRES(&news->lock)
+static void count_budget(struct news *news)
 {
     int64_t now = clock_ms();
     int64_t grown = news->budget + (now - news->counted) * NEWS_RATE / 1000;
@@ -35,7 +20,7 @@ static void count_budget(struct news *news) REQUIRES(&news->lock)
 }
 
 /* How long until the budget allows a line; ms. */
-static int64_t time_to_wait(struct news *news) REQUIRES(&news->lock)
+static int64_t time_to_wait(struct news *news)
 {
     count_budget(news);
     return news->budget > 0 ? 0 : -news->budget * 1000 / NEWS_RATE + 1;
@@ -84,86 +69,69 @@ static size_t compose_many(const struct news_count *count, char line[LINE_SIZE])
     return length + (size_t)snprintf(line + length, LINE_SIZE - length, "\n");
 }
 
-/* A user does not read about himself, unless he is one of many in one line. */
-static void tell(struct news *news, const struct news_count *count) NO_LOCK_HELD
+/*
+ * Pays for a line about what was only counted. A user does not read about himself, unless he is one
+ * of many in one line.
+ */
+static void tell_untold(struct news *news)
 {
     char line[LINE_SIZE];
-    bool is_one = count_of(count) == 1;
-    if (count_of(count) == 0)
-        return; /* another thread has reported it */
-    size_t length = is_one ? compose_one(count, line) : compose_many(count, line);
-    group_send(news->users, is_one ? count->member : NULL, piece_bytes(line, length));
-}
-
-/* Takes what was only counted, and pays for a line about it. */
-static struct news_count take_untold(struct news *news, size_t users) REQUIRES(&news->lock)
-{
     struct news_count untold = news->untold;
+    bool is_one = count_of(&untold) == 1;
+    size_t length = is_one ? compose_one(&untold, line) : compose_many(&untold, line);
     news->untold = (struct news_count){0};
-    news->budget -= (int64_t)users;
-    return untold;
+    news->budget -= (int64_t)news->users->count;
+    strand_group_send(news->users, is_one ? untold.member : NULL, piece_bytes(line, length));
 }
 
-/* The clerk's chore. */
-static void tell_untold(void *self, struct channel_facade *facade)
+static void timer_fires(struct channel_timer *timer, struct channel_facade *facade)
 {
-    struct news *news = self;
-    size_t users = group_count(news->users);
+    struct news *news = container_of(timer, struct news, timer);
     (void)facade;
-    mutex_lock(&news->lock);
-    struct news_count untold = take_untold(news, users);
-    mutex_unlock(&news->lock);
-    tell(news, &untold);
+    if (count_of(&news->untold) > 0)
+        tell_untold(news);
 }
 
 /* ---- What happens -------------------------------------------------------------------------- */
 
-static void add(struct news_count *untold, const struct news_count *event)
+void news_init(struct news *news, struct strand_group *users)
 {
+    *news = (struct news){.users = users,
+                          .budget = NEWS_SAVED,
+                          .counted = clock_ms(),
+                          .timer = {.fired = timer_fires}};
+}
+
+/* Tells it now, with what else is untold, or as soon as the budget allows it. */
+static void happen(struct news *news, const struct news_count *event, const char *name,
+                   const char *new_name)
+{
+    struct news_count *untold = &news->untold;
     untold->came += event->came;
     untold->left += event->left;
     untold->renamed += event->renamed;
-    snprintf(untold->name, sizeof(untold->name), "%s", event->name);
-    snprintf(untold->new_name, sizeof(untold->new_name), "%s", event->new_name);
     untold->member = event->member;
-}
-
-/* Tells it now, with what else is untold, or sees to it that the clerk will. */
-static void happen(struct news *news, const struct news_count *event) NO_LOCK_HELD
-{
-    struct news_count told = {0};
-    size_t users = group_count(news->users);
-    mutex_lock(&news->lock);
-    add(&news->untold, event);
+    snprintf(untold->name, sizeof(untold->name), "%s", name);
+    snprintf(untold->new_name, sizeof(untold->new_name), "%s", new_name);
     int64_t wait = time_to_wait(news);
     if (wait == 0)
-        told = take_untold(news, users);
-    mutex_unlock(&news->lock);
-    if (wait == 0)
-        tell(news, &told);
+        tell_untold(news);
     else
-        clerk_ask(news->clerk, CHORE_NEWS, clock_ms() + wait);
+        channel_set_timer(strand_facade(&news->users->strand), &news->timer, wait);
 }
 
-void news_came(struct news *news, const char *name, const struct group_member *member)
+void news_came(struct news *news, const char *name, const struct strand_member *member)
 {
-    struct news_count event = {.came = 1, .member = member};
-    snprintf(event.name, sizeof(event.name), "%s", name);
-    happen(news, &event);
+    happen(news, &(struct news_count){.came = 1, .member = member}, name, "");
 }
 
 void news_left(struct news *news, const char *name)
 {
-    struct news_count event = {.left = 1};
-    snprintf(event.name, sizeof(event.name), "%s", name);
-    happen(news, &event);
+    happen(news, &(struct news_count){.left = 1}, name, "");
 }
 
 void news_renamed(struct news *news, const char *name, const char *new_name,
-                  const struct group_member *member)
+                  const struct strand_member *member)
 {
-    struct news_count event = {.renamed = 1, .member = member};
-    snprintf(event.name, sizeof(event.name), "%s", name);
-    snprintf(event.new_name, sizeof(event.new_name), "%s", new_name);
-    happen(news, &event);
+    happen(news, &(struct news_count){.renamed = 1, .member = member}, name, new_name);
 }

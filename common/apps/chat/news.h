@@ -10,13 +10,12 @@
  * the budget allows it. /who lists the names.
  *
  * Interface:
- * - Any thread. No lock is held while something is sent.
- * - What is only counted needs somebody to tell it later: that is a chore of the clerk's (clerk.h).
+ * - The strand's own calls only.
  */
 #ifndef CHAT_NEWS_H
 #define CHAT_NEWS_H
 
-#include "common/apps/chat/clerk.h"
+#include "common/apps/strand_group.h"
 
 enum {
     /** Lines that the budget grows by in a second: four for each of a thousand users. */
@@ -34,34 +33,30 @@ struct news_count {
     size_t came;
     size_t left;
     size_t renamed;
-    char name[NEWS_NAME_SIZE];         /* of the only one */
-    char new_name[NEWS_NAME_SIZE];     /* if he has another one now */
-    const struct group_member *member; /* the only one; only compared */
+    char name[NEWS_NAME_SIZE];          /* of the only one */
+    char new_name[NEWS_NAME_SIZE];      /* if he has another one now */
+    const struct strand_member *member; /* the only one; only compared */
 };
 
 struct news {
-    struct group *users;
-    struct clerk *clerk;
-    struct mutex lock;
-    int64_t budget
-        GUARDED_BY(&lock); /* lines; less than none: a line has cost more than was left */
-    int64_t counted GUARDED_BY(&lock); /* when the budget was last counted; ms of clock_ms() */
-    struct news_count untold GUARDED_BY(&lock);
+    struct strand_group *users;
+    int64_t budget;  /* lines; less than none: a line has cost more than was left */
+    int64_t counted; /* when the budget was last counted; ms of clock_ms() */
+    struct news_count untold;
+    struct channel_timer timer; /* when the untold can be told */
 };
 
-/** Teaches the clerk a chore. */
-void news_init(struct news *news, struct group *users, struct clerk *clerk);
+void news_init(struct news *news, struct strand_group *users);
 
-void news_destroy(struct news *news);
-
-/** A user has joined the group. All others read it. */
-void news_came(struct news *news, const char *name, const struct group_member *member) NO_LOCK_HELD;
+/** A user has joined the group. All others read it; NULL: he is not of the group. */
+void news_came(struct news *news, const char *name,
+               const struct strand_member *member) NO_LOCK_HELD;
 
 /** A user has left the group. */
 void news_left(struct news *news, const char *name) NO_LOCK_HELD;
 
-/** A user has another name now. All others read it; NULL: the user is not of the group. */
+/** A user has another name now. All others read it; NULL: he is not of the group. */
 void news_renamed(struct news *news, const char *name, const char *new_name,
-                  const struct group_member *member) NO_LOCK_HELD;
+                  const struct strand_member *member) NO_LOCK_HELD;
 
 #endif

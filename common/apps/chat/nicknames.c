@@ -1,18 +1,8 @@
 #include "common/apps/chat/nicknames.h"
 
+#include <ctype.h>
 #include <stdio.h>
-#include <string.h>
-
-void nicknames_init(struct nicknames *all)
-{
-    *all = (struct nicknames){.lists = {NULL}};
-    mutex_init(&all->lock);
-}
-
-void nicknames_destroy(struct nicknames *all)
-{
-    mutex_destroy(&all->lock);
-}
+#include <strings.h>
 
 static bool is_possible_character(char c)
 {
@@ -44,104 +34,55 @@ bool nickname_is_whole(const char *text)
     return server > 0 && server < SERVER_NAME_SIZE && text[length + 1 + server] == '\0';
 }
 
+bool nickname_is_same(const char *a, const char *b)
+{
+    return strcasecmp(a, b) == 0;
+}
+
 uint32_t nickname_hash(const char *text)
 {
     uint32_t hash = 2166136261U;
     for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619U;
+        hash = (hash ^ (unsigned char)tolower((unsigned char)*text)) * 16777619U;
     return hash;
 }
 
-static struct nickname **list_for(struct nicknames *all, const char *text) REQUIRES(&all->lock)
+const struct nickname *nicknames_find(const struct nicknames *all, const char *text)
 {
-    return &all->lists[nickname_hash(text) % NICKNAME_LISTS];
-}
-
-static void remove_own(struct nicknames *all, const struct nickname *own) REQUIRES(&all->lock)
-{
-    struct nickname **place = list_for(all, own->text);
-    while (*place != own)
-        place = &(*place)->next;
-    *place = own->next;
-    all->count--;
-}
-
-/* NULL: nobody is called so. */
-static const struct nickname *find(struct nicknames *all, const char *text) REQUIRES(&all->lock)
-{
-    const struct nickname *one = *list_for(all, text);
-    while (one != NULL && strcmp(one->text, text) != 0)
+    const struct nickname *one = all->lists[nickname_hash(text) % NICKNAME_LISTS];
+    while (one != NULL && !nickname_is_same(one->text, text))
         one = one->next;
     return one;
 }
 
-bool nicknames_have(struct nicknames *all, const char *text)
+bool nicknames_take(struct nicknames *all, struct nickname *own, const char *text)
 {
-    mutex_lock(&all->lock);
-    bool have = find(all, text) != NULL;
-    mutex_unlock(&all->lock);
-    return have;
-}
-
-/* Under the lock; as nicknames_take(). */
-static bool take(struct nicknames *all, struct nickname *own, const char *text) REQUIRES(&all->lock)
-{
-    struct nickname **list = list_for(all, text);
-    const struct nickname *other = find(all, text);
-    if (other != NULL)
-        return other == own;
-    if (own->text[0] != '\0')
-        remove_own(all, own);
+    const struct nickname *other = nicknames_find(all, text);
+    if (other != NULL && other != own)
+        return false;
+    nicknames_give_back(all, own);
+    struct nickname **list = &all->lists[nickname_hash(text) % NICKNAME_LISTS];
     snprintf(own->text, sizeof(own->text), "%s", text);
     own->next = *list;
     *list = own;
-    all->count++;
     return true;
-}
-
-bool nicknames_take(struct nicknames *all, struct nickname *own, const char *text)
-{
-    mutex_lock(&all->lock);
-    bool taken = take(all, own, text);
-    mutex_unlock(&all->lock);
-    return taken;
 }
 
 void nicknames_make_up(struct nicknames *all, struct nickname *own, const char *behind)
 {
     char text[NICKNAME_TEXT_SIZE];
-    mutex_lock(&all->lock);
     do
         snprintf(text, sizeof(text), "user%lu%s", ++all->next_number, behind);
-    while (!take(all, own, text));
-    mutex_unlock(&all->lock);
+    while (!nicknames_take(all, own, text));
 }
 
 void nicknames_give_back(struct nicknames *all, struct nickname *own)
 {
-    mutex_lock(&all->lock);
-    remove_own(all, own);
-    mutex_unlock(&all->lock);
+    struct nickname **place = &all->lists[nickname_hash(own->text) % NICKNAME_LISTS];
+    if (own->text[0] == '\0')
+        return;
+    while (*place != own)
+        place = &(*place)->next;
+    *place = own->next;
     own->text[0] = '\0';
-}
-
-size_t nicknames_count(struct nicknames *all)
-{
-    mutex_lock(&all->lock);
-    size_t count = all->count;
-    mutex_unlock(&all->lock);
-    return count;
-}
-
-size_t nicknames_copy(struct nicknames *all, char *rows, size_t row_size, size_t count,
-                      const char *behind)
-{
-    size_t copied = 0;
-    mutex_lock(&all->lock);
-    for (size_t i = 0; i < NICKNAME_LISTS; i++)
-        for (const struct nickname *own = all->lists[i]; own != NULL && copied < count;
-             own = own->next)
-            snprintf(rows + copied++ * row_size, row_size, "%s%s", own->text, behind);
-    mutex_unlock(&all->lock);
-    return copied;
 }

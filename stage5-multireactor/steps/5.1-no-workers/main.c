@@ -7,6 +7,7 @@
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
+#include "strands.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct parts {
     struct admission admission;
     struct dispatcher dispatcher;
     struct acceptor acceptor;
+    struct strands strands;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -51,12 +53,15 @@ static int cannot(const struct server *server, const char *what, int error)
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
 {
+    strands_host(&parts->strands, &parts->dispatcher);
     int error = dispatcher_start(&parts->dispatcher);
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
     acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
+    strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
+    strand_host_stop(&parts->strands.host);
     dispatcher_stop(&parts->dispatcher);
     dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
     executor_end(&parts->executor, false);
@@ -71,6 +76,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
+    strands_init(&parts.strands, server);
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
@@ -87,6 +93,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         cannot(server, "open the dispatcher", errno);
     } else {
         status = serve(server, choice, &parts);
+        strand_host_end(&parts.strands.host);
         dispatcher_close(&parts.dispatcher);
     }
     admission_destroy(&parts.admission);
@@ -109,7 +116,7 @@ int main(int argc, char **argv)
     options_set_default(&options, "--request-timeout", "30");
     application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
-                            OFFERS_POST);
+                            OFFERS_POST | OFFERS_STRANDS);
     options_add(&options, selector_provider_option(&choice.provider));
     executor_options_or_none(&options, &choice.executor);
     options_add(&options, executor_helpers_option(&choice.helpers));

@@ -6,6 +6,7 @@
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
+#include "strands.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct parts {
     struct admission admission;
     struct dispatcher_pool dispatchers;
     struct acceptor acceptor;
+    struct strands strands;
 };
 
 static int cannot(const struct server *server, const char *what, int error)
@@ -51,12 +53,15 @@ static int cannot(const struct server *server, const char *what, int error)
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
 {
+    strands_host(&parts->strands, &parts->dispatchers.dispatchers[0]);
     int error = dispatcher_pool_start(&parts->dispatchers);
     if (error != 0)
         return cannot(server, "start the dispatchers", error);
     acceptor_init(&parts->acceptor, &parts->dispatchers, &parts->admission, parts->application);
+    strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
+    strand_host_stop(&parts->strands.host);
     dispatcher_pool_stop(&parts->dispatchers);
     executor_end(&parts->executor, false);
     executor_end(&parts->helpers, true);
@@ -72,6 +77,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
     struct parts parts;
     struct executor_settings settings = executor_settings(&choice->executor);
     settings.buffers = &server->buffers;
+    strands_init(&parts.strands, server);
     parts.application = application_open(choice->application.chosen, server);
     if (parts.application == NULL)
         return EXIT_FAILURE;
@@ -89,6 +95,7 @@ static int run(struct server *server, const struct choice *choice) NO_LOCK_HELD
         cannot(server, "open the dispatchers", errno);
     } else {
         status = serve(server, choice, &parts);
+        strand_host_end(&parts.strands.host);
         dispatcher_pool_close(&parts.dispatchers);
     }
     admission_destroy(&parts.admission);
@@ -111,7 +118,7 @@ int main(int argc, char **argv)
     options_set_default(&options, "--request-timeout", "30");
     application_options(&options, &choice.application, applications,
                         OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_CONNECTIONS | OFFERS_TIMERS |
-                            OFFERS_POST);
+                            OFFERS_POST | OFFERS_STRANDS);
     options_add(&options, selector_provider_option(&choice.provider));
     options_add(&options, dispatcher_pool_option(&choice.dispatchers));
     options_set_default(&options, "--dispatchers", "2");

@@ -8,8 +8,8 @@
  *
  * Interface: one thread at a time, without a lock. All zero but max_bulk is a reader to begin with.
  */
-#ifndef CHAT_RESP_H
-#define CHAT_RESP_H
+#ifndef BROKER_RESP_H
+#define BROKER_RESP_H
 
 #include "common/bytes/input_queue.h"
 

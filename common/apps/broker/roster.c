@@ -1,15 +1,10 @@
-#include "common/apps/chat/roster.h"
+#include "common/apps/broker/roster.h"
 
 #include "common/base/container_of.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void roster_init(struct roster *roster)
-{
-    *roster = (struct roster){0};
-}
 
 static void forget(void *self, const char *name)
 {
@@ -146,12 +141,12 @@ void roster_sweep(struct roster *roster, struct roster_server *server, roster_fu
     }
 }
 
-size_t roster_copy(const struct roster *roster, char (*rows)[ROSTER_ROW_SIZE], size_t count)
+size_t roster_copy(const struct roster *roster, char (*rows)[CHAT_ROW_SIZE], size_t count)
 {
     size_t copied = 0;
     for (size_t i = 0; i < ROSTER_LISTS; i++)
         for (const struct roster_user *user = roster->lists[i]; user != NULL && copied < count;
              user = user->next)
-            snprintf(rows[copied++], ROSTER_ROW_SIZE, "%s on %s", user->name, user->server->name);
+            snprintf(rows[copied++], CHAT_ROW_SIZE, "%s on %s", user->name, user->server->name);
     return copied;
 }

@@ -1,4 +1,4 @@
-#include "common/apps/chat/resp.h"
+#include "common/apps/broker/resp.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,14 +2,14 @@
  * Who is on the other servers of a chat, as far as this one has heard.
  *
  * Interface:
- * - No lock: the caller's.
+ * - One thread at a time: the chat's strand.
  * - What the others say is not to be trusted: there is room for so many servers and users and no
  *   more, and what does not fit is not remembered.
  */
-#ifndef CHAT_ROSTER_H
-#define CHAT_ROSTER_H
+#ifndef BROKER_ROSTER_H
+#define BROKER_ROSTER_H
 
-#include "common/apps/chat/nicknames.h"
+#include "common/apps/chat/chat.h"
 #include "common/base/list.h"
 
 #include <stdbool.h>
@@ -19,9 +19,6 @@ enum {
     ROSTER_SERVERS_MAX = 1024,
     ROSTER_USERS_MAX = 1000000,
     ROSTER_LISTS = 1024,
-
-    /** `NAME on SERVER`, with the closing zero. */
-    ROSTER_ROW_SIZE = NICKNAME_TEXT_SIZE + 4 + SERVER_NAME_SIZE,
 };
 
 /** Another server. One that was started again is another one. */
@@ -53,6 +50,7 @@ struct roster_user {
     char name[];
 };
 
+/** All zero: nobody. */
 struct roster {
     struct roster_server *servers;
     size_t server_count;
@@ -63,7 +61,6 @@ struct roster {
 /** Called with each name that goes. */
 typedef void roster_function(void *self, const char *name);
 
-void roster_init(struct roster *roster);
 void roster_destroy(struct roster *roster);
 
 /** NULL: it is not there. */
@@ -91,6 +88,6 @@ void roster_sweep(struct roster *roster, struct roster_server *server, roster_fu
                   void *self);
 
 /** Writes at most `count` rows, `NAME on SERVER`, and returns how many were written. */
-size_t roster_copy(const struct roster *roster, char (*rows)[ROSTER_ROW_SIZE], size_t count);
+size_t roster_copy(const struct roster *roster, char (*rows)[CHAT_ROW_SIZE], size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-#include "common/apps/chat/broker.h"
-#include "common/server/host_port.h"
+#include "common/apps/broker/broker.h"
+#include "common/base/options.h"
 
 #include <string.h>
 

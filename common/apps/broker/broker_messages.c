@@ -12,10 +12,9 @@
  *   ? INCARNATION or *  who is there?       F NICK ... a list of users: F is its first part, M one
  *                                           in the middle, E the last, and A all of it in one
  */
-#include "common/apps/chat/broker_parts.h"
+#include "common/apps/broker/broker.h"
 #include "common/apps/chat/printable.h"
 #include "common/base/clock.h"
-#include "common/base/container_of.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +32,7 @@ enum {
 /* ---- Telling -------------------------------------------------------------------------------- */
 
 static bool publish(struct broker *broker, char kind, const void *rest, size_t length,
-                    struct broker_command command) REQUIRES(&broker->lock)
+                    struct broker_command command)
 {
     struct resp_text payload = {0};
     struct resp_text text = {0};
@@ -62,7 +61,7 @@ void broker_publish_arrival(struct broker *broker, struct broker_user *user)
 {
     user->is_published = true;
     broker->events++;
-    broker_publish(broker, '+', user->name, strlen(user->name));
+    broker_publish(broker, '+', user->user.nick.text, strlen(user->user.nick.text));
 }
 
 void broker_publish_line(struct broker *broker, const void *text, size_t length)
@@ -74,7 +73,7 @@ void broker_publish_line(struct broker *broker, const void *text, size_t length)
 
 void broker_publish_list(struct broker *broker)
 {
-    struct list_link *link = broker->all.next;
+    struct broker_user *user = broker_first(broker);
     bool is_first = true;
     bool is_last;
     broker->list_wanted = false;
@@ -82,12 +81,11 @@ void broker_publish_list(struct broker *broker)
     do {
         char names[BROKER_LIST_SIZE];
         size_t length = 0;
-        for (; link != &broker->all && length + NICKNAME_TEXT_SIZE < sizeof(names);
-             link = link->next) {
-            struct broker_user *user = container_of(link, struct broker_user, link);
-            length += (size_t)snprintf(names + length, sizeof(names) - length, "%s ", user->name);
-        }
-        is_last = link == &broker->all;
+        for (; user != NULL && length + NICKNAME_TEXT_SIZE < sizeof(names);
+             user = broker_next(broker, user))
+            length += (size_t)snprintf(names + length, sizeof(names) - length, "%s ",
+                                       user->user.nick.text);
+        is_last = user == NULL;
         broker_publish(broker, is_first ? is_last ? 'A' : 'F' : is_last ? 'E' : 'M', names, length);
         is_first = false;
     } while (!is_last);
@@ -155,75 +153,60 @@ static bool read_head(struct message message, struct heard *heard)
 
 /* ---- Hearing -------------------------------------------------------------------------------- */
 
-static void put_left(void *outbox, const char *name)
+static void tell_left(void *broker, const char *name) NO_LOCK_HELD
 {
-    broker_put(outbox, '-', name);
+    news_left(&((struct broker *)broker)->chat.news, name);
 }
 
-/* `[NICK] TEXT` for all users here. */
-static void hear_line(struct broker *broker, struct message rest, struct broker_outbox *outbox)
+static void hear_line(struct broker *broker, struct message rest) NO_LOCK_HELD
 {
     char nick[NICKNAME_TEXT_SIZE];
-    char prefix[NICKNAME_TEXT_SIZE + 4];
-    if (!next_nick(&rest, nick) || rest.length == 0)
-        return;
-    unsigned char *text = malloc(rest.length);
-    if (text == NULL)
-        return;
-    int length = snprintf(prefix, sizeof(prefix), "*[%s] ", nick);
-    copy_printable(text, rest.data, rest.length);
-    resp_add(&outbox->items, prefix, (size_t)length);
-    resp_add(&outbox->items, text, rest.length);
-    resp_add(&outbox->items, "\n", 1);
-    free(text);
-    counters_add(&broker->server->counters, COUNTER_LINES_HEARD, 1);
+    if (next_nick(&rest, nick) && rest.length > 0 && chat_say(&broker->chat, NULL, nick, rest))
+        counters_add(&broker->chat.server->counters, COUNTER_LINES_HEARD, 1);
 }
 
-static void hear_change(struct broker *broker, struct roster_server *server, struct heard *heard,
-                        struct broker_outbox *outbox) REQUIRES(&broker->lock)
+static void hear_change(struct broker *broker, struct roster_server *server,
+                        struct heard *heard) NO_LOCK_HELD
 {
     char nick[NICKNAME_TEXT_SIZE];
     char now[NICKNAME_TEXT_SIZE];
-    char both[2 * NICKNAME_TEXT_SIZE];
     if (!next_nick(&heard->rest, nick))
         return;
     if (heard->kind == '+' && roster_user_came(&broker->roster, server, nick))
-        broker_put(outbox, '+', nick);
+        news_came(&broker->chat.news, nick, NULL);
     bool was_there = heard->kind != '+' && roster_user_left(&broker->roster, server, nick);
     bool is_news = was_there || !server->is_known; /* its list has not come yet */
     if (heard->kind == '-' && is_news)
-        broker_put(outbox, '-', nick);
+        news_left(&broker->chat.news, nick);
     if (heard->kind != '=' || !next_nick(&heard->rest, now))
         return;
     roster_user_came(&broker->roster, server, now);
-    snprintf(both, sizeof(both), "%s %s", nick, now);
     if (is_news)
-        broker_put(outbox, '=', both);
+        news_renamed(&broker->chat.news, nick, now, NULL);
 }
 
 /*
  * Who came before we knew the server is not told one by one: /who tells it. But who is on one that
  * was away for a while was said to have left, so that he is here is told again.
  */
-static void hear_list(struct broker *broker, struct roster_server *server, struct heard *heard,
-                      struct broker_outbox *outbox) REQUIRES(&broker->lock)
+static void hear_list(struct broker *broker, struct roster_server *server,
+                      struct heard *heard) NO_LOCK_HELD
 {
     char nick[NICKNAME_TEXT_SIZE];
     if (heard->kind == 'F' || heard->kind == 'A')
         server->round++;
     while (next_nick(&heard->rest, nick))
         if (roster_user_came(&broker->roster, server, nick) && server->was_known)
-            broker_put(outbox, '+', nick);
+            news_came(&broker->chat.news, nick, NULL);
     if (heard->kind != 'E' && heard->kind != 'A')
         return;
-    roster_sweep(&broker->roster, server, put_left, outbox);
+    roster_sweep(&broker->roster, server, tell_left, broker);
     server->is_known = true;
     server->was_known = true;
 }
 
 /* Asks a server who is there, if what it says does not fit what we know. */
 static void ask_for_list(struct broker *broker, struct roster_server *server, int64_t now)
-    REQUIRES(&broker->lock)
 {
     char text[INCARNATION_SIZE];
     if (server->is_known || (server->asked != 0 && now - server->asked < broker_beat(broker)))
@@ -235,7 +218,7 @@ static void ask_for_list(struct broker *broker, struct roster_server *server, in
 }
 
 /* Somebody asks all, or us. Those who ask at the same time get one list. */
-static void hear_question(struct broker *broker, struct message rest) REQUIRES(&broker->lock)
+static void hear_question(struct broker *broker, struct message rest)
 {
     uint64_t who;
     bool is_for_all = rest.length == 1 && rest.data[0] == '*';
@@ -268,14 +251,13 @@ static bool is_plausible(const struct roster_server *server, const struct heard 
  * that the server had given up; or it is nothing that the server would say.
  */
 static bool follows(struct broker *broker, struct roster_server *server, const struct heard *heard)
-    REQUIRES(&broker->lock)
 {
     uint64_t lines = server->lines + (heard->kind == 'L');
     uint64_t events = server->events + is_change(heard->kind);
     if (heard->lines < lines || heard->events < events || !is_plausible(server, heard))
         return false;
     broker->missed += heard->lines - lines;
-    counters_add(&broker->server->counters, COUNTER_LINES_MISSED, heard->lines - lines);
+    counters_add(&broker->chat.server->counters, COUNTER_LINES_MISSED, heard->lines - lines);
     server->lines = heard->lines;
     server->events = heard->events;
     if (heard->events != events && !is_list(heard->kind))
@@ -292,13 +274,12 @@ static void count_from(struct roster_server *server, const struct heard *heard)
 }
 
 static struct roster_server *meet(struct broker *broker, const struct heard *heard)
-    REQUIRES(&broker->lock)
 {
     struct roster_server *server = roster_add(&broker->roster, heard->name, heard->incarnation);
     if (server != NULL)
         count_from(server, heard);
     else
-        log_limited(&broker->server->log, &broker->log_limit, LOG_LEVEL_WARN,
+        log_limited(&broker->chat.server->log, &broker->log_limit, LOG_LEVEL_WARN,
                     "event=broker_crowded server=%s known=%d", heard->name, ROSTER_SERVERS_MAX);
     return server;
 }
@@ -309,7 +290,7 @@ static struct roster_server *meet(struct broker *broker, const struct heard *hea
  * its users would never be heard again.
  */
 static bool begins_anew(struct broker *broker, struct roster_server *server,
-                        const struct heard *heard) REQUIRES(&broker->lock)
+                        const struct heard *heard)
 {
     int64_t now = clock_ms();
     if (server->behind_since == 0)
@@ -319,31 +300,27 @@ static bool begins_anew(struct broker *broker, struct roster_server *server,
         return false;
     }
     broker->missed += server->ignored;
-    counters_add(&broker->server->counters, COUNTER_LINES_MISSED, server->ignored);
+    counters_add(&broker->chat.server->counters, COUNTER_LINES_MISSED, server->ignored);
     count_from(server, heard);
     return follows(broker, server, heard);
 }
 
 /* Its beat says that it goes on. One that stops is only the one that this server replaces. */
 static void look_for_namesake(struct broker *broker, struct roster_server *server,
-                              const struct heard *heard, struct broker_outbox *outbox)
-    REQUIRES(&broker->lock)
+                              const struct heard *heard) NO_LOCK_HELD
 {
-    char text[160];
-    if (heard->kind != 'H' || server->is_namesake || strcmp(server->name, broker->name) != 0)
+    if (heard->kind != 'H' || server->is_namesake || !nickname_is_same(server->name, broker->name))
         return;
     server->is_namesake = true;
-    snprintf(text, sizeof(text),
-             "* another server is called %s, too: a name with ~%s behind it may be two users'",
-             broker->name, broker->name);
-    broker_put(outbox, '*', text);
-    log_write(&broker->server->log, LOG_LEVEL_WARN,
+    chat_tell_all(&broker->chat,
+                  "* another server is called %s, too: a name with ~%s behind it may be two users'",
+                  broker->name, broker->name);
+    log_write(&broker->chat.server->log, LOG_LEVEL_WARN,
               "event=broker_namesake server=%s reason=\"give each its own --broker-name\"",
               broker->name);
 }
 
-static void hear_other(struct broker *broker, struct heard *heard, struct broker_outbox *outbox)
-    REQUIRES(&broker->lock)
+static void hear_other(struct broker *broker, struct heard *heard) NO_LOCK_HELD
 {
     struct roster_server *server = roster_find(&broker->roster, heard->incarnation);
     if (server == NULL)
@@ -355,41 +332,41 @@ static void hear_other(struct broker *broker, struct heard *heard, struct broker
     server->ignored = 0;
     server->heard = clock_ms();
     server->lease = (int64_t)heard->lease;
-    look_for_namesake(broker, server, heard, outbox);
+    look_for_namesake(broker, server, heard);
     if (heard->kind == 'L')
-        hear_line(broker, heard->rest, outbox);
+        hear_line(broker, heard->rest);
     else if (is_change(heard->kind))
-        hear_change(broker, server, heard, outbox);
+        hear_change(broker, server, heard);
     else if (is_list(heard->kind))
-        hear_list(broker, server, heard, outbox);
+        hear_list(broker, server, heard);
     else if (heard->kind == '?')
         hear_question(broker, heard->rest);
     else if (heard->kind == '!')
-        roster_remove(&broker->roster, server, put_left, outbox);
+        roster_remove(&broker->roster, server, tell_left, broker);
     if (heard->kind != '!')
         ask_for_list(broker, server, server->heard);
 }
 
 /* What we say comes back: so both connections work, and the broker between them. */
-static void hear_echo(struct broker *broker, struct broker_outbox *outbox) REQUIRES(&broker->lock)
+static void hear_echo(struct broker *broker) NO_LOCK_HELD
 {
     broker->no_echo_since = 0;
     if (broker->state != BROKER_UP && broker->commands != NULL)
-        broker_go_up(broker, outbox);
+        broker_go_up(broker);
 }
 
-void broker_hear(struct broker *broker, struct message message, struct broker_outbox *outbox)
+void broker_hear(struct broker *broker, struct message message)
 {
     struct heard heard;
     if (!read_head(message, &heard))
         return;
     if (heard.incarnation == broker->incarnation)
-        hear_echo(broker, outbox);
+        hear_echo(broker);
     else
-        hear_other(broker, &heard, outbox);
+        hear_other(broker, &heard);
 }
 
-void broker_expire(struct broker *broker, int64_t listening_since, struct broker_outbox *outbox)
+void broker_expire(struct broker *broker, int64_t listening_since)
 {
     int64_t now = clock_ms();
     struct roster_server *next = broker->roster.servers;
@@ -398,6 +375,6 @@ void broker_expire(struct broker *broker, int64_t listening_since, struct broker
         int64_t heard = server->heard > listening_since ? server->heard : listening_since;
         next = server->next;
         if (!server->is_gone && now - heard > server->lease)
-            roster_silence(&broker->roster, server, put_left, outbox);
+            roster_silence(&broker->roster, server, tell_left, broker);
     }
 }
