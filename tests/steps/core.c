@@ -129,3 +129,17 @@ Test(stepC_8, a_line_without_an_end_is_not_waited_for)
     client_close(mallory);
     step_stop(&server);
 }
+
+/* ---- C.9: a place ---- */
+
+Test(stepC_9, a_client_without_a_place_is_told_so)
+{
+    struct server_process server = step_start_with(step_is_bare() ? "" : "--max-connections 2");
+    int bob = step_client(&server), carl = step_client(&server);
+    int ann = client_connect(&server);
+    expect_text(ann, "ERR server busy\n", "There are two places, and Ann came as the third");
+    client_close(ann);
+    client_close(bob);
+    client_close(carl);
+    step_stop(&server);
+}

@@ -215,6 +215,11 @@ Test(step1_5, a_server_that_is_told_to_stop_answers_what_has_arrived)
     expect_orderly_end();
 }
 
+Test(stepC_20, what_has_arrived_is_answered_before_the_end)
+{
+    expect_orderly_end();
+}
+
 Test(step2_9, a_server_that_is_told_to_stop_answers_what_has_arrived)
 {
     expect_orderly_end();

@@ -1,5 +1,5 @@
 /*
- * Stands in for common/bytes/buffer_factory.c until step C.19: each segment is one of the heap.
+ * Stands in for common/bytes/buffer_factory.c until step C.21: each segment is one of the heap.
  */
 #include "common/bytes/buffer_factory.h"
 

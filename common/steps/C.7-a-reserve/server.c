@@ -1,6 +1,6 @@
 /*
- * The core's steps: the server of step 2.5, with a queue, a chain, an application (echo.c) that sees
- * neither epoll nor a socket, and a listener that has an answer when no descriptor is left.
+ * The core's steps: the server of step 2.5, with a queue, a chain, an application (echo.c) that
+ * sees neither epoll nor a socket, and a listener that has an answer when no descriptor is left.
  *
  * Left out on purpose: a limit to the time for which a client that has to go may stay (C.8), and to
  * the number of clients (C.9).
@@ -68,7 +68,7 @@ static int watch(int fd, void *attachment)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void client_close(struct client *client)
+static void client_close(struct client *client) NO_LOCK_HELD
 {
     input_handler_end_of_input(client->handler, &client->facade);
     input_handler_stopping(client->handler, &client->facade);
@@ -107,7 +107,8 @@ static const struct channel_facade_verbs facade_verbs = {
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 /* Holds the answers back until the end of the run, unless a message came alone. */
-static void client_treat(struct client *client, struct run *run, struct message message)
+static void client_treat(struct client *client, struct run *run,
+                         struct message message) NO_LOCK_HELD
 {
     bool alone = input_queue_is_empty(&client->input);
     if (!run->corks && !(alone && (input_handler_traits(client->handler) & TRAIT_ONE_PIECE) != 0)) {
@@ -119,7 +120,7 @@ static void client_treat(struct client *client, struct run *run, struct message 
 }
 
 /* Has a turn of messages handled. */
-static void client_answer(struct client *client, struct run *run)
+static void client_answer(struct client *client, struct run *run) NO_LOCK_HELD
 {
     struct message message;
     int messages = MESSAGES_PER_TURN;
@@ -184,7 +185,7 @@ static bool client_wait(struct client *client)
 }
 
 /* A run: read, handle a turn's worth of messages, send. False if the connection is over. */
-static bool client_serve(struct client *client)
+static bool client_serve(struct client *client) NO_LOCK_HELD
 {
     bool open = true;
     struct run run = {.corks = false};
@@ -207,14 +208,14 @@ static bool client_serve(struct client *client)
     return client_wait(client);
 }
 
-static void client_run(struct client *client)
+static void client_run(struct client *client) NO_LOCK_HELD
 {
     if (!client_serve(client))
         client_close(client);
 }
 
 /* Takes in the next one. Whoever cannot be served is told so. */
-static void accept_client(void)
+static void accept_client(void) NO_LOCK_HELD
 {
     const struct log log_of_ours = {program_invocation_short_name, LOG_LEVEL_WARN};
     int fd;
@@ -241,6 +242,7 @@ static void accept_client(void)
 int main(int argc, char **argv)
 {
     long port = argc == 3 && strcmp(argv[1], "--port") == 0 ? strtol(argv[2], NULL, 10) : 7002;
+    thread_holds_no_lock_yet();
     listen_on(port);
     epoll = epoll_create1(0);
     if (epoll < 0 || watch(listener.fd, &listener) != 0)

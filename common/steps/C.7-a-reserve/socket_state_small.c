@@ -1,6 +1,6 @@
 /*
- * Stands in for common/server/socket_state.c until step C.12: it drops what has arrived, and asks the
- * system nothing.
+ * Stands in for common/server/socket_state.c until step C.12: it drops what has arrived, and asks
+ * the system nothing.
  */
 #include "common/server/socket_state.h"
 

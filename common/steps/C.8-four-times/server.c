@@ -1,7 +1,7 @@
 /*
- * The core's steps: the server of step 2.5, with a queue, a chain, an application (echo.c) that sees
- * neither epoll nor a socket, a listener that has an answer when no descriptor is left, and four
- * limits to what a client may take its time for.
+ * The core's steps: the server of step 2.5, with a queue, a chain, an application (echo.c) that
+ * sees neither epoll nor a socket, a listener that has an answer when no descriptor is left, and
+ * four limits to what a client may take its time for.
  *
  * Left out on purpose: a limit to the number of clients (C.9), and a way to the next one whose time
  * is over that does not lead past all of them (stage 2 has a heap).
@@ -77,7 +77,7 @@ static int watch(int fd, void *attachment)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void client_close(struct client *client)
+static void client_close(struct client *client) NO_LOCK_HELD
 {
     input_handler_end_of_input(client->handler, &client->facade);
     input_handler_stopping(client->handler, &client->facade);
@@ -117,7 +117,8 @@ static const struct channel_facade_verbs facade_verbs = {
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 /* Holds the answers back until the end of the run, unless a message came alone. */
-static void client_treat(struct client *client, struct run *run, struct message message)
+static void client_treat(struct client *client, struct run *run,
+                         struct message message) NO_LOCK_HELD
 {
     bool alone = input_queue_is_empty(&client->input);
     deadlines_message(&client->deadlines);
@@ -130,7 +131,7 @@ static void client_treat(struct client *client, struct run *run, struct message 
 }
 
 /* Has a turn of messages handled. */
-static void client_answer(struct client *client, struct run *run)
+static void client_answer(struct client *client, struct run *run) NO_LOCK_HELD
 {
     struct message message;
     int messages = MESSAGES_PER_TURN;
@@ -198,8 +199,8 @@ static bool client_wait(struct client *client)
 /* What moved in this run, and what has not come to its end: that is when times begin and end. */
 static void client_ran(struct client *client, int64_t now, enum output_result output)
 {
-    bool part =
-        client->found == FRAMING_INCOMPLETE && !input_queue_is_empty(&client->input) && !client->ends;
+    bool part = client->found == FRAMING_INCOMPLETE && !input_queue_is_empty(&client->input) &&
+                !client->ends;
     deadlines_ran(&client->deadlines, now, client->received, part,
                   output_chain_newly_sent(&client->output));
     deadlines_output(&client->deadlines, now, output != OUTPUT_FLOWING);
@@ -216,7 +217,7 @@ static void client_linger(struct client *client, int64_t now)
 }
 
 /* A run: read, handle a turn's worth of messages, send. False if the connection is over. */
-static bool client_serve(struct client *client)
+static bool client_serve(struct client *client) NO_LOCK_HELD
 {
     bool open = true;
     struct run run = {.now = clock_ms()};
@@ -240,7 +241,7 @@ static bool client_serve(struct client *client)
     return client_wait(client);
 }
 
-static void client_run(struct client *client)
+static void client_run(struct client *client) NO_LOCK_HELD
 {
     if (!client_serve(client))
         client_close(client);
@@ -262,7 +263,7 @@ static void client_look_at_peer(struct client *client, int64_t now)
 }
 
 /* Disconnects all whose time is over; for how long epoll may sleep until the next one's is. */
-static int clients_expire(void)
+static int clients_expire(void) NO_LOCK_HELD
 {
     int64_t now = clock_ms(), next = INT64_MAX;
     for (struct list_link *link = clients.next, *behind; link != &clients; link = behind) {
@@ -280,7 +281,7 @@ static int clients_expire(void)
 }
 
 /* Takes in the next one. Whoever cannot be served is told so. */
-static void accept_client(void)
+static void accept_client(void) NO_LOCK_HELD
 {
     const struct log log_of_ours = {program_invocation_short_name, LOG_LEVEL_WARN};
     int fd;
@@ -309,6 +310,7 @@ static void accept_client(void)
 int main(int argc, char **argv)
 {
     struct options options;
+    thread_holds_no_lock_yet();
     options_init(&options, program_invocation_short_name, "Echo on one thread, with limits.");
     server_options(&options, &settings, "7002");
     int status = options_parse(&options, argc, argv);

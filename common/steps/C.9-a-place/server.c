@@ -1,0 +1,348 @@
+/*
+ * The core's steps: the server of step 2.5, with a queue, a chain, an application (echo.c) that
+ * sees neither epoll nor a socket, four limits to what a client may take its time for, and places:
+ * only so many clients are served at a time.
+ *
+ * Left out on purpose: a way to the next client whose time is over that does not lead past all of
+ * them (stage 2 has a heap).
+ */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/list.h"
+#include "common/events/selection.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler_calls.h"
+#include "common/server/run.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MESSAGES_PER_TURN = 64, LINGER_MS = 2000 };
+
+static const struct output_settings output_settings = {
+    .high_mark = 65536, .low_mark = 16384, .cap = 1048576};
+
+/* What a thread would keep on its stack: how far this client has got. */
+struct client {
+    struct channel_facade facade; /* what the handler holds */
+    struct input_handler *handler;
+    int fd;
+    unsigned interest; /* what epoll reports: EPOLLIN, or EPOLLOUT while there is work left */
+    struct input_queue input;
+    enum framing_result found; /* what the last search for a line has found */
+    bool ends;                 /* no further line is answered */
+    bool peer_ended;           /* it has sent its last byte */
+    bool lingers;              /* it has all, and we wait for its end */
+    bool received;             /* bytes have come in this run */
+    struct deadlines deadlines;
+    struct list_link link; /* in clients */
+    struct output_chain output;
+};
+
+extern struct input_handler echo_handler;
+
+static int epoll;
+static bool listens; /* epoll reports new clients */
+static struct server server;
+static struct admission admission;
+static struct list_link clients;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static void listen_on(unsigned port)
+{
+    struct endpoint place;
+    char text[ENDPOINT_TEXT_SIZE];
+    endpoint_parse(&place, "127.0.0.1", port);
+    if (listener_open(&server.listener, &place, 0) != 0)
+        die("listen");
+    endpoint_format(&server.listener.endpoint, text);
+    printf("%s: echo on %s\n", program_invocation_short_name, text);
+    fflush(stdout);
+}
+
+/* Asks epoll to report when there is something to read, and to give us this pointer then. */
+static int watch(int fd, void *attachment)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = attachment};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void client_close(struct client *client) NO_LOCK_HELD
+{
+    input_handler_end_of_input(client->handler, &client->facade);
+    input_handler_stopping(client->handler, &client->facade);
+    output_chain_close(&client->output);
+    input_handler_stopped(client->handler, &client->facade);
+    input_queue_clear(&client->input);
+    list_remove(&client->link);
+    close(client->fd); /* epoll forgets a descriptor that is closed */
+    free(client);
+    admission_leave(&admission);
+}
+
+/* ---- What the handler may call --------------------------------------------------------------- */
+
+static struct client *client_of(struct channel_facade *facade)
+{
+    return container_of(facade, struct client, facade);
+}
+
+static struct input_queue *facade_input(struct channel_facade *facade)
+{
+    return &client_of(facade)->input;
+}
+
+static enum output_result facade_enqueue(struct channel_facade *facade, struct piece piece)
+{
+    return output_chain_enqueue(&client_of(facade)->output, piece);
+}
+
+static void facade_close(struct channel_facade *facade)
+{
+    client_of(facade)->ends = true;
+}
+
+static const struct channel_facade_verbs facade_verbs = {
+    .input = facade_input, .enqueue = facade_enqueue, .close = facade_close};
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+/* Holds the answers back until the end of the run, unless a message came alone. */
+static void client_treat(struct client *client, struct run *run,
+                         struct message message) NO_LOCK_HELD
+{
+    bool alone = input_queue_is_empty(&client->input);
+    deadlines_message(&client->deadlines);
+    if (!run->corks && !(alone && (input_handler_traits(client->handler) & TRAIT_ONE_PIECE) != 0)) {
+        run->corks = true;
+        output_chain_cork(&client->output);
+    }
+    if (!input_handler_handle_input(client->handler, message, &client->facade))
+        channel_close(&client->facade);
+}
+
+/* Has a turn of messages handled. */
+static void client_answer(struct client *client, struct run *run) NO_LOCK_HELD
+{
+    struct message message;
+    int messages = MESSAGES_PER_TURN;
+    do {
+        client->found = input_handler_next_message(client->handler, &client->facade, &message);
+        if (client->found == FRAMING_MESSAGE)
+            client_treat(client, run, message);
+    } while (client->found == FRAMING_MESSAGE && !client->ends && --messages > 0);
+    input_queue_retire(&client->input);
+    if (client->found == FRAMING_TOO_LONG)
+        channel_close(&client->facade);
+}
+
+/* Whether there may be another message, which no event will tell of. */
+static bool client_has_message(const struct client *client)
+{
+    return client->found == FRAMING_MESSAGE && !input_queue_is_empty(&client->input);
+}
+
+/* Reads what has arrived into the input. False if the connection is lost. */
+static bool client_read(struct client *client)
+{
+    ssize_t n = input_queue_fill(&client->input, client->fd);
+    client->received = n > 0;
+    if (n == 0)
+        client->ends = client->peer_ended = true;
+    return n >= 0 || errno == EAGAIN;
+}
+
+/* What it sends is dropped until it closes: a close of ours would reset what it has not read. */
+static bool client_drop(struct client *client)
+{
+    char dropped[4096];
+    ssize_t n = recv(client->fd, dropped, sizeof(dropped), 0);
+    if (n == 0)
+        client->peer_ended = true;
+    return n >= 0 || errno == EAGAIN;
+}
+
+/*
+ * What the client waits for. One that has messages left after its turn waits for room to write, as
+ * in step 2.5; so does one whose output waits. One that is choked is not read.
+ */
+static enum selection client_wants(const struct client *client)
+{
+    enum output_result output = output_chain_look(&client->output);
+    bool has_message = !client->ends && client_has_message(client);
+    bool reads = client->ends || (!has_message && output < OUTPUT_CHOKED);
+    return (output != OUTPUT_FLOWING || has_message ? SELECT_WRITE : 0u) |
+           (reads && !client->peer_ended ? SELECT_READ : 0u);
+}
+
+static bool client_wait(struct client *client)
+{
+    enum selection wanted = client_wants(client);
+    unsigned interest = ((wanted & SELECT_WRITE) != 0 ? EPOLLOUT : 0u) |
+                        ((wanted & SELECT_READ) != 0 ? EPOLLIN : 0u);
+    struct epoll_event event = {.events = interest, .data.ptr = client};
+    if (interest == client->interest)
+        return true;
+    client->interest = interest;
+    return epoll_ctl(epoll, EPOLL_CTL_MOD, client->fd, &event) == 0;
+}
+
+/* What moved in this run, and what has not come to its end: that is when times begin and end. */
+static void client_ran(struct client *client, int64_t now, enum output_result output)
+{
+    bool part = client->found == FRAMING_INCOMPLETE && !input_queue_is_empty(&client->input) &&
+                !client->ends;
+    deadlines_ran(&client->deadlines, now, client->received, part,
+                  output_chain_newly_sent(&client->output));
+    deadlines_output(&client->deadlines, now, output != OUTPUT_FLOWING);
+    client->received = false;
+}
+
+/* All is sent: the peer has a moment to read it, and to close. */
+static void client_linger(struct client *client, int64_t now)
+{
+    if (!client->lingers)
+        deadlines_received(&client->deadlines, now);
+    client->lingers = true;
+    shutdown(client->fd, SHUT_WR);
+}
+
+/* A run: read, handle a turn's worth of messages, send. False if the connection is over. */
+static bool client_serve(struct client *client) NO_LOCK_HELD
+{
+    bool open = true;
+    struct run run = {.now = clock_ms()};
+    if (client->ends && !client->peer_ended) {
+        open = client_drop(client);
+    } else if (output_chain_look(&client->output) < OUTPUT_CHOKED) {
+        if (!client_has_message(client))
+            open = client_read(client);
+        if (open && !client->ends)
+            client_answer(client, &run);
+    }
+    enum output_result output = output_chain_uncork(&client->output);
+    if (!open || output == OUTPUT_BROKEN)
+        return false;
+    client_ran(client, run.now, output);
+    if (client->ends && output == OUTPUT_FLOWING) {
+        if (client->peer_ended)
+            return false;
+        client_linger(client, run.now);
+    }
+    return client_wait(client);
+}
+
+static void client_run(struct client *client) NO_LOCK_HELD
+{
+    if (!client_serve(client))
+        client_close(client);
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+static int64_t client_deadline(const struct client *client, int64_t now)
+{
+    return client->lingers ? deadlines_active(&client->deadlines, now) + LINGER_MS
+                           : deadlines_next(&client->deadlines, &server.settings.deadlines, now);
+}
+
+/* A client that reads is not idle, even if the socket has been full for it all the time. */
+static void client_look_at_peer(struct client *client, int64_t now)
+{
+    if (deadlines_acknowledged(&client->deadlines, now, socket_unacknowledged(client->fd)))
+        deadlines_moved(&client->deadlines, now - socket_send_age(client->fd));
+}
+
+/* Disconnects all whose time is over; for how long epoll may sleep until the next one's is. */
+static int clients_expire(void) NO_LOCK_HELD
+{
+    int64_t now = clock_ms(), next = INT64_MAX;
+    for (struct list_link *link = clients.next, *behind; link != &clients; link = behind) {
+        struct client *client = container_of(link, struct client, link);
+        behind = link->next;
+        if (client_deadline(client, now) <= now)
+            client_look_at_peer(client, now);
+        int64_t until = client_deadline(client, now);
+        if (until <= now)
+            client_close(client);
+        else if (until < next)
+            next = until;
+    }
+    return next < now + INT32_MAX ? (int)(next - now) : -1;
+}
+
+/* Begins to serve one. False if that is not possible: then admission tells it so. */
+static bool client_open(void *context, int fd) NO_LOCK_HELD
+{
+    (void)context;
+    struct client *client = malloc(sizeof(*client));
+    if (client == NULL || watch(fd, client) != 0) {
+        free(client);
+        return false;
+    }
+    client->facade.verbs = &facade_verbs;
+    client->handler = &echo_handler;
+    client->fd = fd;
+    client->interest = EPOLLIN;
+    client->ends = client->peer_ended = client->lingers = client->received = false;
+    client->found = FRAMING_INCOMPLETE;
+    deadlines_start(&client->deadlines, clock_ms());
+    list_append(&clients, &client->link);
+    output_chain_init(&client->output, &output_settings, fd);
+    input_queue_init(&client->input, NULL, line_framing_input_limit(server.settings.max_line));
+    input_handler_starting(client->handler, &client->facade);
+    input_handler_started(client->handler, &client->facade);
+    return true;
+} /* epoll has the address now: NOLINT(clang-analyzer-unix.Malloc) */
+
+/* Has epoll report new clients while they can be served; for how long it may sleep, in ms. */
+static int listen_while_open(int sleep)
+{
+    bool open = admission_is_open(&admission);
+    struct epoll_event event = {.events = open ? EPOLLIN : 0u, .data.ptr = &server.listener};
+    if (open != listens)
+        epoll_ctl(epoll, EPOLL_CTL_MOD, server.listener.fd, &event);
+    listens = open;
+    return admission_is_backing_off(&admission) ? SERVER_BACK_OFF_MS : sleep;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    thread_holds_no_lock_yet();
+    options_init(&options, program_invocation_short_name, "Echo on one thread, with limits.");
+    server_options(&options, &server.settings, "7002");
+    int status = options_parse(&options, argc, argv);
+    if (status != OPTIONS_SERVE)
+        return status;
+    if (server.settings.max_connections == 0)
+        server.settings.max_connections = SERVER_MAX_CONNECTIONS;
+    admission_init(&admission, &server);
+    list_init(&clients);
+    listen_on((unsigned)server.settings.port);
+    epoll = epoll_create1(0);
+    if (epoll < 0 || watch(server.listener.fd, &server.listener) != 0)
+        die("epoll");
+    listens = true;
+    for (;;) {
+        struct epoll_event ready[64];
+        int count = epoll_wait(epoll, ready, 64, listen_while_open(clients_expire()));
+        for (int i = 0; i < count; i++) {
+            if (ready[i].data.ptr == &server.listener)
+                admission_accept(&admission, &server.listener, SOCK_NONBLOCK, client_open, NULL);
+            else
+                client_run(ready[i].data.ptr);
+        }
+    }
+}
