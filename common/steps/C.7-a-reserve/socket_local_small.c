@@ -1,5 +1,5 @@
 /*
- * Stands in for common/server/socket_local.c until step C.12: there are no sockets in the file
+ * Stands in for common/server/socket_local.c until step C.13: there are no sockets in the file
  * system.
  */
 #include "common/server/socket_local.h"
