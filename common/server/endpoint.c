@@ -55,7 +55,7 @@ static void append_ipv4(struct growing_text *text, const unsigned char bytes[4])
     }
 }
 
-static unsigned group_of(const unsigned char *bytes, unsigned i)
+static unsigned group_of(const unsigned char *bytes, size_t i)
 {
     return bytes[2 * i] * 256u + bytes[2 * i + 1];
 }
