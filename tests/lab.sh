@@ -190,7 +190,14 @@ warn_of_clean() { # FOLDER
     esac
 }
 
+# The core's steps show files of the course, so there is nothing to write.
+need_lab() { # STEP
+    [ -f "$(steps folder "$1")/lab.md" ] ||
+        fail "step $1 has no lab: it shows files of common/, and its page says which"
+}
+
 lay_out() { # STEP FOLDER
+    need_lab "$1"
     old=$(steps before "$1")
     begin "$2" "$old"
     # shellcheck disable=SC2046 # names of sources have no spaces
@@ -221,6 +228,7 @@ exercise() { # STEP FOLDER
 }
 
 hint() { # STEP FILE
+    need_lab "$1"
     file=$(steps folder "$1")/hints.md
     given=$(cat "$2" 2>/dev/null || echo 0)
     next=$((given + 1))

@@ -215,6 +215,11 @@ check 'a suite runs by itself' '[ $status -eq 0 ] && says "Passing: [1-9]"'
 
 # ---- what is not there ----
 
+for target in hint lab; do
+    course $target STEP=C.1 DIR="$work/core"
+    check "make $target refuses a step of the core in one sentence" \
+        '[ $status -ne 0 ] && says "step C.1 has no lab" && [ ! -e "$work/core" ] && ! says "No such file"'
+done
 for target in lab hint solution exercise test-exercise; do
     course $target
     check "make $target wants a step, and says which there are" \
