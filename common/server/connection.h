@@ -289,7 +289,10 @@ void connection_end_because(struct connection *connection, enum end_reason reaso
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-/** When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. */
+/**
+ * When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. Keep
+ * the moment: a linger's next look is counted from now on, so whoever asks again finds it ahead.
+ */
 int64_t connection_deadline(const struct connection *connection, int64_t now);
 
 /** Checks all deadlines. True if the connection wants something else now, mostly to be run. */
