@@ -60,8 +60,9 @@ class Server:
         theirs.close()
         ours.settimeout(DEADLINE)
         self.control = ours.makefile("rw", encoding="utf-8")
-        announced = self.process.stdout.readline()
-        if not announced:
+        while not select.select([self.process.stdout], [], [], 0.01)[0]:
+            self.ask(f"go {self.process.pid}")  # main is stopped before the server listens: at a point of an application's strand
+        if not (announced := self.process.stdout.readline()):
             raise Failure(f"{program} does not start with these options: {shlex.join(options)}")
         self.port = int(announced.rsplit(b":", 1)[1])
         self.settle()
@@ -80,7 +81,7 @@ class Server:
         """Asks the server how it is, and says which of its threads still move."""
         self.ask("state")
         line = self.control.readline()
-        if not line:
+        if not line.endswith("\n"):  # it may end while it answers
             self.threads = []
             raise Failure(f"the server has ended, with status {self.process.wait(DEADLINE)}")
         self.state = json.loads(line.replace(",]", "]"))
