@@ -4,7 +4,7 @@
   usage: OUT=build tests/listing_test.py STAGE...      (make test-listing; wants OUT/listing/STAGE built)
 
 - Each function that the server entered is there, all of its lines with their numbers, unless it stands in a file
-  that is entered only while the server starts, or only looks on for an operator; of the stage's own folder everything is there.
+  that is entered only while the server starts, or stands beside the way (listing.BESIDE); of the stage's own folder everything is there.
 - Each file that is linked is printed, or named as not printed.
 - The index and the contents lead to the page that has it; code stands on right pages, commentary on left ones.
 - Stage 2 has at most 120 pages.
@@ -83,7 +83,7 @@ def is_whole(made, lines):
             for number in range(made.functions[key].first, made.functions[key].last + 1):
                 if (key[0], number) not in lines:
                     return f"{key[1]} was entered, and line {number} of {key[0]} is not there"
-        elif phases != {0} and not key[0].startswith(listing.ONLOOKERS):
+        elif phases != {0} and not key[0].startswith(listing.BESIDE):
             return f"{key[1]} of {key[0]} was entered, and the file is not printed"
     for key, function in made.functions.items():
         if key[0].startswith(made.stage) and (key[0], function.first) not in lines:

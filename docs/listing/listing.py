@@ -10,7 +10,7 @@ serves one client, which sends a line twice, and what it does says what is print
   - the parts are what happens to a line, when a client arrives, when the server starts, when a client
     leaves, and when the server stops; a file stands in the first of them in which it is entered, in the order
     in which that happens. What is entered only while the server starts is named and not printed, except the stage's own;
-    and so is what looks on for an operator (ONLOOKERS).
+    and so is what looks on, for an operator or for a picture, and what turns addresses into text and back (BESIDE).
   - of a file of common/ it prints types, macros, tables, and the functions that were entered; of the stage, all.
 
 The commentary on a definition is the comment above it, there and where it is declared, what the remarks
@@ -36,7 +36,8 @@ UNCUT_LINES = 40     # a definition that is no longer stands on one page
 NOTES_MM = 246       # of commentary on a page
 CHARACTERS = 100     # of commentary in a line
 LINE_MM, NAME_MM, GAP_MM = 4.05, 5.2, 1.4
-ONLOOKERS = ("common/server/watch.", "common/server/watch_executor.")
+BESIDE = ("common/base/trace.", "common/server/watch.", "common/server/watch_executor.", "common/server/endpoint.",
+          "common/server/endpoint_peer.", "common/server/socket_local.")
 PARTS = [            # in the order of the listing; the number says when it happens
     (2, "A line passes", "A client that is connected sends a line, and it comes back."),
     (1, "A client arrives", "What has to happen before there is a connection."),
@@ -324,7 +325,7 @@ class Listing:
             units = [unit for unit, first in when.items() if first == phase and
                      (phases[unit] != {0} or unit.startswith(own))]
             files = [unit + ending for unit in units for ending in (".h", ".c")
-                     if not (unit + ending).startswith(ONLOOKERS) and any(map(self.is_printed, self.files.get(unit + ending, [])))]
+                     if not (unit + ending).startswith(BESIDE) and any(map(self.is_printed, self.files.get(unit + ending, [])))]
             if files:
                 self.parts.append((title, text, files))
         printed = {file for _, _, files in self.parts for file in files}
@@ -488,8 +489,8 @@ before, as on the site of the course.</p>"""
         rows = [f"<div><span><code>{file}</code></span></div>" for file in self.unprinted]
         return columns("What is linked and not printed", rows, 2, 58,
                        "These files are part of this server. With echo it enters nothing of them, or only while it "
-                       "starts (options, for instance); or it looks on for an operator; or they have nothing but declarations, "
-                       "whose comments stand beside the functions.")
+                       "starts (options, for instance); or it looks on, for an operator or for a picture, or turns addresses into text and "
+                       "back; or they have nothing but declarations, whose comments stand beside the functions.")
 
     def html(self):
         if self.carried:
