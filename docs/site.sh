@@ -140,7 +140,7 @@ END
 
 chapters() { # STAGE...
     # What the chapters show of the sources: copies with markers.
-    for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch] docs/examples/*/*.[ch]; do
+    for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch] docs/examples/*.c docs/examples/*/*.[ch]; do
         [ -e "$source" ] || continue
         mkdir -p "$work/snippets/$(dirname "$source")"
         awk -f docs/names.awk -f docs/snippets.awk "$source" >"$work/snippets/$source"

@@ -301,7 +301,7 @@ $(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
 
 ### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; and give servers their listener
 .PHONY: test-running
-RESTARTED := $(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n)))
+RESTARTED := $(if $(wildcard docs/examples/upgrade.c),$(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n))))
 need_restarts = $(if $(RESTARTED),$(OUT)/tests/upgrade $(RESTARTED))
 # $(call run_restarts,ENVIRONMENT)
 run_restarts = $(foreach s,$(RESTARTED),'$(notdir $s) restarted=$1 python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')

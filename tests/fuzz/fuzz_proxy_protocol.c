@@ -30,6 +30,19 @@ static enum proxy_header_result reference(const uint8_t *data, size_t size, size
     return size < *length ? PROXY_HEADER_MORE : PROXY_HEADER_DONE;
 }
 
+/*
+ * The C library's spelling, but for ::a.b.c.d: that is an address of a kind that is given up
+ * (RFC 4291), so RFC 5952 has no such spelling for it, and we write ::x:y.
+ */
+static void spell(bool is_ipv4, const uint8_t *bytes, char *text, size_t size)
+{
+    static const uint8_t none[12];
+    if (!is_ipv4 && memcmp(bytes, none, sizeof(none)) == 0 && (bytes[12] | bytes[13]) != 0)
+        snprintf(text, size, "::%x:%x", bytes[12] * 256u + bytes[13], bytes[14] * 256u + bytes[15]);
+    else
+        inet_ntop(is_ipv4 ? AF_INET : AF_INET6, bytes, text, (socklen_t)size);
+}
+
 static void check_client(const struct proxy_header *header, const uint8_t *data)
 {
     char expected[ENDPOINT_TEXT_SIZE];
@@ -37,7 +50,7 @@ static void check_client(const struct proxy_header *header, const uint8_t *data)
     char text[ENDPOINT_TEXT_SIZE];
     bool is_ipv4 = data[13] == 0x11;
     const uint8_t *port = data + (is_ipv4 ? 16 + 8 : 16 + 32);
-    inet_ntop(is_ipv4 ? AF_INET : AF_INET6, data + 16, address, sizeof(address));
+    spell(is_ipv4, data + 16, address, sizeof(address));
     snprintf(expected, sizeof(expected), is_ipv4 ? "%s:%u" : "[%s]:%u", address,
              port[0] * 256u + port[1]);
     endpoint_format(&header->client, text);
