@@ -86,7 +86,7 @@ MailTest(pop3_locks, free_when_the_client_is_gone, "")
     pop3_quit(client);
 }
 
-MailTest(pop3_locks, free_when_the_time_is_over, "--idle-timeout 0.3")
+MailTest(pop3_locks, free_when_the_time_is_over, "--idle-timeout 1")
 {
     mailboxes_deliver("ann/new/1.one", "one\n");
     int client = pop3_login(server, "ann");

@@ -328,7 +328,7 @@ WaysTest(stage4_life_cycle, idle_timeout_that_is_told)
 WaysTest(stage4_life_cycle, idle_timeout_with_output_waiting_is_not_told)
 {
     recorder_init_telling(&recorder);
-    framework_start(&framework, "%s --idle-timeout 0.2 --send-buffer 4096", workers);
+    framework_start(&framework, "%s --idle-timeout 0.5 --send-buffer 4096", workers);
     int client = framework_connect(&framework, &recorder.handler);
     client_send_text(client, "big 8388608\n");
     client_await_reply(client);
@@ -338,18 +338,18 @@ WaysTest(stage4_life_cycle, idle_timeout_with_output_waiting_is_not_told)
 
 WaysTest(stage4_life_cycle, lifetime)
 {
-    int client = begin(workers, "--lifetime 0.1");
+    int client = begin(workers, "--lifetime 0.6"); /* it has to be answered before */
     expect_timed_out(client);
 }
 
 /* However busy it is: here it runs at the moment when its time is over, and long after. */
 WaysTest(stage4_life_cycle, lifetime_of_one_that_is_busy)
 {
-    int client = begin(workers, "--lifetime 0.3");
+    int client = begin(workers, "--lifetime 0.6");
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "under way\n");
     test_point_await_held(RUN_BEGINS, 1);
-    test_pause_ms(350);
+    test_pause_ms(650);
     test_point_release(RUN_BEGINS);
     expect_end(1);
     client_close(client);

@@ -375,9 +375,9 @@ WaysTest(stage4_tasks, of_a_connection_that_ends_between_results)
 /* The client waits for us: neither is it idle, nor is the message late of which a part has come. */
 WaysTest(stage4_tasks, no_deadline_passes_meanwhile)
 {
-    int client = begin(workers, "--idle-timeout 0.1 --request-timeout 0.1 --progress-timeout 0.1");
+    int client = begin(workers, "--idle-timeout 0.5 --request-timeout 0.5 --progress-timeout 0.5");
     begin_held(client, "pause\nlate");
-    client_expect_silence(client, 350);
+    client_expect_silence(client, 700);
     cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");
@@ -388,9 +388,9 @@ WaysTest(stage4_tasks, no_deadline_passes_meanwhile)
 /* It is read meanwhile, and has nothing to say: it waits for the result. */
 WaysTest(stage4_tasks, who_waits_for_a_result_is_not_idle)
 {
-    int client = begin(workers, "--idle-timeout 0.1");
+    int client = begin(workers, "--idle-timeout 0.5");
     begin_held(client, "errand\n");
-    client_expect_silence(client, 350);
+    client_expect_silence(client, 700);
     cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");

@@ -101,7 +101,7 @@ static double with_output_that_waits(int client)
 
 Test(stage5_timers, idle_timeout_is_exact)
 {
-    expect_exact("--idle-timeout 0.15", after_an_echo, 0.15);
+    expect_exact("--idle-timeout 0.6", after_an_echo, 0.6);
 }
 
 Test(stage5_timers, request_timeout_is_exact)
@@ -116,7 +116,7 @@ Test(stage5_timers, progress_timeout_is_exact)
 
 Test(stage5_timers, lifetime_is_exact)
 {
-    expect_exact("--lifetime 0.15", since_it_has_come, 0.15);
+    expect_exact("--lifetime 0.6", since_it_has_come, 0.6);
 }
 
 /* A later timer is pending when an earlier deadline begins to run. */
@@ -190,13 +190,13 @@ Test(stage5_timers, lifetime_while_a_worker_runs)
 /* The others' time does not run while it does; it begins when the run is over. */
 Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
 {
-    framework_start(&framework, "--workers 1 --idle-timeout 0.3");
+    framework_start(&framework, "--workers 1 --idle-timeout 0.6");
     int client = begin();
     client_echo(client, "hello\n");
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "this takes longer than the timeout\n");
     test_point_await_held(RUN_BEGINS, 1);
-    test_pause_ms(450);
+    test_pause_ms(750);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 0);
     test_point_release(RUN_BEGINS);
     client_expect_text(client, "this takes longer than the timeout\n");
@@ -210,11 +210,11 @@ Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
 /* Who is only talked to is not idle; once nobody says anything any more, he is. */
 Test(stage5_timers, output_of_others_puts_the_idle_timeout_off)
 {
-    framework_start(&framework, "--workers 0 --idle-timeout 0.3");
+    framework_start(&framework, "--workers 0 --idle-timeout 0.6");
     int client = begin();
     client_echo(client, "hello\n");
     for (int i = 0; i < 6; i++) {
-        test_pause_ms(100);
+        test_pause_ms(150);
         recorder_send(&recorder, "are you there\n");
         client_expect_text(client, "are you there\n");
     }
