@@ -184,11 +184,12 @@ class Client:
         self.port = self.socket.getsockname()[1]
         self.sent, self.got, self.expected, self.over = "", b"", 0, False
 
-    def await_kernel(self, done):
-        """Until the server's system has it."""
-        end = time.monotonic() + DEADLINE
+    def await_kernel(self, done, seconds=DEADLINE):
+        """Until the system has it; it acknowledges what it takes just before it wakes the reader up."""
+        end = time.monotonic() + seconds
         while not done() and time.monotonic() < end:
             time.sleep(0.001)
+        time.sleep(0.01)
 
     def send(self, text):
         self.sent += text
@@ -197,8 +198,8 @@ class Client:
 
     def half(self):
         self.socket.shutdown(socket.SHUT_WR)
-        on_its_way = 1, 4, 9  # established, FIN_WAIT1, LAST_ACK
-        self.await_kernel(lambda: self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] not in on_its_way)
+        # Not established, FIN_WAIT1 or LAST_ACK.
+        self.await_kernel(lambda: self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] not in (1, 4, 9))
 
     def received(self):
         with contextlib.suppress(ConnectionError):
@@ -279,9 +280,9 @@ class Scene:
         who, _, what = rest.partition(" ")
         if who.isdigit():
             client = self.client(who)
-            got = client.received()[client.expected:]
-            client.expected += len(got)
             wanted = "" if what in ("nothing", "end") else what.replace("\\n", "\n") + "\n"
+            client.await_kernel(lambda: client.received()[client.expected:] == wanted and (client.over or what != "end"), 1)
+            client.expected += len(got := client.received()[client.expected:])
             if got != wanted or (what == "end" and not client.over):
                 raise Failure(f"client {who}: expected {repr(wanted) if wanted else what}, got {got!r}{' and the end' * client.over}")
             return
