@@ -189,7 +189,7 @@ SCENARIOS = [
      ["--workers", "1", "--queue", "bounded:1", "--saturation", "block", "--block-ms", "300"]),
     (4, not_armed_again, []),
     (5, wakeup_lost,
-     ["--app", "chat", "--workers", "0", "--dispatchers", "2", "--send-buffer", "4096"]),
+     ["--app", "chat", "--workers", "0", "--dispatchers", "2", "--send-buffer", "4096", "--talk-rate", "0"]),
 ]
 SPINS = 2  # the stage whose server does not sleep while it hangs
 
