@@ -143,3 +143,57 @@ Test(stepC_9, a_client_without_a_place_is_told_so)
     client_close(carl);
     step_stop(&server);
 }
+
+/* ---- C.22: behind a proxy ---- */
+
+/* What a proxy sends ahead of the bytes of 203.0.113.7, in two pieces at most. */
+static const char proxy_header[] =
+    "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
+
+static void expect_no_header_answered(size_t first_piece)
+{
+    enum { LENGTH = sizeof(proxy_header) - 1 };
+    char answer[LENGTH] = "";
+    size_t got;
+    struct server_process server =
+        step_start_with(step_is_core_before(22) ? "" : "--proxy-protocol 127.0.0.1");
+    int ann = client_connect(&server);
+    client_send(ann, proxy_header, first_piece);
+    if (first_piece < LENGTH) {
+        step_await_read(&server, ann);
+        client_try_send(ann, proxy_header + first_piece, LENGTH - first_piece, step_patience());
+    }
+    client_try_send(ann, "hello\n", 6, step_patience());
+    client_try_receive(ann, answer, 6, step_patience(), &got);
+    verdict(got == 6 && memcmp(answer, "hello\n", 6) == 0,
+            "Ann said hello behind a proxy's header, and what came back are %zu other bytes", got);
+    client_close(ann);
+    step_stop(&server);
+}
+
+Test(stepC_22, a_proxys_header_is_no_line)
+{
+    expect_no_header_answered(sizeof(proxy_header) - 1);
+}
+
+/* Anybody can send such a header, so it is believed from a list only. */
+Test(stepC_22, holds_whoever_is_no_proxy_is_not_served)
+{
+    char answer[64];
+    size_t got;
+    struct server_process server =
+        step_start_with(step_is_core_before(22) ? "" : "--proxy-protocol 203.0.113.0/24");
+    int eve = client_connect(&server);
+    client_try_send(eve, proxy_header, sizeof(proxy_header) - 1, step_patience());
+    client_try_receive(eve, answer, sizeof(answer), step_patience(), &got);
+    verdict(got == 0, "Eve is no proxy, and was answered %zu bytes", got);
+    client_close(eve);
+    step_stop(&server);
+}
+
+/* ---- C.23: in pieces ---- */
+
+Test(stepC_23, a_header_comes_in_two_pieces)
+{
+    expect_no_header_answered(20);
+}

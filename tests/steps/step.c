@@ -45,6 +45,9 @@ TestSuite(stepC_12, .timeout = 60);
 TestSuite(stepC_13, .timeout = 60);
 TestSuite(stepC_14, .timeout = 60);
 TestSuite(stepC_15, .timeout = 60);
+TestSuite(stepC_20, .timeout = 60);
+TestSuite(stepC_22, .timeout = 60);
+TestSuite(stepC_23, .timeout = 60);
 TestSuite(step3_1, .timeout = 60);
 TestSuite(step3_2, .timeout = 60);
 TestSuite(step3_3, .timeout = 60);
@@ -87,6 +90,12 @@ bool step_is_bare(void)
         return step <= 7;
     sscanf(step_name(), "step%d.%d", &stage, &step);
     return (stage == 1 && step <= 3) || (stage == 2 && step <= 7) || (stage == 5 && step == 4);
+}
+
+bool step_is_core_before(int number)
+{
+    int step = 0;
+    return sscanf(step_name(), "stepC.%d", &step) == 1 && step < number;
 }
 
 static void fail_with_end(struct server_process *server, int status)

@@ -28,6 +28,10 @@ struct server_process step_start_with(const char *options);
  * names. */
 bool step_is_bare(void);
 
+/** Whether the program is a step of the core before C.number, which does not have that one's
+ * option. */
+bool step_is_core_before(int number);
+
 /** Whether we know which step the program is. */
 bool step_is_known(void);
 
