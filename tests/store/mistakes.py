@@ -185,6 +185,16 @@ class LastComeFirstServed(Store):
         return reply
 
 
+@mistake(5, "the_first_one_first")
+class ServesThoseThatWaitLater(Store):
+    def carry_out(self, client):
+        super().carry_out(client)
+        super().serve_waiting()
+
+    def serve_waiting(self):
+        pass
+
+
 # ---- 6: a subscriber that does not read ---------------------------------------------------------------
 
 @mistake(6, "one_that_does_not_read")
