@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""A server in slow motion: the terminal of make slow (docs/slow.md), and its tests.
+"""A server in slow motion: the terminal of make slow (docs/slow.md).
 
   usage: OUT=build tests/slow/slow.py by-hand STAGE [OPTION...]      (make slow STAGE= ARGS=)
          OUT=build tests/slow/slow.py replay FILE [PATCH or OPTION]  (make slow SCHEDULE= AGAINST=)
-         OUT=build tests/slow/slow.py test FILE...                   (make test-slow)
 
 Commands are lines of standard input, a terminal's or a pipe's; `help` lists them. A schedule is a file of such lines. It begins
 with `stage N` and `options ...`; `fails PATCH` or `fails --option ...` says what it must fail with. Where a thread came to when it
-was let go stands behind "=". `test` plays each schedule as it is, where all has to be as the schedule says, and once with each thing
-that it fails with: there the threads may come to other places, and a client must not get what the schedule expects.
-Prints what failed, and "N passed, N failed" at the end.
+was let go stands behind "=". make test-slow (slow_test.py) plays each schedule as it is, where all has to be as the schedule says, and
+once with each thing that it fails with: there the threads may come to other places, and a client must not get what the schedule
+expects.
 """
 import contextlib
 import fcntl
@@ -113,7 +112,7 @@ class Server:
     def go(self, thread):
         """Lets a thread go on to its next point, or until it waits for something. Where it is then."""
         if thread.state != "stopped":
-            raise Problem(f"{thread.name} is not stopped at a point: it {self.why(thread)}")
+            raise Problem(f"{thread.name} is not stopped at a test point: it {self.why(thread)}")
         self.ask(f"go {thread.tid}")
         self.settle()
         return next((now.place for now in self.threads if now.tid == thread.tid), "over")
@@ -231,8 +230,7 @@ class Scene:
             raise Problem(f"{verb}: expected one of {', '.join(name[3:] for name in dir(self) if name.startswith('do_'))}, quit")
         came_to = getattr(self, f"do_{verb}")(rest.strip())
         self.server.settle()
-        if verb != "save":
-            self.log.append(line + (f" = {came_to}" if came_to else ""))
+        self.log.append(line + (f" = {came_to}" if came_to else ""))
         if wanted and self.strict and came_to != wanted:
             raise Failure(f"{line}: expected that it comes to \"{wanted}\", and it came to \"{came_to}\"")
 
@@ -254,12 +252,15 @@ class Scene:
         self.server.process.terminate()
 
     def do_go(self, rest):
-        """go THREAD: a thread, by name or number, goes on to its next point, or until it waits for something"""
+        """go THREAD: a thread, by name or number, goes on to its next test point, or until it waits for something"""
         return self.server.go(self.server.thread(rest))
 
     def do_run(self, rest):
-        """run [but THREAD, ...] [to POINT]: threads go on in turn until none can, or one stands at the point"""
+        """run [but THREAD, ...] [to POINT]: threads go on in turn until none can, or one stands at that test point"""
         rest, _, point = f" {rest}".partition(" to ")
+        with open(self.server.program, "rb") as program:
+            if point.encode() + b"\0" not in program.read():
+                raise Failure(f"no test point \"{point}\"; for all: grep -r TEST_POINT stage{self.server.stage}-* common")
         spared = [self.server.thread(name.strip()).name for name in rest.strip().removeprefix("but ").split(",") if name.strip()]
         last = ""
         for _ in range(STEPS):
@@ -296,6 +297,7 @@ class Scene:
         """save FILE: keeps what was done so far, to be replayed"""
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(self.log) + "\n")
+        raise Problem(f"saved: make slow SCHEDULE={path}")
 
     def do_help(self, _):
         """help: this"""
@@ -348,13 +350,13 @@ def test(paths):
             failed += 1
             print(f"slow: FAILED: {schedule.name}: {wrong or f'with {against} nothing goes wrong'}")
     print(f"{len(played) - failed} passed, {failed} failed")
-    return not failed
 
 
 # ---- by hand --------------------------------------------------------------------------------------------
 
 def by_hand(scene, lines):
-    """Plays lines, and then those of standard input. False if something that was expected did not happen."""
+    """Plays lines, and then those of standard input. False if something that was expected did not happen; whoever sits at a
+    terminal has seen it."""
     right, said = True, ""
     try:
         while True:
@@ -364,9 +366,9 @@ def by_hand(scene, lines):
             line = lines.pop(0) + "\n" if lines else sys.stdin.readline()
             print((line or "\n") if echo or not line else "", end="")
             if not line or line == "quit\n":
-                return right
+                return right or sys.stdin.isatty()
             try:
-                said = scene.do(line) or ""
+                said = scene.do(line) or "" if line.strip() else ""
             except (Problem, Failure, OSError) as problem:
                 right, said = right and isinstance(problem, Problem), f"{problem}\n"
     except KeyboardInterrupt:
@@ -376,16 +378,14 @@ def by_hand(scene, lines):
 
 
 def main():
-    verb, arguments = sys.argv[1], sys.argv[2:]
+    verb, first, *rest = sys.argv[1:]
     try:
-        if verb == "by-hand":
-            sys.exit(not by_hand(Scene(int(arguments[0]), arguments[1:]), []))
         if verb == "replay":
-            schedule = Schedule(arguments[0])
-            sys.exit(not by_hand(schedule.scene(" ".join(arguments[1:])), schedule.lines))
+            schedule = Schedule(first)
+            sys.exit(not by_hand(schedule.scene(" ".join(rest)), schedule.lines))
+        sys.exit(not by_hand(Scene(int(first), rest), []))
     except (Failure, OSError) as problem:
         sys.exit(f"slow: {problem}")
-    sys.exit(not test(arguments))
 
 
 if __name__ == "__main__":

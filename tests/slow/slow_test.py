@@ -37,9 +37,9 @@ def play(stage, options, lines):
 def says_who_waits_for_whom():
     said, status = play(3, ["--workers", "1", "--guard", "none"], [*HUNG, "go worker 1", "go reactor", "expect rest"])
     expect(status == 0, said)
-    expect("worker 1 is not stopped at a point: it waits for selector->lock in selector_interest, common/events/selector.c:" in said, said)
+    expect("worker 1 is not stopped at a test point: it waits for selector->lock in selector_interest, common/events/selector.c:" in said, said)
     expect("; reactor has it, and sleeps in select, until something wakes it" in said, said)
-    expect("reactor is not stopped at a point: it sleeps in select" in said, said)
+    expect("reactor is not stopped at a test point: it sleeps in select" in said, said)
 
 
 def says_that_a_stopped_thread_has_the_lock():
@@ -62,16 +62,21 @@ def refuses_what_cannot_be_done():
     said, status = play(3, [], ["", "jump", "go 9", "go nobody", "send 3 x", "half x", "expect 4 x", "run but nobody", "help"])
     expect(status == 0, said)
     for what in ("expected one of connect, expect, go, half, help, run, save, send, stop, quit", "no thread 9; there are: reactor",
-                 "no client 3; there are: none yet", "no client x", "no thread nobody", "run [but THREAD, ...] [to POINT]: ", "quit: "):
+                 "no client 3; there are: none yet", "no client x", "no thread nobody", "> \n1 reactor ", "run [but THREAD, ...] [to POINT]: ", "quit: "):
         expect(what in said, f"there is no {what} in\n{said}")
     said, status = play(3, ["--no-such-option"], [])
     expect(status == 1 and "does not start with these options: --no-such-option" in said, said)
 
 
 def fails_if_what_is_expected_does_not_happen():
-    for line in "expect 1 hello", "expect 1 end", "expect reactor sleeps", "expect rest", "expect nobody idle", "run to nowhere":
+    for line in "expect 1 hello", "expect 1 end", "expect reactor sleeps", "expect rest", "expect nobody idle", "run to worker: guard held":
         said, status = play(3, [], ["connect", line])
         expect(status == 1, f"{line}: {said}")
+
+
+def stays_where_it_is_if_there_is_no_such_point():
+    said, status = play(3, [], ["run to nowhere"])
+    expect(status == 1 and 'no test point "nowhere"' in said and said.count('is stopped at "reactor: at the barrier"') == 2, said)
 
 
 def survives_the_end_of_the_server():
@@ -84,7 +89,7 @@ def saves_what_can_be_replayed():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.schedule")
         said, status = play(3, ["--workers", "1"], [*HUNG, "expect 1 first\\nsecond", f"save {path}", "quit"])
-        expect(status == 0, said)
+        expect(status == 0 and f"saved: make slow SCHEDULE={path}\n" in said, said)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         expect("options --workers 1\n" in text and "go worker 1 = worker: guard held\n" in text, text)
@@ -138,7 +143,7 @@ def patches_serve_a_client_that_is_alone():
 
 TESTS = [says_who_waits_for_whom, says_that_a_stopped_thread_has_the_lock, shows_places_queue_sleep_and_clients,
          refuses_what_cannot_be_done, each_erratum_is_in_the_table, patches_serve_a_client_that_is_alone,
-         fails_if_what_is_expected_does_not_happen, survives_the_end_of_the_server,
+         fails_if_what_is_expected_does_not_happen, stays_where_it_is_if_there_is_no_such_point, survives_the_end_of_the_server,
          saves_what_can_be_replayed, is_small, servers_have_nothing_of_it]
 
 
