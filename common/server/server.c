@@ -56,8 +56,9 @@ static const char *given_descriptors(void)
 {
     const char *pid = getenv("LISTEN_PID");
     const char *count = getenv("LISTEN_FDS");
-    bool given = pid != NULL && count != NULL && strtol(pid, NULL, 10) == (long)getpid();
-    return given ? count : NULL;
+    char own[24];
+    snprintf(own, sizeof(own), "%d", getpid());
+    return pid != NULL && count != NULL && strcmp(pid, own) == 0 ? count : NULL;
 }
 
 static int adopt_listener(const struct server *server, struct listener *listener, const char *count)

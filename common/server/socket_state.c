@@ -62,10 +62,13 @@ bool socket_has_ended(int fd)
 static enum socket_dropped drop_once(int fd, int flags)
 {
     char dropped[16384];
-    ssize_t got = recv(fd, dropped, sizeof(dropped), flags);
+    ssize_t got;
+    do
+        got = recv(fd, dropped, sizeof(dropped), flags);
+    while (got < 0 && errno == EINTR);
     if (got > 0)
         explicit_bzero(dropped, (size_t)got);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return DROPPED_NOTHING;
     return got > 0 ? DROPPED_BYTES : DROPPED_END;
 }

@@ -49,8 +49,8 @@ enum socket_dropped {
 };
 
 /**
- * Reads and drops once; waits if the socket does. What was read is overwritten, because it may have
- * been a password.
+ * Reads and drops once; waits if the socket does, also after a signal. What was read is
+ * overwritten, because it may have been a password.
  */
 enum socket_dropped socket_drop(int fd);
 

@@ -1,6 +1,7 @@
 /*
  * The lag of a loop, from the loop's histogram to the gauges of the last minute.
  */
+#include "common/apps/application.h"
 #include "common/server/watch.h"
 
 #include <criterion/criterion.h>
@@ -50,20 +51,24 @@ static void tear_down(void)
 }
 
 struct wanted {
+    const char *part;
     const char *name;
     uint64_t value;
+    int times;
 };
 
 static void keep(void *context, const char *part, const char *name, uint64_t value)
 {
     struct wanted *wanted = context;
-    if (strcmp(part, "loop") == 0 && strcmp(name, wanted->name) == 0)
-        wanted->value = value;
+    if (strcmp(part, wanted->part) != 0 || strcmp(name, wanted->name) != 0)
+        return;
+    wanted->value = value;
+    wanted->times++;
 }
 
 static uint64_t gauge(const char *name)
 {
-    struct wanted wanted = {name, UINT64_MAX};
+    struct wanted wanted = {.part = "loop", .name = name, .value = UINT64_MAX};
     watch_gauges(&watch, keep, &wanted);
     return wanted.value;
 }
@@ -112,4 +117,42 @@ Test(watch, a_loop_that_has_more_to_do_counts_its_rounds, .init = set_up, .fini 
     loop_woke(&loop);
     cr_assert_eq(gauge("rounds"), 2);
     cr_assert_eq(gauge("timers"), 7);
+}
+
+static void expect_counter(const char *part, const char *name, uint64_t value)
+{
+    struct wanted wanted = {.part = part, .name = name};
+    cr_assert(watch_tell_counters(&server, keep, &wanted));
+    cr_assert_eq(wanted.times, 1, "%s of '%s' is told %d times", name, part, wanted.times);
+    cr_assert_eq(wanted.value, value, "%s of '%s' is %llu", name, part,
+                 (unsigned long long)wanted.value);
+}
+
+/* An application's counters belong to no loop; also those that are zero are told. */
+Test(watch, counters_of_an_application_are_told_behind_the_servers, .init = set_up,
+     .fini = tear_down)
+{
+    struct own_counter sold = {.name = "sold"};
+    struct own_counter returned = {.name = "returned"};
+    application_count(&server, &sold);
+    application_count(&server, &returned);
+    counters_add(&server.counters, COUNTER_MESSAGES, 7);
+    own_counter_add(&sold, 3);
+    expect_counter("loop", "messages", 7);
+    expect_counter("", "rejected", 0);
+    expect_counter("", "sold", 3);
+    expect_counter("", "returned", 0);
+    own_counter_add(&sold, 1);
+    expect_counter("", "sold", 4);
+}
+
+/* A thread of an application's may ask before the server has a watch, and after it. */
+Test(watch, nobody_is_told_anything_without_a_watch)
+{
+    struct wanted wanted = {.part = "", .name = "rejected"};
+    set_up();
+    tear_down();
+    cr_assert(!watch_tell_counters(&server, keep, &wanted));
+    cr_assert(!watch_tell_gauges(&server, keep, &wanted));
+    cr_assert_eq(wanted.times, 0);
 }

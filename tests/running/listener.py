@@ -22,9 +22,8 @@ import tempfile
 
 DEADLINE = 30.0
 GIVEN = 3
-OWN = "its own"
+OWN = "$$"  # of the shell that becomes the server
 WAITING = 100  # more than any server accepts in a round
-TAKES_PID = ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"]
 
 
 class Server:
@@ -34,12 +33,11 @@ class Server:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LISTEN_")}
         if count is not None:
             environment["LISTEN_FDS"] = count
-        if pid not in (OWN, None):
-            environment["LISTEN_PID"] = pid
+        takes_pid = ["sh", "-c", f'LISTEN_PID="{pid}" exec "$@"', "sh"] if pid is not None else []
         if given is not None:
             os.dup2(given, GIVEN, inheritable=True)
         self.process = subprocess.Popen(
-            (TAKES_PID if pid == OWN else []) + [program, "--port", "0", *options], env=environment,
+            [*takes_pid, program, "--port", "0", *options], env=environment,
             pass_fds=() if given is None else (GIVEN,), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.first = self.process.stdout.readline()
 
@@ -143,7 +141,8 @@ def leaves_whoever_waits_to_the_next_one(program):
 
 
 def leaves_alone_what_is_for_another_process(program):
-    for pid in (None, "", "1", "-1", "0", "none", str(os.getpid()), "99999999999999999999"):
+    for pid in (None, "", "1", "-1", "0", "none", str(os.getpid()), "99999999999999999999", OWN + "x", OWN + " ", " " + OWN,
+                "+" + OWN):
         with listening() as listener:
             with Server(program, listener.fileno(), pid) as server:
                 assert server.port() != port_of(listener), f"it takes what LISTEN_PID={pid} was given"

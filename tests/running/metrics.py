@@ -5,6 +5,8 @@
 - Samples of one name stand together, behind their type, and say how many clients and messages there are.
 - What is held for a client that does not read is there at once, whichever thread asks.
 - Whoever connects and asks nothing does not keep the next one waiting for longer than two seconds.
+- A server that is stopped and goes on (SIGSTOP, SIGCONT) answers whoever it waited for, although recv(2) has
+  been interrupted.
 - A server that stops while it is asked all the time ends in order.
 - promtool, Prometheus' own reader, finds nothing to say but that there is no help text. Without it that
   check is skipped, and counted.
@@ -151,6 +153,30 @@ def waits_for_nobody(server):
         each.close()
 
 
+def waits_in_the_queue(port):
+    """How many clients have connected there, and nobody has accepted them: Recv-Q of the listener."""
+    with open("/proc/net/tcp", encoding="ascii") as sockets:
+        for words in map(str.split, sockets):
+            if words[1].endswith(f":{port:04X}") and words[3] == "0A":
+                return int(words[4].split(":")[1], 16)
+    return 0
+
+
+def answers_although_it_was_stopped(server):
+    """Several times, because the first one may come before the thread is in recv(2)."""
+    with server.client() as client, socket.create_connection(("127.0.0.1", server.metrics_port), DEADLINE) as asks:
+        wait_until(lambda: waits_in_the_queue(server.metrics_port) == 0, "the client is not accepted")
+        for _ in range(5):
+            client.sendall(b"goes on\n")
+            assert client.makefile("rb").readline() == b"goes on\n"
+            server.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, server.process.pid, os.WSTOPPED | os.WNOWAIT)
+            server.process.send_signal(signal.SIGCONT)
+        asks.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        answer = asks.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.0 200 OK\r\n"), f"got {answer[:80]!r}"
+
+
 def stops_while_it_is_asked(server):
     over, wrong = threading.Event(), []
 
@@ -185,8 +211,8 @@ def promtool_reads_it(server):
 
 def main():
     passed = failed = skipped = 0
-    for test in (says_what_there_is, knows_what_is_held, waits_for_nobody, promtool_reads_it,
-                 stops_while_it_is_asked):
+    for test in (says_what_there_is, knows_what_is_held, waits_for_nobody, answers_although_it_was_stopped,
+                 promtool_reads_it, stops_while_it_is_asked):
         if test is promtool_reads_it and not shutil.which("promtool"):
             print("skipped: metrics/promtool_reads_it: promtool is not installed (package prometheus)")
             skipped += 1
