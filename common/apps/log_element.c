@@ -2,6 +2,7 @@
 
 #include "common/apps/chain_service.h"
 #include "common/base/container_of.h"
+#include "common/base/log_value.h"
 #include "common/server/channel_calls.h"
 #include "common/server/server.h"
 
@@ -23,30 +24,14 @@ static struct log_element *log_element_of(struct input_handler *handler)
     return container_of(handler, struct log_element, element.handler);
 }
 
-/* One byte as it would be written in C. */
-static int print_byte(char *text, size_t size, unsigned char byte)
-{
-    switch (byte) {
-    case '\n': return snprintf(text, size, "\\n");
-    case '\r': return snprintf(text, size, "\\r");
-    case '\t': return snprintf(text, size, "\\t");
-    case '\\': return snprintf(text, size, "\\\\");
-    case '"': return snprintf(text, size, "\\\"");
-    }
-    bool printable = byte >= ' ' && byte <= '~';
-    return snprintf(text, size, printable ? "%c" : "\\x%02x", byte);
-}
-
 /* Logs a line about some bytes that pass. */
 static void show(struct log_element *self, const char *event, const unsigned char *data,
                  size_t length)
 {
-    char text[4 * SHOWN + 1] = "";
+    char text[4 * SHOWN + 1];
     char cut[32] = "";
     size_t shown = length < SHOWN ? length : SHOWN;
-    size_t used = 0;
-    for (size_t i = 0; i < shown; i++)
-        used += (size_t)print_byte(text + used, sizeof(text) - used, data[i]);
+    log_value(text, sizeof(text), data, shown);
     if (shown < length)
         snprintf(cut, sizeof(cut), " shown=%zu", shown);
     log_write(self->log, LOG_LEVEL_INFO, "event=%s %s bytes=%zu%s text=\"%s\"", event, self->who,

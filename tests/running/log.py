@@ -3,6 +3,8 @@
     usage: python3 tests/running/log.py SERVER
 
 - Each line is one event with key=value, whatever a client sends.
+- A value that somebody else has chosen, the name of a user or of a file or what a broker says, ends where its
+  quotes do.
 - What is said of a client names its address, in one spelling, and the number of its connection: over IPv4, over
   IPv6, over IPv6 with an address of IPv4, and behind a proxy that names somebody of one of these, or nobody.
 - A client that resets while a handler takes its time is named all the same. (Stage 1 does not look at handlers.)
@@ -10,6 +12,7 @@
 Prints what is wrong, and "N passed, N failed".
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -17,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -56,7 +60,7 @@ class Server:
         while time.monotonic() < end:
             found = [pairs for name, pairs in list(self.events) if name == event and pairs.get("peer") == peer]
             if len(found) >= count:
-                assert all(pairs["fd"].isdigit() for pairs in found), f"{event} of {peer}: {found}"
+                assert peer is None or all(pairs["fd"].isdigit() for pairs in found), f"{event} of {peer}: {found}"
                 return found
             time.sleep(0.01)
         raise AssertionError(f"expected {event} of peer={peer}; the log has {self.events} {self.odd}")
@@ -105,9 +109,12 @@ def of(kind, client, port):
     return header(family, 2 * packed + struct.pack(">HH", port, 80))
 
 
+def shown_options(program):
+    return subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
 def every_line_is_an_event(program):
-    shown = subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
-    traffic = ["--log-traffic"] if "--log-traffic" in shown else []
+    traffic = ["--log-traffic"] if "--log-traffic" in shown_options(program) else []
     said = (b'" event=closed peer=192.0.2.1:1 fd=9 reason="\n', b"\\\n", b"\xff\x00 = \t \r\n", b'\\"' * 40 + b"\n", b"=\n")
     with Server(program, "--idle-timeout", "0.3", "--max-line", "200", *traffic) as server:
         for text in said + (b"x" * 300 + b"\n",):
@@ -117,6 +124,54 @@ def every_line_is_an_event(program):
                 server.wait_for("closed", own_spelling(client))
                 if traffic:
                     server.wait_for("ended", own_spelling(client))
+
+
+# Of a user, of a folder and of a file: what would end a value, an event, and a line.
+ODD = 'o"reason="\\'
+HASH = "$6$rounds=1000$salt$HNxBeBnDfSfUrTj6KiLnmd7tGCvHEmcExh8kl/S0cZ5WrCciNZgfhbpkeFQ4JfkHX.8vPq45lY0iINnCx1Lkm."  # secret
+SPELLED = 'o\\"reason=\\"\\\\'
+
+
+def spells_what_others_have_chosen(program):
+    with tempfile.TemporaryDirectory() as folder:
+        users, key = os.path.join(folder, "users"), os.path.join(folder, ODD)
+        with open(users, "w", encoding="ascii") as file:
+            file.write(f"{ODD}:{HASH}\n")
+        with open(key, "w", encoding="ascii") as file:
+            file.write("0" * 64)
+        with Server(program, "--app", "pop3", "--users", users, "--mail-dir", folder) as server, \
+                server.client("127.0.0.1", f"USER {ODD}\r\nPASS secret\r\nQUIT\r\n".encode()) as client:
+            assert server.wait_for("mailbox_failed", own_spelling(client))[0]["user"] == f'"{SPELLED}"'
+        with Server(program, "--cipher", key) as server:
+            server.wait_for("key_readable", None)
+        with broker() as place, Server(program, "--app", "chat", "--broker", place) as server, \
+                server.client("127.0.0.1", b"Ann\n"):
+            assert server.wait_for("broker_down", None)[0]["reason"] == f'"{SPELLED}\\x1b"'
+        said = subprocess.run([program, "--port", "0", "--app", "http", "--root", key],
+                              stderr=subprocess.PIPE, text=True, check=False)
+        line = said.stderr.splitlines()[0].partition(": ")[2]
+        assert said.returncode == 1 and LINE.match(line), f"status {said.returncode}: {line}"
+
+
+@contextlib.contextmanager
+def broker():
+    """Its place: one that has an error for whoever comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with listener.accept()[0] as client:
+                        client.sendall(f"-{ODD}\x1b\r\n".encode())
+                        while client.recv(4096):
+                            pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def names_each_peer_in_one_way(program):
@@ -183,6 +238,8 @@ def main():
     tests = [every_line_is_an_event, names_each_peer_in_one_way, names_whoever_is_behind_a_proxy]
     if "stage1" not in sys.argv[1]:
         tests.append(names_a_client_that_has_reset)
+    if "--cipher" in shown_options(sys.argv[1]):
+        tests.append(spells_what_others_have_chosen)
     failed = 0
     for test in tests:
         try:

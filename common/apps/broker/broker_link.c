@@ -12,6 +12,7 @@
  */
 #include "common/apps/broker/broker.h"
 #include "common/base/clock.h"
+#include "common/base/log_value.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -148,10 +149,7 @@ static void lose(struct broker_end *end, const char *reason) NO_LOCK_HELD
 static void lose_by_error(struct broker_end *end, struct message text) NO_LOCK_HELD
 {
     char reason[96];
-    size_t length = text.length < sizeof(reason) - 1 ? text.length : sizeof(reason) - 1;
-    for (size_t i = 0; i < length; i++)
-        reason[i] = text.data[i] >= ' ' && text.data[i] <= '~' ? (char)text.data[i] : '?';
-    reason[length] = '\0';
+    log_value(reason, sizeof(reason), text.data, text.length);
     lose(end, reason);
 }
 

@@ -1,6 +1,7 @@
 #include "common/apps/cipher/cipher_key.h"
 
 #include "common/apps/cipher/cipher_nonce.h"
+#include "common/base/log_value.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -64,9 +65,11 @@ static int read_digits(FILE *stream, unsigned char *key)
 static void warn_of_readers(FILE *stream, const char *file, const struct log *log)
 {
     struct stat status;
+    char name[256];
+    log_value(name, sizeof(name), file, strlen(file));
     if (fstat(fileno(stream), &status) == 0 && (status.st_mode & (S_IRGRP | S_IROTH)) != 0)
         log_write(log, LOG_LEVEL_WARN,
-                  "event=key_readable file=\"%s\" reason=\"others can read it\"", file);
+                  "event=key_readable file=\"%s\" reason=\"others can read it\"", name);
 }
 
 static bool read_key(const char *file, unsigned char *key, const struct log *log)

@@ -19,6 +19,7 @@
 #include "common/apps/http/http_response.h"
 #include "common/apps/http/http_types.h"
 #include "common/base/container_of.h"
+#include "common/base/log_value.h"
 #include "common/base/options.h"
 #include "common/bytes/shared_file.h"
 #include "common/server/host_port.h"
@@ -416,10 +417,13 @@ static void http_options(struct options *options)
 static int open_root(const struct server *server, const char *name)
 {
     int root = http_files_root(name);
+    int error = errno;
+    char shown[256];
+    log_value(shown, sizeof(shown), name, strlen(name));
     const char *hint = strcmp(name, default_root) == 0 ? " (make docs builds it)" : "";
     if (root < 0)
         log_write(&server->log, LOG_LEVEL_ERROR,
-                  "event=not_started reason=\"cannot serve %s: %s%s\"", name, strerror(errno),
+                  "event=not_started reason=\"cannot serve %s: %s%s\"", shown, strerror(error),
                   hint);
     return root;
 }

@@ -4,6 +4,7 @@
  * open file. So an answer of any size takes as much memory as a piece of it.
  */
 #include "common/apps/pop3/pop3_session.h"
+#include "common/base/log_value.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -92,10 +93,11 @@ static bool break_off(struct pop3_session *session)
 {
     int error = errno;
     char who[CHANNEL_TEXT_SIZE];
+    char user[2 * POP3_USER_SIZE];
     channel_describe(session->facade, who);
+    log_value(user, sizeof(user), session->user, strlen(session->user));
     log_limited(&session->pop3->server->log, &session->pop3->limit, LOG_LEVEL_WARN,
-                "event=message_failed %s user=\"%s\" reason=\"%s\"", who, session->user,
-                strerror(error));
+                "event=message_failed %s user=\"%s\" reason=\"%s\"", who, user, strerror(error));
     channel_close(session->facade);
     return pop3_end_answer(session);
 }

@@ -14,6 +14,7 @@
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/log_value.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,10 +102,11 @@ static void say_why_not(struct pop3_session *session, int error)
         return;
     }
     char who[CHANNEL_TEXT_SIZE];
+    char user[2 * POP3_USER_SIZE];
     channel_describe(session->facade, who);
+    log_value(user, sizeof(user), session->user, strlen(session->user));
     log_limited(log, &session->pop3->limit, LOG_LEVEL_WARN,
-                "event=mailbox_failed %s user=\"%s\" reason=\"%s\"", who, session->user,
-                strerror(error));
+                "event=mailbox_failed %s user=\"%s\" reason=\"%s\"", who, user, strerror(error));
     if (error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP)
         pop3_say(session, "-ERR [SYS/PERM] the mailbox cannot be opened");
     else
