@@ -371,7 +371,9 @@ first_linked() { # STEP echo|all [OBJECT]
         code <"$file"
     done | wc -l
     for known in "$work"/known.*; do
-        [ "$way" = all ] && [ "$known" = "$work/known.echo" ] || cat "$work/linked" >>"$known"
+        if [ "$way" != all ] || [ "$known" != "$work/known.echo" ]; then
+            cat "$work/linked" >>"$known"
+        fi
     done
 }
 
