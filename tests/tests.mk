@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -299,18 +299,19 @@ $(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
 	$(call say,LINK,$@)
 	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -o $@ $<
 
-### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; and give servers their listener
+### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; a chat and a store; and give servers their listener
 .PHONY: test-running
 RESTARTED := $(if $(wildcard docs/examples/upgrade.c),$(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n))))
 need_restarts = $(if $(RESTARTED),$(OUT)/tests/upgrade $(RESTARTED))
 # $(call run_restarts,ENVIRONMENT)
 run_restarts = $(foreach s,$(RESTARTED),'$(notdir $s) restarted=$1 python3 -B tests/running/upgrade.py $(OUT)/tests/upgrade $s')
-# A stage that has its own thread for each client, and one that has not.
-GIVEN := $(if $(wildcard tests/running/listener.py),$(foreach n,1 5,$(addprefix $(OUT)/,$(call stage,$n))))
+# Stage 3 listens as stage 2 does.
+GIVEN := $(if $(wildcard tests/running/listener.py),$(foreach n,1 2 4 5,$(addprefix $(OUT)/,$(call stage,$n))))
 run_given = $(foreach s,$(GIVEN),'$(notdir $s) given its listener=python3 -B tests/running/listener.py $s')
+run_state = $(if $(RESTARTED),'state at a restart=python3 -B tests/running/state.py $(OUT)/tests/upgrade $(OUT)/$(call stage,5)')
 test-running: $(need_restarts) $(GIVEN)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
-	@tests/run.sh $(run_given) $(run_restarts)
+	@tests/run.sh $(run_given) $(run_state) $(run_restarts)
 
 ### running-pictures: make the pictures of docs/running.md anew, on a machine that does nothing else
 .PHONY: running-pictures

@@ -4,16 +4,19 @@
 
 - A listener that is given is taken, whatever --bind and --port say, and with whoever waits in it.
 - When the server stops, those who wait in it are the next server's, and get their answer there.
+- It serves below systemd-socket-activate, which opens listeners as systemd does, over TCP and in the file system.
+  Without that tool this check is skipped, and counted.
 - What was meant for another process is left alone: the server opens its own listener.
 - Another number than one descriptor, or a descriptor 3 on which nobody can listen, is an error that names the
   cause, with status 1, and nothing on standard output.
 
-Prints what is wrong, and "N passed, N failed".
+Prints what is wrong, and "N passed, N failed, N skipped".
 """
 
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -119,6 +122,52 @@ def takes_one_in_the_file_system(program):
             server.stop()
 
 
+def below_systemd(program, place, *options):
+    """The server that systemd-socket-activate becomes when the first client comes; None: somebody listens there."""
+    process = subprocess.Popen(["systemd-socket-activate", "--listen", place, program, "--stats", *options],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.startswith("Listening on "):
+            return process
+    process.communicate(timeout=DEADLINE)
+    return None
+
+
+def serves_below(process, new):
+    with process:
+        try:
+            with new() as first, new() as second:
+                for each, text in (first, b"I start it\n"), (second, b"I do not\n"):
+                    each.sendall(text)
+                    expect_echo(each, text)
+                assert process.stdout.readline(), "no first line"
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=DEADLINE)[1]
+            assert process.returncode == 0 and " messages=2 " in said, f"status {process.returncode}: {said}"
+        finally:
+            process.kill()
+
+
+def serves_below_a_service_manager(program):
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "place")
+
+        def near():
+            client = socket.socket(socket.AF_UNIX)
+            client.settimeout(DEADLINE)
+            client.connect(place)
+            return client
+
+        serves_below(below_systemd(program, place), near)
+    for _ in range(10):
+        with listening() as unused:
+            port = port_of(unused)
+        if process := below_systemd(program, f"127.0.0.1:{port}", "--port", "1", "--bind", "127.0.0.99"):
+            serves_below(process, lambda: socket.create_connection(("127.0.0.1", port), DEADLINE))
+            return
+    raise AssertionError("systemd-socket-activate does not listen")
+
+
 def leaves_whoever_waits_to_the_next_one(program):
     """They have connected, and when the server goes on it finds them and SIGTERM at the same moment. It may still
     accept as many as it accepts in a round, and answers those."""
@@ -191,18 +240,22 @@ def refuses_what_is_no_listener(program):
 
 
 def main():
-    tests = (takes_what_is_given_with_whoever_waits_in_it, takes_one_in_the_file_system,
+    tests = (takes_what_is_given_with_whoever_waits_in_it, takes_one_in_the_file_system, serves_below_a_service_manager,
              leaves_whoever_waits_to_the_next_one, leaves_alone_what_is_for_another_process, leaves_alone_what_is_for_nobody,
              refuses_another_number_than_one, refuses_what_is_no_listener)
     os.dup2(os.open(os.devnull, os.O_RDONLY), GIVEN)  # so nothing else of ours is descriptor 3
-    failed = 0
+    failed = skipped = 0
     for test in tests:
+        if test is serves_below_a_service_manager and not shutil.which("systemd-socket-activate"):
+            print(f"skipped: listener/{test.__name__}: systemd-socket-activate is not installed (package systemd)")
+            skipped += 1
+            continue
         try:
             test(os.path.abspath(sys.argv[1]))
         except (AssertionError, OSError, ValueError, subprocess.TimeoutExpired) as error:
             print(f"listener: FAILED: listener/{test.__name__}: {error}")
             failed += 1
-    print(f"{len(tests) - failed} passed, {failed} failed")
+    print(f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return failed != 0
 
 
