@@ -5,6 +5,7 @@
 
 #include "support/probe.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,4 +197,18 @@ Test(stepC_22, holds_whoever_is_no_proxy_is_not_served)
 Test(stepC_23, a_header_comes_in_two_pieces)
 {
     expect_no_header_answered(20);
+}
+
+/* ---- C.26: a future ---- */
+
+/* The application takes a minute for a line, and the server has half a second to stop. */
+Test(stepC_26, a_handler_that_hangs_is_cut_short)
+{
+    struct server_process server = step_start_with("--block-ms 60000 --drain-timeout 0.5");
+    int carl = client_connect(&server);
+    step_ask(carl, "how long?\n");
+    step_await_read(&server, carl);
+    server_signal(&server, SIGTERM);
+    step_stop_told(&server);
+    client_close(carl);
 }

@@ -48,6 +48,7 @@ TestSuite(stepC_15, .timeout = 60);
 TestSuite(stepC_20, .timeout = 60);
 TestSuite(stepC_22, .timeout = 60);
 TestSuite(stepC_23, .timeout = 60);
+TestSuite(stepC_26, .timeout = 60);
 TestSuite(step3_1, .timeout = 60);
 TestSuite(step3_2, .timeout = 60);
 TestSuite(step3_3, .timeout = 60);
