@@ -181,8 +181,12 @@ def verdict(fault, program, client):
         target = servers.enter_context(running(f"{OUT}/stage2-single-reactor")) if "{target}" in fault["options"] else 0
         options = fault["options"].format(dir=folder, target=f"127.0.0.1:{target}")
         port = servers.enter_context(running(program, *shlex.split(options)))
-        with subprocess.Popen([client, "127.0.0.1", str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, start_new_session=True) as process:
+        try:
+            process = subprocess.Popen([client, "127.0.0.1", str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError as error:
+            raise SystemExit(f"mystery: the system cannot start {client}: {error.strerror}") from None
+        with process:
             try:
                 process.communicate(timeout=DEADLINE)
             except subprocess.TimeoutExpired:
@@ -283,6 +287,14 @@ def passes(number):
         return "\n".join(grade(number, client, at_once=AT_ONCE)) or None
 
 
+def is_refused(number, client):
+    try:
+        grade(number, client, 1)
+        return False
+    except SystemExit as refusal:
+        return str(refusal).startswith("mystery: the system cannot start")
+
+
 def applies():
     failed = 0
     for number in numbers():
@@ -308,6 +320,7 @@ def check(chosen):
         for client in "true", "false":
             wrong[f"{number}, {client}"] = (None if len(grade(number, shutil.which(client), 2)) == 2 else
                                             "a client that always says the same passes")
+        wrong[f"{number}, no client"] = None if is_refused(number, __file__.replace("mystery.py", "1.fault")) else "it is played"
     shutil.rmtree(FOLDER, ignore_errors=True)
     failed = [name for name in wrong if wrong[name]]
     for name in failed:
