@@ -231,10 +231,10 @@ int main(int argc, char **argv)
     admission_init(&admission, &server);
     future_monitor_init(&monitor);
     future_task_init(&life, &monitor, live, NULL);
+    server_announce(&server, choice.chosen->name); /* settles how many clients there may be */
     pthread_t loop;
     if (thread_start(&loop, loop_thread, NULL) != 0)
         return EXIT_FAILURE;
-    server_announce(&server, choice.chosen->name);
     wait_for_stop();
     stop_loop(loop);
     application_close(choice.chosen, factory);
