@@ -147,8 +147,9 @@ struct handler_adapter *handler_adapter_of_timer(struct timer *timer)
 void handler_adapter_count_held(struct handler_adapter *adapter, uint64_t *output, uint64_t *input)
 {
     mutex_lock(&adapter->state_lock);
-    *output += connection_output_held(&adapter->connection);
-    if (!adapter->running)
+    if (!adapter->running) {
+        *output += output_chain_length(&adapter->connection.output);
         *input += input_queue_length(&adapter->connection.input);
+    }
     mutex_unlock(&adapter->state_lock);
 }
