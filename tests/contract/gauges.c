@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,22 +22,40 @@ TestSuite(gauges, .timeout = 60);
 
 static char text[1 << 16];
 
-/* The number behind `name=`, added up over the lines of gauges of the last report; -1: none. */
-static long long last_gauge(const char *name)
+/* Whether the line in which something stands begins with the program and that part. */
+static bool is_of(const char *found, const char *part)
+{
+    while (found > text && found[-1] != '\n') {
+        found--;
+    }
+    const char *begin = strchr(found, ':');
+    return begin != NULL && strncmp(begin + 2, part, strlen(part)) == 0;
+}
+
+/* The number behind `name=`, added up over the lines of gauges of the last report that are of parts
+ * with a name that begins like that; -1: none. */
+static long long last_gauge_of(const char *part, const char *name)
 {
     char wanted[64];
     long long sum = -1;
     const char *begin = text, *end = NULL; /* each report ends with the memory that is held */
     for (char *next = text; (next = strstr(next, " memory_held=")) != NULL; next++) {
-        begin = end != NULL ? end : text;
+        begin = end != NULL ? end + 1 : text;
         end = next;
     }
     snprintf(wanted, sizeof wanted, " %s=", name);
     for (const char *found = begin;
          end != NULL && (found = strstr(found, wanted)) != NULL && found <= end;
          found += strlen(wanted))
-        sum = (sum < 0 ? 0 : sum) + atoll(found + strlen(wanted));
+        if (is_of(found, part)) {
+            sum = (sum < 0 ? 0 : sum) + atoll(found + strlen(wanted));
+        }
     return sum;
+}
+
+static long long last_gauge(const char *name)
+{
+    return last_gauge_of("", name);
 }
 
 /* Asks for a report, and for the gauge in it. */
@@ -51,17 +70,27 @@ static long long gauge(const struct server_process *server, const char *name)
  * Asks again and again, until the gauge is at least that much, and at most. One report would be
  * luck: a loop that is held up for 50 ms, be it by a busy machine, lets its last answer stand.
  */
+static void await_gauge_of(const struct server_process *server, const char *part, const char *name,
+                           long long min, long long max)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    for (;;) {
+        gauge(server, name);
+        long long value = last_gauge_of(part, name);
+        if (value >= min && value <= max) {
+            return;
+        }
+        cr_assert_gt(test_left_ms(end), 0,
+                     "%s: expected %s %s from %lld to %lld, it is %lld in the last report: %s",
+                     server_name(), part, name, min, max, value, text);
+        poll(NULL, 0, 20);
+    }
+}
+
 static void await_gauge(const struct server_process *server, const char *name, long long min,
                         long long max)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    for (long long value = gauge(server, name); value < min || value > max;
-         value = gauge(server, name)) {
-        cr_assert_gt(test_left_ms(end), 0,
-                     "%s: expected %s from %lld to %lld, it is %lld in the last report: %s",
-                     server_name(), name, min, max, value, text);
-        poll(NULL, 0, 20);
-    }
+    await_gauge_of(server, "", name, min, max);
 }
 
 static bool has_a_loop(void)
@@ -158,6 +187,94 @@ Test(gauges, tasks_that_wait_for_a_worker_and_for_how_long)
     }
     await_gauge(&server, "queue", 0, 0);
     cr_assert_eq(last_gauge("queue_wait_ms"), 0, "nothing waits any more: %s", text);
+    server_close_all(&server);
+}
+
+Test(gauges, workers_that_there_are_and_those_that_have_nothing_to_do)
+{
+    if (!server_has_option("--workers")) {
+        return;
+    }
+    struct server_process server = server_start("--workers 2 --block-ms 300 --cost-for slow");
+    int clients[2];
+    for (int i = 0; i < 2; i++) {
+        clients[i] = client_connect(&server);
+    }
+    bool both_work = false;
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!both_work) { /* a test that was not there at the time comes again */
+        cr_assert_gt(test_left_ms(end), 0, "two workers have a client each: %s", text);
+        for (int i = 0; i < 2; i++) {
+            client_send_text(clients[i], "slow\n");
+        }
+        do
+            both_work |= gauge(&server, "threads") == 2 && last_gauge("idle") == 0;
+        while (!test_await(clients[1], POLLIN, test_now() + 0.02));
+        for (int i = 0; i < 2; i++) {
+            client_expect_text(clients[i], "slow\n");
+        }
+    }
+    await_gauge(&server, "idle", 2, 2);
+    cr_assert_eq(last_gauge_of("workers", "threads"), 2, "both are kept: %s", text);
+    server_close_all(&server);
+}
+
+Test(gauges, input_that_is_held_because_its_line_has_no_end_yet)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    size_t length;
+    char *half = line_of(20000, "", &length);
+    struct server_process server = server_start("%s", "");
+    int client = client_connect(&server);
+    client_send(client, half, length);
+    await_gauge(&server, "input_held", 20000, 20000);
+    client_send_text(client, "\n");
+    client_expect(client, half, length);
+    client_expect_text(client, "\n");
+    await_gauge(&server, "input_held", 0, 0);
+    free(half);
+    server_close_all(&server);
+}
+
+/* A segment has less than 4,096 bytes of a queue's. Of what comes back each thread keeps 16. */
+Test(gauges, memory_of_the_segments_that_queues_hold)
+{
+    enum { CLIENTS = 100, SEGMENT_MIN = 4000 };
+    struct server_process server = server_start("%s", "");
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&server);
+        client_send_text(clients[i], "half a line");
+    }
+    await_gauge(&server, "memory_held", (long long)CLIENTS * SEGMENT_MIN, CLIENTS * 3 * 4096LL);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_close(clients[i]);
+    }
+    await_gauge(&server, "open", 0, 0);
+    await_gauge(&server, "memory_held", 0, CLIENTS * SEGMENT_MIN / 2);
+    server_close_all(&server);
+}
+
+Test(gauges, each_dispatcher_has_its_own)
+{
+    if (!server_has_option("--dispatchers")) {
+        return;
+    }
+    struct server_process server = server_start("--dispatchers 2 --block-ms 700 --cost-for slow");
+    int clients[3];
+    for (int i = 0; i < 3; i++) { /* they go to the dispatchers in turn */
+        clients[i] = client_connect(&server);
+        client_echo(clients[i], "here\n");
+    }
+    client_send_text(clients[1], "half");
+    client_echo(clients[0], "slow\n");
+    await_gauge_of(&server, "dispatcher 1", "lag_max_us", 700000, LLONG_MAX);
+    await_gauge_of(&server, "dispatcher 1", "open", 2, 2);
+    await_gauge_of(&server, "dispatcher 2", "open", 1, 1);
+    await_gauge_of(&server, "dispatcher 2", "input_held", 4, 4);
+    cr_assert_eq(last_gauge_of("dispatcher 1", "input_held"), 0, "%s", text);
     server_close_all(&server);
 }
 
