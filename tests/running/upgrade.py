@@ -113,8 +113,8 @@ class Connection:
 
 
 def long_clients(port):
-    """In a process of their own, too. Lives until its input ends. Prints "begun" when all are connected, a
-    line for each connection that has ended, and "last" before those that it has ended itself."""
+    """In a process of their own, too. Lives until its input ends, when only one server is left. Prints "begun"
+    when all are connected, a line for each connection that has ended, and "last" before those that it has ended itself."""
     watched = selectors.DefaultSelector()
     watched.register(sys.stdin, selectors.EVENT_READ, None)
     due = []  # when a connection sends its next line
@@ -145,14 +145,18 @@ def long_clients(port):
             if connection.end is None:
                 connection.send()
                 heapq.heappush(due, (time.monotonic() + PAUSE, id(connection), connection))
+    watched.unregister(sys.stdin)
+    while ready := watched.select(0):  # nothing more is sent, so what old servers have said comes to its end
+        for key, _ in ready:
+            if key.data.receive():
+                end(key.data)
     print('"last"')
     for key in list(watched.get_map().values()):
-        if key.data is not None:
-            key.data.socket.shutdown(socket.SHUT_WR)
-            key.data.socket.settimeout(30)
-            while not key.data.receive():
-                pass
-            end(key.data)
+        key.data.socket.shutdown(socket.SHUT_WR)
+        key.data.socket.settimeout(30)
+        while not key.data.receive():
+            pass
+        end(key.data)
 
 
 # ---- The restarts, and what became of all -------------------------------------------------------
@@ -222,6 +226,11 @@ async def watch_errors(stream, seen, failed):
             print("  " + line.decode().rstrip())
 
 
+def servers_below(parent):
+    with open(f"/proc/{parent.pid}/task/{parent.pid}/children", encoding="ascii") as children:
+        return len(children.read().split())
+
+
 async def ready_port(process):
     line = await process.stdout.readline()
     return int(line.rsplit(b":", 1)[1])
@@ -260,7 +269,7 @@ async def run(upgrade, server, options, folder):
             await restart(process, program, server, number == BROKEN, seen, failed)
         await shorts
         begun = time.monotonic()
-        while len(seen.records) < LONG and time.monotonic() < begun + 6 * DRAIN:
+        while (len(seen.records) < LONG or servers_below(process) > 1) and time.monotonic() < begun + 6 * DRAIN:
             await asyncio.sleep(0.1)
         longs.stdin.close()
         await lives
