@@ -79,11 +79,12 @@ bench-beside: all $(BENCH_TOOLS)
 bench-table:
 	$(BENCH) table
 
-### bench-line [ARGS="--tree FOLDER --files"]: count what a line passes and costs, and write it into docs/measuring.md; two minutes
+### bench-line [ARGS="--tree FOLDER --files"]: count what a line passes and costs, for docs/measuring.md and docs/way.md; four minutes
 .PHONY: bench-line
-bench-line: all step-programs $(BENCH_TOOLS) $(COUNTED)
+bench-line: all step-programs $(BENCH_TOOLS) $(COUNTED) $$(ENTERED)
 	@tests/need.sh gcov 'command -v gcov' gcc
 	$(NEED_PYTHON) && python3 -B tests/bench/counts.py --build $(OUT) --docs docs/measuring.md $(ARGS)
+	@python3 -B tests/bench/way.py docs/way.md $(OUT)/listing $(STAGES)
 
 ### bench-overload: offer the stages up to twice their capacity, and write docs/measuring.md; a quarter of an hour
 .PHONY: bench-overload

@@ -5,7 +5,7 @@ atomic steps, system calls, switches; and what programs link.
 
 Each server runs twice under the same load, with few lines and with many. What the longer run has more,
 divided by the lines that it has more, is the cost of a line: starting, accepting and ending cancel out.
-With --docs the tables go into the document, between their markers. With --files each file that a line passes is printed,
+With --docs the tables go into the document, between their markers, and what a line passes in the core's steps into docs/way.md. With --files each file that a line passes is printed,
 with the lines of it that are executed. With --tree what a line passes, and nothing else, is counted for another checkout,
 too, which is built there, in the folder of the same name.
 """
@@ -13,6 +13,7 @@ too, which is built there, in the folder of the same name.
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -22,6 +23,7 @@ import passed
 import results as figures
 
 CONNECTIONS = 20
+WAY = "docs/way.md"
 COUNTS = ("locks", "atomics", "system calls", "switches")
 LINKED = ("step 1.4", "step 2.8", "stage 1", "stage 2", "stage 3", "stage 4", "stage 5")
 
@@ -62,6 +64,11 @@ def linked_table(found):
     return figures.table(head, [[program] + [f"{counts[name]:,}" for name in head[1:]] for program, counts in found.items()])
 
 
+def core_steps():
+    """The steps that make the core, behind the one that they begin with."""
+    return ["2.5", *subprocess.run(["tests/steps.sh", "core"], check=True, capture_output=True, text=True).stdout.split()]
+
+
 def count_source(tree, build, by_file):
     """The tables of what a line passes and of what programs link; prints them."""
     found = passed.of_tree(tree, build, lambda folder: bench.Programs(folder).with_workers(4))
@@ -93,9 +100,11 @@ def main():
         costs = {name: cost_of(programs.tools, server, twins[name], folder)
                  for name, server in programs.with_workers(4).items() if name in twins}
     tables["line"] = table(costs)
-    print(f"\n{tables['line']}")
+    steps = passed_table(passed.of_steps(".", arguments.build, core_steps()))
+    print(f"\n{tables['line']}\n\n{steps}")
     if arguments.docs:
         bench.put(arguments.docs, "bench-line", tables)
+        bench.put(WAY, "bench-line", {"steps": steps})
     return 0
 
 

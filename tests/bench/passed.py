@@ -99,6 +99,24 @@ def of_tree(tree, build, servers):
     return {name: a_line(tree, server, objects(server)) for name, server in servers(folder).items()}
 
 
+def of_steps(tree, build, steps):
+    """What a warm line passes in the programs of these steps, built for gcov as of_tree() builds the stages. Most have no end, and
+    are given one (exits.c)."""
+    build = os.path.join(build, "passed")
+    make(tree, build, f"CFLAGS={FLAGS}", "all", "step-programs")
+    folder = os.path.abspath(os.path.join(tree, build))
+    rooms = [path for path, _, _ in os.walk(os.path.join(folder, "obj", "common"))]
+    exits = os.path.join(folder, "exits.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", exits, os.path.join(tree, "tests", "bench", "exits.c")], check=True)
+
+    def of_step(step):
+        room = os.path.join(folder, "steps", step)
+        server = ["env", f"LD_PRELOAD={exits}", os.path.join(room, f"step{step}"), "--port", "0"]
+        return a_line(tree, server, [*rooms, room])
+
+    return {f"step {step}": of_step(step) for step in steps}
+
+
 # ---- what programs link -----------------------------------------------------------------------
 
 def is_core(file):
