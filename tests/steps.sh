@@ -5,6 +5,7 @@
 #
 #   numbers              the numbers of the steps that lead to stages, in order, one a line
 #   core                 those of the core's steps, C.1 and so on
+#   map                  which file of the core stands, is new, or is stood in for, in which of these
 #   names                "1.1 one-client, 1.2 ...", for messages
 #   folder STEP          its folder
 #   before STEP          the step before, name STEP: what its program calls itself
@@ -32,8 +33,8 @@
 #
 # A step is a folder stageN-*/steps/N.M-name, or common/steps/C.M-name for the core's, with its sources, its page README.md, and a file `step`:
 #
-#   kind: fails, then holds    its own tests fail at the step before, and pass here; cost: it counts
-#                              something, and so do its tests; shape: the same tests pass
+#   kind: fails, then holds    its own tests, or the commands of its page, fail at the step before, and
+#                              not here; cost: it counts something; shape: the same tests pass
 #   idea: ...                  one line
 #   before: 1.2                the step before, if that is not the one above it in the list
 #   keeps: 1.2 1.3             older steps whose tests pass here, too
@@ -504,8 +505,91 @@ refreshed() { # PAGE
         END { exit bad }' "$1"
 }
 
+# The map of the core's files, for the page that has the table of its steps: a row for each file that the table shows, a
+# column for each step. Which stand-ins a step has is told by its sources.
+MAP=common/steps/README.md
+
+map() {
+    sources_of_all | grep '^C\.' | cat - $MAP | awk '
+        /^C\.[0-9]+:/ {
+            split($0, part, ":")
+            sub(/.*\//, "", part[2])
+            sub(/segments\.c/, "buffer_factory_small.c", part[2])
+            if (sub(/_small\.c$/, "", part[2]))
+                stands_in[part[1], part[2]]
+            next
+        }
+        /^\| \[C\.[0-9]/ {
+            step = $2
+            sub(/^\[/, "", step)
+            steps[++count] = step
+            split($0, column, " [|] ")
+            while (match(column[2], /\]\([^)]*\)/)) {
+                file = substr(column[2], RSTART + 2, RLENGTH - 3)
+                column[2] = substr(column[2], RSTART + RLENGTH)
+                sub(/^\.\.\//, "", file)
+                kind = file ~ /\.c$/ ? "c" : "h"
+                sub(/\.[ch]$/, "", file)
+                if (!(file in seen)) {
+                    seen[file]
+                    rows[++files] = file
+                }
+                shown[file, kind] = count
+            }
+        }
+        function mark(file, i,    base, at) {
+            base = file
+            sub(/.*\//, "", base)
+            at = (file, "c") in shown ? shown[file, "c"] : shown[file, "h"]
+            if (at <= i)
+                return at == i ? "+" : "#"
+            if ((steps[i], base) in stands_in || base ~ /^connection_/ && (file, "c") in shown && (steps[i], "connection") in stands_in)
+                return "s"
+            return (file, "h") in shown && shown[file, "h"] <= i ? "h" : "."
+        }
+        END {
+            printf "%-26s", "C."
+            for (i = 1; i <= count; i++)
+                printf "%3s", substr(steps[i], 3)
+            print ""
+            for (row = 1; row <= files; row++) {
+                printf "%-26s", rows[row]
+                for (i = 1; i <= count; i++)
+                    printf "%3s", mark(rows[row], i)
+                print ""
+            }
+        }'
+}
+
+with_map() { # PAGE
+    map >"$work/map"
+    awk -v map="$work/map" '
+        { print }
+        /^<!-- map -->$/ {
+            while ((getline) > 0 && $0 != "```text")
+                print
+            print
+            while ((getline line <map) > 0)
+                print line
+            while ((getline) > 0 && $0 != "```")
+                ;
+            print
+        }' "$1"
+}
+
 pages() { # [check]
     bad=0
+    if [ -e $MAP ]; then
+        with_map $MAP >"$work/page"
+        if cmp -s "$work/page" $MAP; then
+            :
+        elif [ "${1:-}" = check ]; then
+            echo "steps: FAILED: $MAP: its map shows other files than there are: make step-pages"
+            bad=1
+        else
+            cp "$work/page" $MAP && echo "  PAGE    $MAP"
+        fi
+    fi
     for page in stage[1-5]-*/steps/*/README.md stage[1-5]-*/steps/*/hints.md common/steps/*/README.md docs/*.md; do
         [ -e "$page" ] || continue
         if ! refreshed "$page" >"$work/page"; then
@@ -851,7 +935,7 @@ trap 'exit 130' INT TERM
 command=$1
 shift
 case $command in
-numbers | core | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade | check)
+numbers | core | map | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade | check)
     "$command" "$@"
     ;;
 stage-steps) stage_steps ;;

@@ -161,6 +161,7 @@ int main(int argc, char **argv)
     int status = options_parse(&options, argc, argv);
     if (status != OPTIONS_SERVE)
         return status;
+    server.name = program_invocation_short_name;
     if (server.settings.max_connections == 0)
         server.settings.max_connections = SERVER_MAX_CONNECTIONS;
     server.home =

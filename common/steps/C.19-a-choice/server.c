@@ -166,6 +166,7 @@ int main(int argc, char **argv)
         status = application_settle(&choice, &options, NULL);
     if (status != OPTIONS_SERVE)
         return status;
+    server.name = program_invocation_short_name;
     if (server.settings.max_connections == 0)
         server.settings.max_connections = SERVER_MAX_CONNECTIONS;
     server.home =
