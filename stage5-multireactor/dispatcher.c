@@ -183,8 +183,8 @@ static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 }
 
 /*
- * For an event or a request: stops selection on the adapter's channel, reads what has arrived, and
- * runs or submits the adapter.
+ * For an event or a request: reads what has arrived, and runs the adapter, or submits it with its
+ * events switched off.
  */
 static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                            unsigned ready) NO_LOCK_HELD
