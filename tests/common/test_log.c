@@ -4,6 +4,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_value.h"
 #include "common/base/thread.h"
 #include "helpers.h"
 #include "support/deadline.h"
@@ -113,6 +114,26 @@ static size_t count_whole_lines(char *text)
         whole += strlen(letters) == 399 && strspn(letters, (char[]){letters[0], '\0'}) == 399;
     }
     return whole;
+}
+
+/* Half an escape would take the quote behind it for its own. */
+Test(log, a_value_is_spelled_as_in_c_and_cut_between_two_bytes)
+{
+    static const char odd[] = "a\"\\\n\r\t\x1b\xff\0z";
+    static const char spelled[] = "a\\\"\\\\\\n\\r\\t\\x1b\\xff\\x00z";
+    static const size_t ends[] = {0, 1, 3, 5, 7, 9, 11, 15, 19, 23, 24};
+    char text[sizeof spelled + 8];
+    log_value(text, sizeof(text), odd, sizeof(odd) - 1);
+    cr_assert_str_eq(text, spelled);
+    for (size_t size = 1, whole = 0; size <= sizeof(spelled); size++) {
+        while (whole + 1 < sizeof(ends) / sizeof(ends[0]) && ends[whole + 1] < size)
+            whole++;
+        memset(text, '#', sizeof(text));
+        log_value(text, size, odd, sizeof(odd) - 1);
+        cr_assert_eq(strlen(text), ends[whole], "%zu bytes: `%s`", size, text);
+        cr_assert_eq(memcmp(text, spelled, ends[whole]), 0, "%zu bytes: `%s`", size, text);
+        cr_assert_eq(text[size], '#', "%zu bytes: it writes more", size);
+    }
 }
 
 Test(log, keeps_the_lines_of_threads_apart)
