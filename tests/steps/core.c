@@ -3,6 +3,7 @@
  */
 #include "step.h"
 
+#include "support/deadline.h"
 #include "support/probe.h"
 
 #include <signal.h>
@@ -142,6 +143,35 @@ Test(stepC_9, a_client_without_a_place_is_told_so)
     client_close(ann);
     client_close(bob);
     client_close(carl);
+    step_stop(&server);
+}
+
+/* ---- C.16: what it may take ---- */
+
+/*
+ * Eve's line is too long, and most of the answers that come before are still in the server's send
+ * buffer. She begins to read later than a server lingers, and does not stop sending until then.
+ */
+Test(stepC_16, who_reads_late_gets_all_answers)
+{
+    enum { LINES = 25, LINE = 60000, LATER_MS = 3000 };
+    static char line[LINE], answers[LINES * LINE + sizeof("ERR line too long")];
+    size_t length, got, wanted = sizeof(answers);
+    char *endless = line_of(200000, "", &length);
+    struct server_process server = step_start(0);
+    int eve = client_connect(&server);
+    memset(line, 'x', LINE - 1);
+    line[LINE - 1] = '\n';
+    for (int i = 0; i < LINES; i++)
+        client_try_send(eve, line, LINE, step_patience());
+    client_try_send(eve, endless, length, step_patience());
+    test_pause_ms(LATER_MS);
+    client_try_send(eve, "more\n", 5, step_patience());
+    client_try_receive(eve, answers, wanted, step_patience(), &got);
+    verdict(got == wanted, "Eve reads %d ms later, and gets %zu of %zu bytes", LATER_MS, got,
+            wanted);
+    client_close(eve);
+    free(endless);
     step_stop(&server);
 }
 

@@ -45,6 +45,7 @@ TestSuite(stepC_12, .timeout = 60);
 TestSuite(stepC_13, .timeout = 60);
 TestSuite(stepC_14, .timeout = 60);
 TestSuite(stepC_15, .timeout = 60);
+TestSuite(stepC_16, .timeout = 60);
 TestSuite(stepC_20, .timeout = 60);
 TestSuite(stepC_22, .timeout = 60);
 TestSuite(stepC_23, .timeout = 60);
