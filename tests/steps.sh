@@ -307,6 +307,9 @@ code_before() { # FILE RENAMES SOURCE_BEFORE...
 LINES_MAX=300
 SHAPES_MAX=6
 
+# And not more than so many steps follow each other, in the order of reading, without a client that sees a difference.
+UNSEEN_MAX=3
+
 # How many lines of the step's code are not in the step before. A file that both share has none.
 new_lines() { # STEP
     old=$(before "$1")
@@ -776,7 +779,7 @@ expect_diff() { # STEP
 NOT_SHOWN_YET='2.9 3.5 4.4 5.3'
 
 expect_small_steps() { # STEP...
-    shapes=0
+    shapes=0 unseen=0 most=0
     : >"$work/known.echo"
     without_applications || exit 2
     for number; do
@@ -787,11 +790,17 @@ expect_small_steps() { # STEP...
         C.*) ;;
         *.cost | *.shape) shapes=$((shapes + 1)) ;;
         esac
+        case $(field "$number" kind) in
+        fails*) unseen=0 ;;
+        *) unseen=$((unseen + 1)) ;;
+        esac
+        [ $unseen -le $most ] || most=$unseen
         if [ "$lines" -le $LINES_MAX ]; then pass; else blame "$number" "$lines new lines, more than $LINES_MAX"; fi
     done
     lines=$(given_lines)
     if [ "$lines" -le $GIVEN_MAX ]; then pass; else blame "$GIVEN" "$lines lines are given, more than $GIVEN_MAX"; fi
     if [ $shapes -le $SHAPES_MAX ]; then pass; else blame "$*" "$shapes steps do not fail, then hold"; fi
+    if [ $most -le $UNSEEN_MAX ]; then pass; else blame "$*" "$most steps in a row show no client a difference"; fi
 }
 
 # Under a sanitizer only what may make it report something: programs whose tests pass, and those whose
