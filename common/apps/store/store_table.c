@@ -135,12 +135,3 @@ void table_remove(struct table *table, struct table_node *node)
     *at = node->next;
     table->count--;
 }
-
-struct table_node *table_any(const struct table *table)
-{
-    for (size_t i = 0; i < table->size; i++) {
-        if (table->slots[i] != NULL)
-            return table->slots[i];
-    }
-    return NULL;
-}

@@ -42,7 +42,4 @@ void table_add(struct table *table, struct table_node *node);
 
 void table_remove(struct table *table, struct table_node *node);
 
-/** Some node of it; NULL: it is empty. */
-struct table_node *table_any(const struct table *table);
-
 #endif
