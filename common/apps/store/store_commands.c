@@ -12,19 +12,19 @@ const struct store_command store_commands[] = {
     {"get", 2, store_do_get, 0, NULL},
     {"set", -3, store_do_set, STORE_GROWS, NULL},
     {"incr", 2, store_do_incr, STORE_GROWS, NULL},
-    {"lpush", -3, store_do_lpush, STORE_GROWS, NULL},
-    {"rpush", -3, store_do_rpush, STORE_GROWS, NULL},
-    {"lpop", -2, store_do_lpop, 0, NULL},
-    {"rpop", -2, store_do_rpop, 0, NULL},
+    {"lpush", -3, store_do_push, STORE_GROWS | STORE_IN_FRONT, NULL},
+    {"rpush", -3, store_do_push, STORE_GROWS, NULL},
+    {"lpop", -2, store_do_pop, STORE_IN_FRONT, NULL},
+    {"rpop", -2, store_do_pop, 0, NULL},
     {"mget", -2, store_do_mget, 0, NULL},
     {"mset", -3, store_do_mset, STORE_GROWS, NULL},
     {"del", -2, store_do_del, 0, NULL},
     {"exists", -2, store_do_exists, 0, NULL},
     {"expire", -3, store_do_expire, 0, NULL},
-    {"pexpire", -3, store_do_pexpire, 0, NULL},
+    {"pexpire", -3, store_do_expire, STORE_IN_MS, NULL},
     {"persist", 2, store_do_persist, 0, NULL},
     {"ttl", 2, store_do_ttl, 0, NULL},
-    {"pttl", 2, store_do_pttl, 0, NULL},
+    {"pttl", 2, store_do_ttl, STORE_IN_MS, NULL},
     {"type", 2, store_do_type, 0, NULL},
     {"getdel", 2, store_do_getdel, 0, NULL},
     {"append", 3, store_do_append, STORE_GROWS, NULL},
@@ -34,8 +34,8 @@ const struct store_command store_commands[] = {
     {"decrby", 3, store_do_decrby, STORE_GROWS, NULL},
     {"llen", 2, store_do_llen, 0, NULL},
     {"lrange", 4, store_do_lrange, 0, NULL},
-    {"blpop", -3, store_do_blpop, 0, NULL},
-    {"brpop", -3, store_do_brpop, 0, NULL},
+    {"blpop", -3, store_do_pop_or_wait, STORE_IN_FRONT, NULL},
+    {"brpop", -3, store_do_pop_or_wait, 0, NULL},
     {"publish", 3, store_do_publish, 0, NULL},
     {"subscribe", -2, store_do_subscribe, STORE_GROWS | STORE_WHILE_SUBSCRIBED, NULL},
     {"unsubscribe", -1, store_do_unsubscribe, STORE_WHILE_SUBSCRIBED, NULL},
@@ -166,7 +166,7 @@ static void say_unknown(const struct store_call *call, char text[FAULT_SIZE])
 static bool is_too_much(const struct store_call *call)
 {
     size_t size = 0;
-    if ((call->command->flags & STORE_GROWS) == 0)
+    if (!store_has_flag(call, STORE_GROWS))
         return false;
     for (size_t i = 1; i < call->count; i++)
         size += call->words[i].length + sizeof(struct store_key);
@@ -193,7 +193,7 @@ static void find_fault(const struct store_call *call, char text[FAULT_SIZE])
         snprintf(text, FAULT_SIZE, arity_text, command->name);
     else if (is_too_much(call))
         snprintf(text, FAULT_SIZE, "%s", memory_text);
-    else if (is_subscriber && (command->flags & STORE_WHILE_SUBSCRIBED) == 0)
+    else if (is_subscriber && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
         snprintf(text, FAULT_SIZE,
                  "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
                  "RESET are allowed in this context",
@@ -240,7 +240,7 @@ void store_carry_out(struct store_client *client, size_t count, const struct mes
     find_fault(&call, fault);
     if (fault[0] != '\0')
         refuse(&call, fault);
-    else if (client->is_in_multi && (call.command->flags & STORE_AT_ONCE) == 0)
+    else if (client->is_in_multi && !store_has_flag(&call, STORE_AT_ONCE))
         store_queue(&call);
     else
         call.command->run(&call);

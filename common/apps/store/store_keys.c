@@ -229,8 +229,9 @@ static bool holds(unsigned conditions, const struct store_key *key, int64_t mome
            ((conditions & ONLY_EARLIER) == 0 || expiry == NULL || moment < expiry->moment);
 }
 
-static void expire_in(struct store_call *call, int64_t unit)
+void store_do_expire(struct store_call *call)
 {
+    int64_t unit = store_has_flag(call, STORE_IN_MS) ? 1 : 1000;
     unsigned conditions;
     int64_t moment;
     if (!parse_conditions(call, &conditions) || !parse_moment(call, call->words[2], unit, &moment))
@@ -244,16 +245,6 @@ static void expire_in(struct store_call *call, int64_t unit)
         return;
     }
     store_reply_number(call->reply, changes);
-}
-
-void store_do_expire(struct store_call *call)
-{
-    expire_in(call, 1000);
-}
-
-void store_do_pexpire(struct store_call *call)
-{
-    expire_in(call, 1);
 }
 
 void store_do_persist(struct store_call *call)
@@ -280,12 +271,8 @@ static int64_t time_left(struct store_call *call)
 void store_do_ttl(struct store_call *call)
 {
     int64_t left = time_left(call);
-    store_reply_number(call->reply, left < 0 ? left : left / 1000 + (left % 1000 >= 500));
-}
-
-void store_do_pttl(struct store_call *call)
-{
-    store_reply_number(call->reply, time_left(call));
+    bool is_whole = left < 0 || store_has_flag(call, STORE_IN_MS);
+    store_reply_number(call->reply, is_whole ? left : left / 1000 + (left % 1000 >= 500));
 }
 
 void store_do_dbsize(struct store_call *call)

@@ -60,7 +60,7 @@ void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
 
 /* ---- Commands ------------------------------------------------------------------------------ */
 
-static void push_words(struct store_call *call, bool in_front)
+void store_do_push(struct store_call *call)
 {
     struct store_key *key;
     if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
@@ -75,7 +75,7 @@ static void push_words(struct store_call *call, bool in_front)
                 store_delete(call->store, key);
             return;
         }
-        push(&key->list, element, in_front);
+        push(&key->list, element, store_has_flag(call, STORE_IN_FRONT));
     }
     if (key == NULL) {
         store_reply_no_memory(call);
@@ -85,18 +85,8 @@ static void push_words(struct store_call *call, bool in_front)
     store_has_grown(call->store, key);
 }
 
-void store_do_lpush(struct store_call *call)
-{
-    push_words(call, true);
-}
-
-void store_do_rpush(struct store_call *call)
-{
-    push_words(call, false);
-}
-
 /* With a count the answer is an array, of all that there are at most. */
-static void pop(struct store_call *call, bool in_front)
+void store_do_pop(struct store_call *call)
 {
     struct store_key *key;
     int64_t count = 1;
@@ -122,17 +112,7 @@ static void pop(struct store_call *call, bool in_front)
     if (has_count)
         store_reply_array(call->reply, pops);
     for (size_t i = 0; i < pops; i++)
-        store_reply_pop(call->store, key, in_front, call->reply);
-}
-
-void store_do_lpop(struct store_call *call)
-{
-    pop(call, true);
-}
-
-void store_do_rpop(struct store_call *call)
-{
-    pop(call, false);
+        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT), call->reply);
 }
 
 void store_do_llen(struct store_call *call)

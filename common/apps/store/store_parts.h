@@ -156,6 +156,8 @@ enum {
     STORE_GROWS = 1,            /* it is refused if the store is full */
     STORE_WHILE_SUBSCRIBED = 2, /* a subscriber may send it */
     STORE_AT_ONCE = 4,          /* MULTI does not queue it */
+    STORE_IN_FRONT = 8,         /* of a list; without: at its end */
+    STORE_IN_MS = 16,           /* its times are; without: in seconds */
 };
 
 struct store_command {
@@ -165,6 +167,12 @@ struct store_command {
     unsigned flags;
     const char *subcommands; /* each with a space behind it; NULL: it has none */
 };
+
+/** Whether its command has that flag. */
+static inline bool store_has_flag(const struct store_call *call, unsigned flag)
+{
+    return (call->command->flags & flag) != 0;
+}
 
 /** NULL: there is none of that name. */
 const struct store_command *store_find_command(struct message name);
@@ -288,11 +296,10 @@ store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, sto
 store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store_do_mset,
     store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
     store_do_decrby;
-store_function store_do_lpush, store_do_rpush, store_do_lpop, store_do_rpop, store_do_llen,
-    store_do_lrange, store_do_blpop, store_do_brpop;
+store_function store_do_push, store_do_pop, store_do_llen, store_do_lrange, store_do_pop_or_wait;
 store_function store_do_subscribe, store_do_unsubscribe, store_do_publish, store_do_multi,
     store_do_exec, store_do_discard;
-store_function store_do_del, store_do_exists, store_do_type, store_do_expire, store_do_pexpire,
-    store_do_persist, store_do_ttl, store_do_pttl, store_do_dbsize, store_do_flushall;
+store_function store_do_del, store_do_exists, store_do_type, store_do_expire, store_do_persist,
+    store_do_ttl, store_do_dbsize, store_do_flushall;
 
 #endif

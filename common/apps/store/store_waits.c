@@ -129,8 +129,9 @@ static void wait(struct store_call *call, int64_t timeout, bool in_front)
         channel_set_timer(strand_facade(&call->store->group.strand), &client->timer, timeout);
 }
 
-static void pop_or_wait(struct store_call *call, bool in_front)
+void store_do_pop_or_wait(struct store_call *call)
 {
+    bool in_front = store_has_flag(call, STORE_IN_FRONT);
     int64_t timeout;
     if (!parse_timeout(call, call->words[call->count - 1], &timeout))
         return;
@@ -147,14 +148,4 @@ static void pop_or_wait(struct store_call *call, bool in_front)
         store_reply_null_array(call->reply);
     else
         wait(call, timeout, in_front);
-}
-
-void store_do_blpop(struct store_call *call)
-{
-    pop_or_wait(call, true);
-}
-
-void store_do_brpop(struct store_call *call)
-{
-    pop_or_wait(call, false);
 }
