@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_unguarded) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -204,7 +204,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(MEASURED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow))
+test-all: test-tools all test-build $$(MEASURED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow) $$(need_unguarded))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -673,6 +673,43 @@ run_slow = $(if $(SCHEDULES),'slow=OUT=$(OUT) tests/slow/slow_test.py $(SCHEDULE
 test-slow: all $$(need_slow)
 	$(NEED_PYTHON)
 	@tests/run.sh $(run_slow)
+
+# ---- without a guard ------------------------------------------------------------------------------
+
+# Stages 4 and 5 as they would be without the guard (docs/guard.md), and their suites with that: only what the
+# patch changes is compiled, once more with test points for the suite.
+UNGUARDED := $(patsubst tests/unguarded/%.patch,$(OUT)/unguarded/%,$(wildcard tests/unguarded/stage*.patch))
+unguarded_tests = $(call with_points,$(filter-out %/main.o,$(call objects,$1))) \
+    $(foreach s,$(firstword $(subst -, ,$1)),$(call objects,tests/$s) $(call inside,$s)) $(TEST_OBJECTS)
+# $(call without_guard,FLAGS): leaves the prerequisites in `objects`, those of changed sources compiled in $@.sources.
+without_guard = rm -rf $@.sources && mkdir -p $@.sources && cp -r $* $@.sources && \
+    patch -s -p0 -d $@.sources <$< && objects='$(filter %.o %.a,$^)' && \
+    for source in $$(sed -n 's/^+++ \(.*\.c\)$$/\1/p' $<); do \
+        $(filter-out -MMD -MP,$(COMPILE)) $1 -c -o "$@.sources/$${source%c}o" "$@.sources/$$source" && \
+        objects=$$(echo "$$objects" | sed "s,[^ ]*/$${source%c}o,$@.sources/$${source%c}o,") || exit 1; \
+    done
+
+$(UNGUARDED): $(OUT)/unguarded/%: tests/unguarded/%.patch $$(call objects,$$*) $(LIBRARY) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	@tests/need.sh patch 'command -v patch' patch
+	$(Q)$(call without_guard); $(LINK) -o $@ $$objects $(call libraries,$*)
+
+$(UNGUARDED:%=%-suite): $(OUT)/unguarded/%-suite: tests/unguarded/%.patch $$(call unguarded_tests,$$*) \
+    $(LIBRARY_WITH_POINTS) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	@tests/need.sh patch 'command -v patch' patch
+	$(Q)$(call without_guard,-DTEST_POINTS); \
+	$(LINK) -o $@ $$objects @$(CRITERION:.cflags=.libs) $(call libraries,$*)
+
+run_unguarded = $(if $(UNGUARDED),'unguarded=OUT=$(OUT) tests/unguarded/run.py')
+need_unguarded = $(UNGUARDED) $(UNGUARDED:%=%-suite)
+### test-unguarded: run the suites of stages 4 and 5 without the guard; only what docs/guard.md names may notice
+.PHONY: test-unguarded
+test-unguarded: all $$(need_unguarded)
+	$(NEED_PYTHON)
+	@tests/run.sh $(run_unguarded)
 
 # ---- Protohackers' problems ---------------------------------------------------------------------
 
