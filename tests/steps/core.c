@@ -229,10 +229,10 @@ Test(stepC_23, a_header_comes_in_two_pieces)
     expect_no_header_answered(20);
 }
 
-/* ---- C.26: a future ---- */
+/* ---- C.27: a future ---- */
 
 /* The application takes a minute for a line, and the server has half a second to stop. */
-Test(stepC_26, a_handler_that_hangs_is_cut_short)
+Test(stepC_27, a_handler_that_hangs_is_cut_short)
 {
     struct server_process server = step_start_with("--block-ms 60000 --drain-timeout 0.5");
     int carl = client_connect(&server);

@@ -4,7 +4,7 @@
  * like at the moment, which is the connection of all our servers.
  *
  * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
+ * them (C.26 has a heap).
  */
 #include "common/base/list.h"
 #include "common/server/admission.h"

@@ -3,7 +3,7 @@
  * this course share between them. What is left here is how a thread waits.
  *
  * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
+ * them (C.26 has a heap).
  */
 #include "common/apps/application_choice.h"
 #include "common/base/list.h"

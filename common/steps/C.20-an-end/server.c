@@ -5,7 +5,7 @@
  * Told to stop, it answers what has arrived, and ends when all clients have, or after a time.
  *
  * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
+ * them (C.26 has a heap).
  */
 #include "common/apps/application_choice.h"
 #include "common/base/list.h"

@@ -6,7 +6,7 @@
  * may come through a proxy that says who they are (--proxy-protocol).
  *
  * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
+ * them (C.26 has a heap).
  */
 #include "common/apps/application_choice.h"
 #include "common/base/list.h"

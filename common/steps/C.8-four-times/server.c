@@ -4,7 +4,7 @@
  * four limits to what a client may take its time for.
  *
  * Left out on purpose: a limit to the number of clients (C.9), and a way to the next one whose time
- * is over that does not lead past all of them (stage 2 has a heap).
+ * is over that does not lead past all of them (C.26 has a heap).
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

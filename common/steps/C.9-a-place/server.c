@@ -4,7 +4,7 @@
  * only so many clients are served at a time.
  *
  * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
+ * them (C.26 has a heap).
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

@@ -4,14 +4,12 @@
  *
  * Told to stop, the loop answers what has arrived, and ends when all clients have. Main waits for
  * that end, but not for ever: after a time it cuts short what holds the loop up.
- *
- * Left out on purpose: a way to the next client whose time is over that does not lead past all of
- * them (stage 2 has a heap).
  */
 #include "common/apps/application_choice.h"
 #include "common/base/list.h"
 #include "common/base/thread.h"
 #include "common/events/selector_provider.h"
+#include "common/events/timer_heap.h"
 #include "common/server/admission.h"
 #include "common/server/connection.h"
 #include "common/workers/future_task.h"
@@ -31,7 +29,7 @@ struct client {
     struct connection connection;            /* what a thread would keep on its stack */
     struct selection_key key;                /* what it is waited for, and what has come */
     struct list_link link;                   /* in clients */
-    int64_t deadline;                        /* when to look at it, though nothing happens */
+    struct timer timer;                      /* when to look at it, though nothing happens */
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
@@ -41,6 +39,7 @@ static struct server server;
 static struct input_handler_factory *factory;
 static struct admission admission;
 static struct list_link clients;
+static struct timer_heap timers; /* one for each client */
 static struct future_task life;                   /* of the loop, from beginning to end */
 static struct future_monitor monitor;             /* where main waits for that end */
 static _Atomic int64_t cut_off_at = INT64_MAX;    /* main's word to the loop that it is to end */
@@ -49,6 +48,7 @@ static void client_close(struct client *client) NO_LOCK_HELD
 {
     int fd = connection_detach(&client->connection);
     list_remove(&client->link);
+    timer_heap_cancel(&timers, &client->timer);
     selector_cancel(&client->key); /* first, so that no event of it is delivered any more */
     close(fd);
     free(client);
@@ -76,32 +76,31 @@ static void client_run(struct client *client, bool ready) NO_LOCK_HELD
     connection_handle(&client->connection, &run, HANDLE_MESSAGES);
     connection_send(&client->connection, &run);
     if (client_wait(client))
-        client->deadline = connection_deadline(&client->connection, run.now);
+        timer_heap_set_by(&timers, &client->timer,
+                          connection_deadline(&client->connection, run.now));
     else
         client_close(client);
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-/* Runs all whose time is over; for how long the selector may sleep until the next one's is. */
+/*
+ * Runs all whose time is over; for how long the selector may sleep until the next one's is. A timer
+ * that fires too early, because its client has done something since, is only set again.
+ */
 static int clients_expire(void) NO_LOCK_HELD
 {
-    int64_t now = clock_ms(), next = INT64_MAX;
-    for (struct list_link *link = clients.next, *behind; link != &clients; link = behind) {
-        struct client *client = container_of(link, struct client, link);
-        behind = link->next;
-        if (client->deadline <= now && connection_expire(&client->connection, now)) {
+    int64_t now = clock_ms();
+    struct timer *timer;
+    while ((timer = timer_heap_due(&timers, now)) != NULL) {
+        struct client *client = container_of(timer, struct client, timer);
+        timer_heap_set(&timers, timer, INT64_MAX);
+        if (connection_expire(&client->connection, now))
             client_run(client, false);
-            next = now; /* its own next one is not looked at yet */
-            continue;
-        }
-        if (client->deadline <= now)
-            client->deadline = connection_deadline(&client->connection, now);
-        if (client->deadline < next)
-            next = client->deadline;
+        else
+            timer_heap_set(&timers, timer, connection_deadline(&client->connection, now));
     }
-    int64_t left = next > now ? next - now : 0;
-    return left < INT32_MAX ? (int)left : -1;
+    return timer_heap_timeout(&timers, now);
 }
 
 /* Begins to serve one. False if that is not possible: then admission tells it so. */
@@ -109,8 +108,12 @@ static bool client_open(void *context, int fd) NO_LOCK_HELD
 {
     (void)context;
     struct client *client = calloc(1, sizeof(*client) + factory->handler_size);
-    if (client == NULL ||
-        selector_register(&selector, &client->key, fd, SELECT_READ, client) != 0) {
+    if (client == NULL || !timer_heap_set(&timers, &client->timer, INT64_MAX)) {
+        free(client);
+        return false;
+    }
+    if (selector_register(&selector, &client->key, fd, SELECT_READ, client) != 0) {
+        timer_heap_cancel(&timers, &client->timer);
         free(client);
         return false;
     }
@@ -160,8 +163,10 @@ static int live(struct future_task *future) NO_LOCK_HELD
     while (atomic_load(&cut_off_at) == INT64_MAX)
         take_events(listen_while_open(clients_expire()));
     clients_stop();
-    for (int64_t left; !list_is_empty(&clients) && (left = cut_off_at - clock_ms()) > 0;) {
+    for (int64_t left; (left = cut_off_at - clock_ms()) > 0;) {
         int sleep = clients_expire();
+        if (list_is_empty(&clients))
+            break;
         take_events(sleep >= 0 && sleep < left ? sleep : (int)left);
     }
     while (!list_is_empty(&clients))
@@ -228,6 +233,7 @@ int main(int argc, char **argv)
         selector_register(&selector, &listening, server.listener.fd, SELECT_READ, NULL) != 0)
         return EXIT_FAILURE;
     list_init(&clients);
+    timer_heap_init(&timers);
     admission_init(&admission, &server);
     future_monitor_init(&monitor);
     future_task_init(&life, &monitor, live, NULL);
@@ -238,6 +244,7 @@ int main(int argc, char **argv)
     wait_for_stop();
     stop_loop(loop);
     application_close(choice.chosen, factory);
+    timer_heap_destroy(&timers);
     server_close(&server);
     return EXIT_SUCCESS;
 }
