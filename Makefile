@@ -119,9 +119,10 @@ SELECTORS_linux := events/selector_epoll events/selector_providers_linux
 SELECTORS_posix := events/selector_providers_posix
 SENDER_linux := bytes/file_sender_linux
 SENDER_posix := bytes/file_sender_posix
+LISTEN_linux := apps/application_listen
 HASHES := apps/pop3/pop3_hash_
-ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)) $(SENDER_$(PLATFORM)) $(HASHES)$(CRYPT), \
-    $(SELECTORS_linux) $(SELECTORS_posix) $(SENDER_linux) $(SENDER_posix) \
+ELSEWHERE := $(filter-out $(SELECTORS_$(PLATFORM)) $(SENDER_$(PLATFORM)) $(LISTEN_$(PLATFORM)) $(HASHES)$(CRYPT), \
+    $(SELECTORS_linux) $(SELECTORS_posix) $(SENDER_linux) $(SENDER_posix) $(LISTEN_linux) \
     $(HASHES)crypt $(HASHES)none)
 
 # $(call with_points,OBJECTS) are the same with the points at which a test can hold a thread

@@ -22,10 +22,11 @@ enum {
 struct handler *handler_create(struct handler_threads *threads, int fd)
 {
     struct server *server = threads->server;
-    struct handler *handler = calloc(1, sizeof(*handler) + threads->factory->handler_size);
+    struct input_handler_factory *factory = server->listener.factory;
+    struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
     struct input_handler *input = NULL;
     if (handler != NULL && buffer_factory_stock(&server->buffers))
-        input = input_handler_create(threads->factory, handler->memory);
+        input = input_handler_create(factory, handler->memory);
     if (input == NULL) {
         free(handler);
         return NULL;

@@ -114,7 +114,7 @@ int handler_threads_open(struct handler_threads *threads, struct server *server,
     memset(threads, 0, sizeof(*threads));
     threads->server = server;
     server->home.wake = handler_wake;
-    threads->factory = factory;
+    server->listener.factory = factory;
     admission_init(&threads->admission, server);
     mutex_init(&threads->lock);
     condition_init(&threads->work);

@@ -19,7 +19,6 @@
 
 struct handler_threads {
     struct server *server;
-    struct input_handler_factory *factory;
     struct admission admission;
     size_t pool_size; /* 0: a thread for every handler */
     pthread_t *pool;

@@ -22,7 +22,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
 {
     memset(reactor, 0, sizeof(*reactor));
     reactor->server = server;
-    reactor->factory = factory;
+    server->listener.factory = factory;
     reactor->executor = executor;
     reactor->now = clock_ms();
     if (selector_open(&reactor->selector, provider) != 0)

@@ -28,7 +28,6 @@ struct handler;
 
 struct reactor {
     struct server *server;
-    struct input_handler_factory *factory;
     struct selector selector;
     struct loop loop; /* how late it is, for others to read */
     struct executor *executor;

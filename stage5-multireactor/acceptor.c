@@ -5,10 +5,9 @@
 void acceptor_init(struct acceptor *acceptor, struct dispatcher_pool *dispatchers,
                    struct admission *admission, struct input_handler_factory *factory)
 {
-    *acceptor = (struct acceptor){.server = dispatchers->server,
-                                  .dispatchers = dispatchers,
-                                  .admission = admission,
-                                  .factory = factory};
+    *acceptor = (struct acceptor){
+        .server = dispatchers->server, .dispatchers = dispatchers, .admission = admission};
+    acceptor->server->listener.factory = factory;
 }
 
 /* Registers a new connection with a handler of its own. */
@@ -16,7 +15,7 @@ static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
 {
     struct acceptor *acceptor = self;
     return dispatcher_register_channel(dispatcher_pool_next(acceptor->dispatchers), fd,
-                                       acceptor->factory);
+                                       acceptor->server->listener.factory);
 }
 
 /* Sleeps until there is a client, a signal comes, or it is time to accept again. */

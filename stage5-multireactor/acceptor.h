@@ -12,7 +12,6 @@ struct acceptor {
     struct server *server;
     struct dispatcher_pool *dispatchers;
     struct admission *admission;
-    struct input_handler_factory *factory;
 };
 
 void acceptor_init(struct acceptor *acceptor, struct dispatcher_pool *dispatchers,

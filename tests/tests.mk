@@ -194,7 +194,7 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_unguarded) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_doubled) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_unguarded) $(run_card) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -204,7 +204,7 @@ test: test-tools all test-build $$(need_bare_steps)
 
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(MEASURED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow) $$(need_unguarded))
+test-all: test-tools all test-build $$(MEASURED) $$(DOUBLED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow) $$(need_unguarded))
 	@tests/run.sh $(run_test) $(run_rest)
 
 ### test-common: run the tests of common/
@@ -299,7 +299,7 @@ $(OUT)/tests/upgrade: docs/examples/upgrade.c $(OUT)/flags
 	$(call say,LINK,$@)
 	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -o $@ $<
 
-### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; a chat and a store; and give servers their listener
+### test-running: restart servers under load by docs/examples/upgrade.c: nobody is lost; a chat and a store; give servers their listener, and a second one
 .PHONY: test-running
 RESTARTED := $(if $(wildcard docs/examples/upgrade.c),$(foreach n,2 4 5,$(addprefix $(OUT)/,$(call stage,$n))))
 need_restarts = $(if $(RESTARTED),$(OUT)/tests/upgrade $(RESTARTED))
@@ -309,9 +309,17 @@ run_restarts = $(foreach s,$(RESTARTED),'$(notdir $s) restarted=$1 python3 -B te
 GIVEN := $(if $(wildcard tests/running/listener.py),$(foreach n,1 2 4 5,$(addprefix $(OUT)/,$(call stage,$n))))
 run_given = $(foreach s,$(GIVEN),'$(notdir $s) given its listener=python3 -B tests/running/listener.py $s')
 run_state = $(if $(RESTARTED),'state at a restart=python3 -B tests/running/state.py $(OUT)/tests/upgrade $(OUT)/$(call stage,5)')
-test-running: $(need_restarts) $(GIVEN)
+# Every stage with two applications, each at a listener of its own, which needs epoll(7).
+DOUBLED := $(if $(and $(wildcard tests/running/two.c),$(filter linux,$(PLATFORM))),$(addprefix $(OUT)/two/,$(STAGES)))
+$(OUT)/obj/tests/running/two.o: private CPPFLAGS += -Dtwo_application=application_added
+$(DOUBLED): $(OUT)/two/%: $$(call objects,$$*) $(OUT)/obj/tests/running/two.o $(LIBRARY) % Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
+run_doubled = $(foreach s,$(DOUBLED),'$(notdir $s) two listeners=python3 -B tests/running/listeners.py $s')
+test-running: $(need_restarts) $(GIVEN) $(DOUBLED)
 	@tests/need.sh 'Python 3' 'command -v python3' python3
-	@tests/run.sh $(run_given) $(run_state) $(run_restarts)
+	@tests/run.sh $(run_given) $(run_state) $(run_doubled) $(run_restarts)
 
 ### running-pictures: make the pictures of docs/running.md anew, on a machine that does nothing else
 .PHONY: running-pictures
@@ -319,8 +327,8 @@ running-pictures: all
 	$(NEED_PYTHON)
 	@python3 -B tests/running/pictures.py docs/diagrams $(OUT)
 
-# Stages that have a loop, with docs/examples/metrics.c.
-MEASURED := $(if $(wildcard docs/examples/metrics.c),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
+# Stages that have a loop, with docs/examples/metrics.c, which needs epoll(7) as well.
+MEASURED := $(if $(and $(wildcard docs/examples/metrics.c),$(filter linux,$(PLATFORM))),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
 $(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
 $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/metrics.o $(LIBRARY) % Makefile
 	@mkdir -p $(@D)

@@ -126,6 +126,7 @@ struct input_handler_factory *application_open(const struct application *applica
     errno = 0;
     server->settings.connection_descriptors = descriptors > 0 ? descriptors : 1;
     server->settings.max_message = application->max_message;
+    server->settings.needs |= application->needs;
     struct input_handler_factory *factory =
         application->verbs != NULL ? open_maker(application, server) : application->open(server);
     if (factory == NULL && errno != 0)

@@ -130,6 +130,7 @@ static void init_server(struct server *server)
 {
     const struct server_settings *settings = &server->settings;
     server->name = "rehearsal";
+    server->listener = (struct listener){.fd = -1, .reserve = -1};
     server->log = (struct log){.program = server->name, .level = settings->log_level};
     server->home = (struct connection_home){.server = server,
                                             .counters = &server->counters,

@@ -6,10 +6,11 @@
  * Interface: each call says who may make it; "the handler's own calls" are those of its verbs, and
  * of its posts, timers and tasks, of which no two come at a time. What holds for all:
  *
- *   any thread          enqueue, suspend, resume, close, reset, finish, post, set_write_rate, peer,
- *                       end_reason, retain, release: also the handler of another connection, with a
- *                       reference
- *   handler's own       input, flush, set_handler, set_timer, cancel_timer, begin, connect
+ *   any thread          enqueue, suspend, resume, close, reset, finish, post, go_on,
+ *                       set_write_rate, peer, end_reason, retain, release: also the handler of
+ *                       another connection, with a reference
+ *   handler's own       input, flush, set_handler, set_timer, repeat_timer, cancel_timer, hold,
+ *                       begin, cancel_task, connect
  *
  * - In stages 1 to 3 there are no other threads: only the connection's own handler calls anything.
  *   An application that needs more says so (enum stage_offer in application.h).

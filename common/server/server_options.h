@@ -35,6 +35,7 @@ struct server_settings {
     size_t max_connections;
     uint32_t max_message;            /* bytes; the application's; 0: a line of max_line */
     unsigned connection_descriptors; /* that one may need at a time, files included */
+    unsigned needs;                  /* the application's, which the stage offers */
     enum overload overload;
     const char *redirect_to; /* HOST:PORT; NULL unless OVERLOAD_REDIRECT */
     char turn_away[1024];    /* what a client is told that there is no place for; applications of

@@ -105,6 +105,8 @@ int listener_adopt(struct listener *listener, int fd, int send_buffer)
 
 void listener_close(struct listener *listener)
 {
+    if (listener->set != NULL)
+        listener->close_others(listener);
     if (listener->fd >= 0 && !listener->is_given)
         socket_remove(&listener->endpoint);
     if (listener->fd >= 0)
@@ -120,11 +122,11 @@ void listener_close(struct listener *listener)
  */
 static int accept_next(struct listener *listener, int flags, struct endpoint *peer)
 {
+    int socket = listener->set != NULL ? listener->find(listener) : listener->fd;
     if (listener->proxies == NULL)
-        return accept4(listener->fd, NULL, NULL, flags | SOCK_CLOEXEC);
+        return accept4(socket, NULL, NULL, flags | SOCK_CLOEXEC);
     peer->length = sizeof(peer->address);
-    return accept4(listener->fd, (struct sockaddr *)&peer->address, &peer->length,
-                   flags | SOCK_CLOEXEC);
+    return accept4(socket, (struct sockaddr *)&peer->address, &peer->length, flags | SOCK_CLOEXEC);
 }
 
 /* Whether it may connect. Only a proxy of ours can say whose connection it is. */

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct input_handler_factory;
 struct network_list;
 
 struct listener {
@@ -36,6 +37,18 @@ struct listener {
      */
     const struct network_list *proxies;
     bool (*admits)(const struct network_list *proxies, const struct endpoint *peer);
+
+    /** Makes the handler of the client that was accepted last; the stage says so at its start. */
+    struct input_handler_factory *factory;
+
+    /**
+     * Clients may come to several sockets, and `fd` becomes readable for any of them
+     * (application_listen.h). `find` returns one at which a client waits, if there is any, and sets
+     * `factory`; `close_others` leaves the first one. NULL: there is only one.
+     */
+    struct listener_set *set;
+    int (*find)(struct listener *listener);
+    void (*close_others)(struct listener *listener);
 };
 
 /** What became of an attempt to accept. */

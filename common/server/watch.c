@@ -248,13 +248,15 @@ static void tell_loop(const struct watch *watch, const struct watched_loop *watc
 }
 
 /*
- * Has each loop count what its connections hold. Those of one that is held up are older. Where main
- * is the loop it has counted before it reports, and any other thread rings for it. Without the
- * lock: main may want to look, and must not wait for what it has to answer itself.
+ * Has each loop count what its connections hold; how many of them there are. A loop that is main's
+ * own thread has a NULL for its selector: main has counted before it reports, and any other thread
+ * rings for it.
  */
-static void ask_loops(const struct watch *watch, size_t count, bool is_main)
+static size_t ask_loops(struct watch *watch, bool is_main)
 {
-    int64_t until = clock_ms() + ANSWER_MS;
+    mutex_lock(&watch->lock);
+    size_t count = watch->over ? 0 : watch->loop_count;
+    mutex_unlock(&watch->lock);
     for (size_t i = 0; i < count; i++) {
         const struct watched_loop *watched = &watch->loops[i];
         if (watched->selector != NULL || !is_main)
@@ -264,18 +266,22 @@ static void ask_loops(const struct watch *watch, size_t count, bool is_main)
         else if (!is_main)
             signals_ring();
     }
+    return count;
+}
+
+/* For main. Without the lock: main may want to look, and must not wait for what it has to answer
+ * itself. What a loop holds that is held up is older. */
+static void wait_for_answers(const struct watch *watch, size_t count)
+{
+    int64_t until = clock_ms() + ANSWER_MS;
     for (size_t i = 0; i < count; i++)
-        while ((watch->loops[i].selector != NULL || !is_main) &&
-               loop_is_asked(watch->loops[i].loop) && clock_ms() < until)
+        while (watch->loops[i].selector != NULL && loop_is_asked(watch->loops[i].loop) &&
+               clock_ms() < until)
             poll(NULL, 0, 1);
 }
 
-static void tell_gauges(struct watch *watch, bool is_main, watch_gauge *gauge, void *context)
+static void tell_gauges(struct watch *watch, watch_gauge *gauge, void *context)
 {
-    mutex_lock(&watch->lock);
-    size_t count = watch->over ? 0 : watch->loop_count;
-    mutex_unlock(&watch->lock);
-    ask_loops(watch, count, is_main);
     mutex_lock(&watch->lock);
     for (size_t i = 0; i < watch->loop_count; i++)
         tell_loop(watch, &watch->loops[i], gauge, context);
@@ -288,7 +294,16 @@ static void tell_gauges(struct watch *watch, bool is_main, watch_gauge *gauge, v
 
 void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
 {
-    tell_gauges(watch, true, gauge, context);
+    wait_for_answers(watch, ask_loops(watch, true));
+    tell_gauges(watch, gauge, context);
+}
+
+void watch_ask(struct server *server)
+{
+    mutex_lock(&observer_lock);
+    if (server->observer != NULL)
+        ask_loops((struct watch *)server->observer, false);
+    mutex_unlock(&observer_lock);
 }
 
 bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context)
@@ -296,7 +311,7 @@ bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context)
     mutex_lock(&observer_lock);
     struct watch *watch = (struct watch *)server->observer;
     if (watch != NULL)
-        tell_gauges(watch, false, gauge, context);
+        tell_gauges(watch, gauge, context);
     mutex_unlock(&observer_lock);
     return watch != NULL;
 }

@@ -14,7 +14,7 @@
  *
  * Interface:
  * - main() has the one struct watch, adds loops and other parts to it before their threads start,
- *   and closes it after they have ended. Other threads ask by watch_tell_gauges().
+ *   and closes it after they have ended. Other threads use watch_ask() and watch_tell_gauges().
  * - The server calls it through server_look() and server_report(), so that a program without a
  *   watch does not link it.
  */
@@ -102,8 +102,17 @@ void watch_add_part(struct watch *watch, struct watched_part *part);
 void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context);
 
 /**
- * watch_gauges() of the server's watch, for a thread that may outlive that. False: the server has
- * none, or not yet, or not any more. Any thread that ends before the server is closed.
+ * Has each loop count what its connections hold, at its next round: an answer that
+ * watch_tell_gauges() has a moment later, if the loop is not held up. Waits for nobody, so a
+ * handler may call it, in the loop's own thread too. Any thread that ends before the server is
+ * closed.
+ */
+void watch_ask(struct server *server);
+
+/**
+ * watch_gauges() of the server's watch, without asking the loops, for a thread that may outlive
+ * that. False: the server has none, or not yet, or not any more. Any thread that ends before the
+ * server is closed.
  */
 bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context);
 

@@ -13,7 +13,7 @@ static struct reactor *again_open(struct input_handler_factory *factory)
 {
     white_box_open(&box, "--idle-timeout=60");
     executor_shutdown(&box.executor, true);
-    box.reactor.factory = factory;
+    box.server.listener.factory = factory;
     return &box.reactor;
 }
 
@@ -33,7 +33,7 @@ static void again_close(void)
 static struct server *again_start(struct input_handler_factory *factory, const char *idle_timeout)
 {
     white_box_open(&box, "%s --workers 1", idle_timeout);
-    box.reactor.factory = factory;
+    box.server.listener.factory = factory;
     white_box_run(&box);
     return &box.server;
 }

@@ -31,7 +31,7 @@ void handler_threads_open(struct handler_threads *threads, struct server *server
 {
     threads->server = server;
     server->home.wake = handler_wake;
-    threads->factory = factory;
+    server->listener.factory = factory;
     threads->stop = -1;
     admission_init(&threads->admission, server);
 }

@@ -11,7 +11,6 @@
 
 struct handler_threads {
     struct server *server;
-    struct input_handler_factory *factory;
     struct admission admission;
     int stop; /* a descriptor that wakes all threads; -1: there is none before step 1.5 */
 };

@@ -15,9 +15,10 @@ static struct runnable sending = {handler_send};
 
 bool handler_create(struct reactor *reactor, int fd)
 {
-    struct handler *handler = calloc(1, sizeof(*handler) + reactor->factory->handler_size);
+    struct input_handler_factory *factory = reactor->server->listener.factory;
+    struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
     struct input_handler *input =
-        handler != NULL ? input_handler_create(reactor->factory, handler->memory) : NULL;
+        handler != NULL ? input_handler_create(factory, handler->memory) : NULL;
     if (input == NULL) {
         free(handler);
         return false;

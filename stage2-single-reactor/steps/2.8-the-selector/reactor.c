@@ -19,7 +19,7 @@ int reactor_open(struct reactor *reactor, struct server *server,
 {
     memset(reactor, 0, sizeof(*reactor));
     reactor->server = server;
-    reactor->factory = factory;
+    server->listener.factory = factory;
     reactor->accept_at = INT64_MAX;
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;

@@ -20,7 +20,6 @@
 
 struct reactor {
     struct server *server;
-    struct input_handler_factory *factory;
     struct selector selector;
     struct admission admission;
     struct acceptor acceptor;

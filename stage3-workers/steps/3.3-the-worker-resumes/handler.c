@@ -24,9 +24,10 @@ static bool handler_register(struct reactor *reactor, struct handler *handler, i
 
 bool handler_create(struct reactor *reactor, int fd)
 {
-    struct handler *handler = calloc(1, sizeof(*handler) + reactor->factory->handler_size);
+    struct input_handler_factory *factory = reactor->server->listener.factory;
+    struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
     struct input_handler *input =
-        handler != NULL ? input_handler_create(reactor->factory, handler->memory) : NULL;
+        handler != NULL ? input_handler_create(factory, handler->memory) : NULL;
     if (input == NULL) {
         free(handler);
         return false;

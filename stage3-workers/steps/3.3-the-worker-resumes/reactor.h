@@ -25,7 +25,6 @@ struct handler;
 
 struct reactor {
     struct server *server;
-    struct input_handler_factory *factory;
     struct selector selector;
     struct admission admission;
     struct acceptor acceptor;

@@ -5,17 +5,17 @@
 void acceptor_init(struct acceptor *acceptor, struct dispatcher *dispatcher,
                    struct admission *admission, struct input_handler_factory *factory)
 {
-    *acceptor = (struct acceptor){.server = dispatcher->server,
-                                  .dispatcher = dispatcher,
-                                  .admission = admission,
-                                  .factory = factory};
+    *acceptor = (struct acceptor){
+        .server = dispatcher->server, .dispatcher = dispatcher, .admission = admission};
+    acceptor->server->listener.factory = factory;
 }
 
 /* Registers a new connection with a handler of its own. */
 static bool acceptor_serve(void *self, int fd) NO_LOCK_HELD
 {
     struct acceptor *acceptor = self;
-    return dispatcher_register_channel(acceptor->dispatcher, fd, acceptor->factory);
+    return dispatcher_register_channel(acceptor->dispatcher, fd,
+                                       acceptor->server->listener.factory);
 }
 
 /* Sleeps until there is a client, a signal comes, or it is time to accept again. */
