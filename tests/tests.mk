@@ -664,6 +664,14 @@ ifneq ($(filter slow,$(MAKECMDGOALS)),)
 ifeq ($(filter $(SLOWED),$(STAGE))$(SCHEDULE),)
 $(error slow: expected STAGE=3, 4 or 5, whose threads depend on each other; in stages 1 and 2 no thread waits for another one's wakeup)
 endif
+ifneq ($(SCHEDULE),$(wildcard $(SCHEDULE)))
+$(error slow: SCHEDULE=$(SCHEDULE): no such file)
+endif
+ifneq ($(AGAINST),)
+ifeq ($(and $(SCHEDULE),$(filter -%,$(AGAINST))$(filter $(AGAINST:%=$(OUT)/slow/%),$(SLOW_PATCHED))),)
+$(error slow: expected SCHEDULE=path and behind it AGAINST= an option or one of $(notdir $(SLOW_PATCHED)), got AGAINST=$(AGAINST) and SCHEDULE=$(SCHEDULE))
+endif
+endif
 endif
 
 ### slow STAGE=N [ARGS="..."]: stage 3, 4 or 5, each of whose threads goes on when you say so (docs/slow.md)

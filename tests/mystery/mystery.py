@@ -175,7 +175,7 @@ def running(*command):
 
 
 def verdict(fault, program, client):
-    """What the client says of one server: True, False, or that it says nothing."""
+    """What the client says of one server: True, or what it has said instead, with the end of what it printed."""
     with tempfile.TemporaryDirectory(prefix="mystery.") as folder, contextlib.ExitStack() as servers:
         lay_out(fault, folder)
         target = servers.enter_context(running(f"{OUT}/stage2-single-reactor")) if "{target}" in fault["options"] else 0
@@ -188,13 +188,15 @@ def verdict(fault, program, client):
             raise SystemExit(f"mystery: the system cannot start {client}: {error.strerror}") from None
         with process:
             try:
-                process.communicate(timeout=DEADLINE)
+                printed = process.communicate(timeout=DEADLINE)[0].decode(errors="replace").strip().splitlines()[-1:]
             except subprocess.TimeoutExpired:
                 return f"it says nothing within {DEADLINE} s"
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        return process.returncode == 0
+        if process.returncode == 0:
+            return True
+        return f"exit status {process.returncode}, wrong" + "".join(f"; it printed: {line:.200}" for line in printed)
 
 
 def grade(number, client, times=TIMES, at_once=1, runs_before=0):
@@ -205,10 +207,11 @@ def grade(number, client, times=TIMES, at_once=1, runs_before=0):
     with concurrent.futures.ThreadPoolExecutor(at_once) as runs:
         verdicts = list(runs.map(lambda server: verdict(fault, server[1], client), servers))
     for run, ((is_right, _), said) in enumerate(zip(servers, verdicts), runs_before + 1):
-        if said is not is_right:
+        late = said is not True and said.startswith("it says nothing")
+        if late or (said is True) is not is_right:
             server = "the right server" if is_right else "the server with the fault"
-            wrong.append(f"run {run}, {server}: " + (said if isinstance(said, str) else
-                                                     "it says that it is " + ("right" if said else "wrong")))
+            wrong.append(f"run {run}, {server}: " + ("the client says: right" if said is True else
+                                                     said if late else f"the client says: {said}"))
     return wrong
 
 
