@@ -56,6 +56,8 @@ struct store_key *store_add(struct store *store, struct message name, enum store
         return NULL;
     memset(key, 0, sizeof(*key));
     key->type = type;
+    if (type == STORE_LIST)
+        list_init(&key->list.elements);
     if (name.length > 0)
         memcpy(key->name, name.data, name.length);
     key->node.key = (struct message){key->name, name.length};

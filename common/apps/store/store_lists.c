@@ -12,6 +12,11 @@ static size_t size_of(const struct store_element *element)
     return sizeof(*element) + element->length;
 }
 
+static struct message bytes_of(const struct store_element *element)
+{
+    return (struct message){element->bytes, element->length};
+}
+
 /* A copy of bytes. NULL without memory. */
 static struct store_element *make_element(struct store *store, struct message bytes)
 {
@@ -24,35 +29,37 @@ static struct store_element *make_element(struct store *store, struct message by
     return element;
 }
 
+static struct store_element *element_of(struct list_link *link)
+{
+    return container_of(link, struct store_element, link);
+}
+
 static void push(struct store_list *list, struct store_element *element, bool in_front)
 {
-    element->next = in_front ? list->first : NULL;
-    element->previous = in_front ? NULL : list->last;
-    *(element->next != NULL ? &element->next->previous : &list->last) = element;
-    *(element->previous != NULL ? &element->previous->next : &list->first) = element;
+    list_insert_behind(in_front ? &list->elements : list->elements.previous, &element->link);
     list->length++;
 }
 
 static void drop(struct store *store, struct store_list *list, struct store_element *element)
 {
-    *(element->next != NULL ? &element->next->previous : &list->last) = element->previous;
-    *(element->previous != NULL ? &element->previous->next : &list->first) = element->next;
+    list_remove(&element->link);
     list->length--;
     store_free(store, element, size_of(element));
 }
 
 void store_free_list(struct store *store, struct store_list *list)
 {
-    while (list->first != NULL)
-        drop(store, list, list->first);
+    while (!list_is_empty(&list->elements))
+        drop(store, list, element_of(list->elements.next));
 }
 
 void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
                      struct store_reply *reply)
 {
     struct store_list *list = &key->list;
-    struct store_element *element = in_front ? list->first : list->last;
-    store_reply_bulk(reply, (struct message){element->bytes, element->length});
+    struct store_element *element =
+        element_of(in_front ? list->elements.next : list->elements.previous);
+    store_reply_bulk(reply, bytes_of(element));
     drop(store, list, element);
     if (list->length == 0)
         store_delete(store, key);
@@ -123,14 +130,13 @@ void store_do_llen(struct store_call *call)
 }
 
 /* The element with that number, from the end that is nearer. */
-static const struct store_element *element_at(const struct store_list *list, size_t index)
+static struct list_link *element_at(struct store_list *list, size_t index)
 {
     bool from_front = index < list->length / 2;
-    size_t steps = from_front ? index : list->length - 1 - index;
-    const struct store_element *element = from_front ? list->first : list->last;
-    while (steps-- > 0)
-        element = from_front ? element->next : element->previous;
-    return element;
+    struct list_link *link = &list->elements;
+    for (size_t steps = from_front ? index + 1 : list->length - index; steps > 0; steps--)
+        link = from_front ? link->next : link->previous;
+    return link;
 }
 
 void store_do_lrange(struct store_call *call)
@@ -155,7 +161,7 @@ void store_do_lrange(struct store_call *call)
     to = to >= length ? length - 1 : to;
     size_t count = from <= to ? (size_t)(to - from) + 1 : 0;
     store_reply_array(call->reply, count);
-    const struct store_element *element = count > 0 ? element_at(&key->list, (size_t)from) : NULL;
-    for (; count > 0; count--, element = element->next)
-        store_reply_bulk(call->reply, (struct message){element->bytes, element->length});
+    struct list_link *link = count > 0 ? element_at(&key->list, (size_t)from) : NULL;
+    for (; count > 0; count--, link = link->next)
+        store_reply_bulk(call->reply, bytes_of(element_of(link)));
 }

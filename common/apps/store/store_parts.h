@@ -217,14 +217,12 @@ struct store_string {
 
 /** A value that is a list, which is never empty. */
 struct store_list {
-    struct store_element *first;
-    struct store_element *last;
+    struct list_link elements;
     size_t length;
 };
 
 struct store_element {
-    struct store_element *next;
-    struct store_element *previous;
+    struct list_link link;
     size_t length;
     unsigned char bytes[];
 };
