@@ -10,7 +10,7 @@
 - What a clock decides may differ a little: PTTL by 50 ms, TTL by a second, and by the time for which this program
   has kept one of the two servers waiting behind the other. INFO, CLIENT, COMMAND and CONFIG are
   compared by the kind of their answer only. What is closed has to be closed by both.
-- ONLY=LREM tests one command, beside those that give it something to work on. It need not be one that
+- ONLY=LREM tests one command, beside those that give it something to work on and show it. It need not be one that
   our store has: LINDEX LREM LTRIM RENAME SCAN, and those of hashes and sets, are exercises.
 - COUNT=100000 is how many commands are sent by each of the first two parts, and ten times as many as in lockstep. SEED=1
   says with which dice.
@@ -128,6 +128,8 @@ class Dice:
 
     def value(self):
         kind = self.random.random()
+        if ONLY and kind < 0.3:
+            return self.pick(b"0", b"1", b"2")  # LREM and LINSERT have to find several of them in a list
         if kind < 0.4:
             return str(self.random.randrange(-1000, 1000)).encode()
         if kind < 0.5:
@@ -225,9 +227,10 @@ COMMANDS = {
     "SCAN": lambda d: [b"0", b"COUNT", b"1000000"],
 }
 
-# What each command needs to find when it is tested alone.
-FEEDS = ["SET", "DEL", "RPUSH", "LPUSH"]
-KINDS = {"H": ["HSET"], "S": ["SADD"]}
+# What each command needs to find when it is tested alone, and what shows how it has left that.
+# More is put in than is taken out, else lists have hardly two elements.
+FEEDS = ["SET", "DEL", "GET"] + ["RPUSH", "LPUSH", "LRANGE"] * 3
+KINDS = {"H": ["HSET", "HGET"] * 3, "S": ["SADD", "SISMEMBER"] * 3}
 
 
 def command(dice, names):
@@ -259,7 +262,7 @@ def names_of(server):
         raise Difference(f"COMMAND LIST of the store does not name {ONLY.lower()}")
     if ONLY:
         feeds = [name for name in FEEDS + KINDS.get(ONLY[0], []) if name.lower() in has and name != ONLY]
-        return [ONLY] * (2 * len(feeds)) + feeds
+        return [ONLY] * (len(feeds) // 3) + feeds
     return sorted(name for name in COMMANDS if name.lower() in has)
 
 
