@@ -244,14 +244,18 @@ static bool has_lingered(struct connection *connection, int64_t now)
            deadlines_passed(&connection->deadlines, limits_of(connection), now) != DEADLINE_NONE;
 }
 
-/* Ends a connection whose peer has got all that goes before a reset. No event says so. */
+/*
+ * Ends a connection whose peer has got all that goes before a reset, or has reset it itself: then
+ * the rest is never acknowledged. No event says so.
+ */
 static bool reset_in_time(struct connection *connection)
 {
-    bool has_all = connection->phase == CONNECTION_RESETTING &&
-                   socket_unacknowledged(connection->output.fd) == 0;
-    if (has_all)
+    bool is_over = connection->phase == CONNECTION_RESETTING;
+    if (is_over && socket_unacknowledged(connection->output.fd) > 0)
+        socket_is_lost(connection->output.fd, &is_over);
+    if (is_over)
         connection_ask(connection, ASK_END, 0);
-    return has_all;
+    return is_over;
 }
 
 /* Whether its time to connect is over, or the server's patience. */

@@ -4,6 +4,7 @@
  */
 #include "common/base/clock.h"
 #include "common/server/connection.h"
+#include "common/server/socket_state.h"
 #include "helpers.h"
 #include "noting.h"
 #include "support/deadline.h"
@@ -319,4 +320,28 @@ Test(connection_outgoing, a_reset_comes_behind_all_output)
     cr_assert_eq(recv(peer, got, sizeof(got), 0), -1);
     cr_assert_eq(errno, ECONNRESET);
     close(peer);
+}
+
+/* What is on its way to a peer that has gone is never acknowledged, and no event says so. */
+Test(connection_outgoing, a_reset_does_not_wait_for_a_peer_that_has_reset)
+{
+    static const char much[16384];
+    const struct linger at_once = {.l_onoff = 1};
+    struct bench bench;
+    bench_connect(&bench);
+    int fd = bench.connection.output.fd;
+    int64_t end = clock_ms() + test_deadline_ms();
+    while (socket_unacknowledged(fd) < 2 * sizeof(much)) { /* until the peer's system is full */
+        cr_assert_lt(clock_ms(), end, "the peer takes everything");
+        channel_enqueue(&bench.connection.facade, piece_bytes(much, sizeof(much)));
+        run(&bench, false);
+    }
+    channel_reset(&bench.connection.facade);
+    cr_assert_neq(run(&bench, false), CONNECTION_OVER, "the peer has not got all");
+    setsockopt(bench.peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(bench.peer);
+    bench.peer = -1;
+    run_to_the_end(&bench);
+    close(bench.listening);
+    bench_close(&bench, "starting end_of_input stopped");
 }
