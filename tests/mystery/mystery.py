@@ -314,6 +314,7 @@ def applies():
 
 def check(chosen):
     wrong = {}
+    print("mystery: without CLIENT= this tests the faults, with the course's own clients, and not yours")
     for number in chosen or numbers():
         wrong[f"{number}, hidden"] = is_hidden(number)
         wrong[f"{number}, its client"] = passes(number)
