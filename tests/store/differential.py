@@ -9,7 +9,7 @@
 - redis-cli prints the same of both, and redis-benchmark has no complaint, if they are installed.
 - What a clock decides may differ a little: PTTL by 50 ms, TTL by a second, and by the time for which this program
   has kept one of the two servers waiting behind the other. INFO, CLIENT, COMMAND and CONFIG are
-  compared by the kind of their answer only. What is closed has to be closed by both.
+  compared by the kind of their answer only. Both close a connection at a protocol error, and at nothing else.
 - ONLY=LREM tests one command, beside those that give it something to work on and show it. It need not be one that
   our store has: LINDEX LREM LTRIM RENAME SCAN, and those of hashes and sets, are exercises.
 - COUNT=100000 is how many commands are sent by each of the first two parts, and ten times as many as in lockstep. SEED=1
@@ -37,6 +37,7 @@ CLIENTS = 200
 PATIENCE = 60
 BY_FORM = {"INFO", "CLIENT", "COMMAND", "CONFIG"}
 SHARED = {"DBSIZE", "FLUSHALL", "SCAN"}  # they see the keys of other clients
+PROTOCOL_ERROR = b"-ERR Protocol error"
 
 
 class Difference(Exception):
@@ -69,31 +70,58 @@ class Server:
 
 class Client:
     def __init__(self, server):
-        self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        self.name, self.commands = server.name, collections.deque(maxlen=20)
+        try:
+            self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        except OSError as error:
+            raise Difference(f"{self.name} takes no connection: {error}") from None
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.input, self.at, self.is_closed = bytearray(), 0, False
 
     def send(self, data):
         try:
             self.socket.sendall(data)
-        except OSError:
-            self.is_closed = True
+        except ConnectionError:
+            pass  # what it has said before is there to be read, and then the end
+        except socket.timeout:
+            raise self.difference(f"{self.name} has read nothing for {PATIENCE} s of what came behind that") from None
 
     def reply(self):
         """The next answer as it came; None at the end of the stream."""
-        while (end := grader.reply_ends(self.input, self.at)) < 0:
+        while (end := self.reply_ends()) < 0:
             if self.is_closed:
                 return None
             try:
                 data = self.socket.recv(1 << 18)
             except ConnectionError:
                 data = b""
+            except socket.timeout:
+                raise self.difference(f"{self.name} has neither answered nor closed the connection for {PATIENCE} s") from None
             del self.input[:self.at]
             self.at = 0
             self.input += data
             self.is_closed = not data
         reply, self.at = bytes(self.input[self.at:end]), end
         return reply
+
+    def reply_ends(self):
+        try:
+            return grader.reply_ends(self.input, self.at)
+        except grader.Failure as failure:
+            raise self.difference(f"{self.name}: {failure}") from None
+
+    def ask(self, *arguments):
+        """The answer to one command, which there has to be."""
+        self.send(grader.words(*arguments))
+        reply = self.reply()
+        if reply is None:
+            raise Difference(f"{self.name} closes the connection at {arguments[0]}")
+        return reply
+
+    def difference(self, what):
+        """With the last of `commands`, at which it was seen, and those before it."""
+        last = [shown(data) for data in self.commands]
+        return Difference(f"{last[-1]}: {what}\n  The last commands of that connection:\n    " + "\n    ".join(last) if last else what)
 
     def close(self):
         self.socket.close()
@@ -253,8 +281,7 @@ def command(dice, names):
 def names_of(server):
     """All that it has, or the one that is to be tested, and those that feed it."""
     client = Client(server)
-    client.send(grader.words("COMMAND", "LIST"))
-    has = set(re.findall(r"\$\d+\r\n([a-z]+)\r\n", client.reply().decode()))
+    has = set(re.findall(r"\$\d+\r\n([a-z]+)\r\n", client.ask("COMMAND", "LIST").decode()))
     client.close()
     if ONLY and ONLY not in COMMANDS:
         raise Difference(f"ONLY={ONLY}: expected one of {' '.join(sorted(COMMANDS))}")
@@ -271,8 +298,6 @@ def names_of(server):
 def is_same(name, expected, seen, waited):
     if expected == seen:
         return True
-    if not expected or not seen:
-        return False
     if name in BY_FORM:
         return expected[:1] == seen[:1]
     slack = {"PTTL": 50 + waited * 1000, "TTL": 1 + waited}.get(name)
@@ -286,6 +311,10 @@ def is_same(name, expected, seen, waited):
 def shown(data):
     """Its beginning and its end."""
     return grader.shown(data) if len(data) < 100 else f"{grader.shown(data[:50])} ... {grader.shown(data[-80:])}"
+
+
+def says(reply):
+    return "closes the connection" if reply is None else f"answers {shown(reply)}"
 
 
 def elements(array):
@@ -308,23 +337,42 @@ class Comparison:
     def end(self):
         self.waited = max(self.waited, time.monotonic() - self.begun)
 
-    def check(self, name, sent, expected, seen, queue=None):
-        """`queue` has the names of what this client has sent since MULTI."""
+    def answer(self, clients, name, sent, queue=None):
+        """What both answer to what they have been sent; `queue` has the names of what the client has sent since MULTI."""
+        for client in clients[:2]:
+            client.commands.append(sent)
+        expected, seen = (client.reply() for client in clients[:2])
+        try:
+            self.check(name, expected, seen, queue)
+        except Difference as difference:
+            raise clients[0].difference(str(difference)) from None
+        return expected
+
+    def close(self, clients):
+        """Both have answered with a protocol error: the end of the stream comes behind it."""
+        for client in clients:
+            if (more := client.reply()) is not None:
+                raise client.difference(f"{client.name} {says(more)} behind a protocol error")
+            client.close()
+
+    def check(self, name, expected, seen, queue):
         self.end()
+        if expected is None or seen is None:
+            raise Difference(f"redis {says(expected)}, the store {says(seen)}")
         if queue is not None and expected == grader.QUEUED:
             queue.append(name)
         elif queue and name in ("EXEC", "DISCARD", "RESET"):
             names, queue[:] = queue[:], []
-            if name == "EXEC" and expected[:1] == (seen or b"")[:1] == b"*":
+            if name == "EXEC" and expected[:1] == seen[:1] == b"*":
                 for each in zip(names, elements(expected), elements(seen)):
-                    self.check(each[0], sent, *each[1:])
+                    self.check(*each, None)
                 return
         if is_same(name, expected, seen, self.waited):
             return
-        if not self.is_written_for and expected and seen and expected[:1] == seen[:1] == b"-":
+        if not self.is_written_for and expected[:1] == seen[:1] == b"-":
             self.words[(expected, seen)] += 1
             return
-        raise Difference(f"{shown(sent)}: redis answers {expected and shown(expected)}, the store {seen and shown(seen)}")
+        raise Difference(f"redis {says(expected)}, the store {says(seen)}")
 
 
 def send_in_pieces(dice, client, data):
@@ -352,13 +400,9 @@ def run_one(redis, store, names, comparison):
         for client in clients:
             send_in_pieces(dice, client, data)
         for name, data in batch:
-            expected, seen = (client.reply() for client in clients)
-            comparison.check(name, data, expected, seen, queue)
-            if expected is None:
-                break
-        if clients[0].is_closed:
-            for client in clients:
-                client.close()
+            reply = comparison.answer(clients, name, data, queue)
+        if reply.startswith(PROTOCOL_ERROR):
+            comparison.close(clients)
             clients, queue = (Client(redis), Client(store)), []
         sent += len(batch)
 
@@ -380,7 +424,7 @@ def run_many(redis, store, names, comparison):
             sent += len(batch)
         for batch, clients in zip(batches, all_clients):
             for name, data in batch:
-                comparison.check(name, data, *(client.reply() for client in clients[:2]), clients[2])
+                comparison.answer(clients, name, data, clients[2])
     for clients in all_clients:
         for client in clients[:2]:
             client.close()
@@ -410,8 +454,10 @@ class Pair:
                     self.redis.is_closed = True
                     break
                 data += more
-        except (BlockingIOError, ConnectionError):
+        except BlockingIOError:
             pass
+        except ConnectionError:
+            self.redis.is_closed = True
         self.redis.socket.settimeout(PATIENCE)
         return data
 
@@ -442,17 +488,13 @@ class Lockstep:
         self.pairs = [Pair(redis, store) for _ in range(SHARING)]
         self.last, self.dice.keys = [], self.dice.keys[:5]
 
-    def ask(self, control, *arguments):
-        control.send(grader.words(*arguments))
-        return control.reply()
-
     def settle(self):
         """redis has carried out what was sent, and written its answers: it does one thing after the other."""
-        self.ask(self.controls[0], "PING")
-        self.ask(self.controls[0], "PING")
+        self.controls[0].ask("PING")
+        self.controls[0].ask("PING")
 
     def count(self, control):
-        return int(re.search(rb"connected_clients:(\d+)", self.ask(control, "INFO", "clients"))[1])
+        return int(re.search(rb"connected_clients:(\d+)", control.ask("INFO", "clients"))[1])
 
     def leave(self, pair):
         """Both have to know before anything else happens."""
@@ -477,11 +519,11 @@ class Lockstep:
             return grader.words(name, self.dice.pick(b"one", b"two", b"three"), self.dice.value())
         return command(self.dice, [name])[1]
 
-    def compare(self, expected, pair, data):
+    def compare(self, expected, pair):
         seen = pair.seen(len(expected))
         if seen != expected:
-            who = "" if pair is self.last[0] else "another client: "
-            raise Difference(f"{who}{shown(data)}: redis answers {shown(expected)}, the store {shown(seen)}")
+            who = "" if pair is self.last[0] else "to another client "
+            raise self.last[0].redis.difference(f"{who}redis answers {shown(expected)}, the store {shown(seen)}")
 
     def step(self):
         able = [pair for pair in self.pairs if not pair.waits]
@@ -491,26 +533,28 @@ class Lockstep:
         pair = self.dice.random.choice(able)
         data = self.command(pair)
         self.last = [pair]
+        for client in pair.redis, pair.store:
+            client.commands.append(data)
         pair.redis.send(data)
         self.settle()
         arrived = [(each, each.arrived()) for each in self.pairs]
         pair.store.send(data)
         for each, expected in sorted(arrived, key=lambda item: item[0] is not pair):
             if expected:
-                self.compare(expected, each, data)
+                self.compare(expected, each)
                 each.waits = False
                 changes = re.findall(rb"\$(?:9|11)\r\n(?:un)?subscribe\r\n(?:\$-1|\$\d+\r\n\w*)\r\n:(\d+)", expected)
                 each.is_subscriber = changes[-1] != b"0" if changes else each.is_subscriber and b"+RESET" not in expected
         if not dict(arrived)[pair] and not pair.redis.is_closed:
             pair.waits = True
         if pair.redis.is_closed:
-            if pair.seen(1):
-                raise Difference(f"{shown(data)}: redis closes the connection, and the store says more")
+            if (more := pair.store.reply()) is not None:
+                raise pair.redis.difference(f"redis closes the connection, the store {says(more)}")
             self.leave(pair)
 
     def end(self):
         """Nothing has come behind what was compared."""
-        self.ask(self.controls[1], "PING")
+        self.controls[1].ask("PING")
         for pair in self.pairs:
             pair.store.socket.setblocking(False)
             try:
@@ -585,13 +629,15 @@ def run_faults(redis, store, _names, comparison):
         clients = (Client(redis), Client(store))
         for client in clients:
             client.send(grader.words("PING") + fault)
-        while not all(client.is_closed for client in clients):
-            comparison.check("fault", fault, *(client.reply() for client in clients))
+        while not comparison.answer(clients, "fault", fault).startswith(PROTOCOL_ERROR):
+            pass
+        comparison.close(clients)
     for nothing in b"*0\r\n", b"*-1\r\n", b"\r\n", b"   \n":
         clients = (Client(redis), Client(store))
         for client in clients:
             client.send(nothing + grader.words("ECHO", "x"))
-            comparison.check("nothing", nothing, grader.bulk(b"x"), client.reply())
+        if (reply := comparison.answer(clients, "nothing", nothing)) != grader.bulk(b"x"):
+            raise Difference(f"{shown(nothing)}, and an ECHO: both answer {shown(reply)}")
 
 
 def run_expiry(redis, store, names, _comparison):
@@ -602,13 +648,11 @@ def run_expiry(redis, store, names, _comparison):
         client = Client(server)
         for i in range(50):
             before = time.monotonic()
-            client.send(grader.words("SET", b"t%d" % i, "v", "PX", 20 + i))
-            client.reply()
+            client.ask("SET", b"t%d" % i, "v", "PX", 20 + i)
             after = time.monotonic()
             while True:
                 asked = time.monotonic()
-                client.send(grader.words("GET", b"t%d" % i))
-                seen = client.reply()
+                seen = client.ask("GET", b"t%d" % i)
                 answered = time.monotonic()
                 if seen == grader.NULL and answered - before < (20 + i) / 1000:
                     raise Difference(f"{server.name}: a key is gone too early")
@@ -638,14 +682,13 @@ def compare(command_of_store, folder):
             try:
                 for server in redis, store:
                     client = Client(server)
-                    client.send(grader.words("FLUSHALL"))
-                    client.reply()
+                    client.ask("FLUSHALL")
                     client.close()
                 part(redis, store, names, comparison)
                 passed += 1
             except (Difference, OSError, grader.Failure) as difference:
                 failed += 1
-                print(f"differential: FAILED: {part.__name__}: {difference} (SEED={SEED})", flush=True)
+                print(f"differential: FAILED: {part.__name__}, SEED={SEED}: {difference}", flush=True)
     finally:
         redis.stop()
         status = store.stop() if store else 0
