@@ -46,7 +46,8 @@ cp "$top"/tests/bench/*.mk tests/bench
 cp "$top"/docs/*.mk docs
 cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
     "$top"/tests/tsan_*.c "$top/tests/no_differences.c" "$top/tests/valgrind.supp" tests
-cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" "$top/docs/changelog.md" docs
+cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" "$top/docs/changelog.md" \
+    "$top"/docs/order.* docs
 
 echo 'int sum(int a, int b);' >common/base/sum.h
 echo '#define TEST_POINT(name) (void)name' >common/base/test_point.h
@@ -343,7 +344,9 @@ rm -r stage3-third
 # ---- steps ----------------------------------------------------------------------------------------
 echo '  steps'
 
-# One of its own, one that shares all files but one with it, and a stage.
+# One of its own, one that shares all files but one with it, and a stage; nothing is given. Their order is the course's.
+: >tests/given.txt
+echo '| 1 | **All:** from 2.1 on | 1 |' >docs/index.md
 small=stage2-second/steps/2.1-small next=stage2-second/steps/2.2-next last=stage2-second/steps/2.3-last
 back=stage2-second/steps/2.4-back renamed=stage2-second/steps/2.5-renamed
 mkdir -p $small $next $last $back $renamed
