@@ -37,18 +37,25 @@ static enum framing_result next_bytes(struct channel_facade *facade, struct mess
 static enum framing_result next_message(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message)
 {
-    const struct pair_verbs *verbs = end_of(self)->pair->verbs;
-    if (end_of(self)->other == NULL)
+    struct pair_end *end = end_of(self);
+    const struct pair_verbs *verbs = end->pair->verbs;
+    if (end->other == NULL || end->has_broken)
         return FRAMING_INCOMPLETE;
-    return verbs->next_message != NULL ? verbs->next_message(self, facade, message)
-                                       : next_bytes(facade, message);
+    enum framing_result result = verbs->next_message != NULL
+                                     ? verbs->next_message(self, facade, message)
+                                     : next_bytes(facade, message);
+    end->has_broken = result != FRAMING_MESSAGE && result != FRAMING_INCOMPLETE;
+    return result;
 }
 
+/* Only a client is told: to a server it would be something that its client has said. */
 enum framing_result pair_next_line(struct input_handler *self, struct channel_facade *facade,
                                    struct message *line)
 {
-    (void)self;
-    return input_handler_next_line(facade, line);
+    struct input_queue *input = channel_input(facade);
+    return pair_is_client(end_of(self))
+               ? input_handler_next_line(facade, line)
+               : line_framing_next(input, line_framing_max_line(input), line);
 }
 
 /*

@@ -67,6 +67,7 @@ struct pair_end {
     struct pair *pair;
     struct channel_facade *channel; /* its own */
     struct channel_facade *other;   /* with a reference; NULL: not known yet, or not any more */
+    bool has_broken; /* next_message has said that no message follows: it is not asked again */
 };
 
 /** What an application keeps for a client begins with this. All zero at first. */
@@ -97,8 +98,11 @@ int pair_connect(struct pair *pair, const struct endpoint *to, int64_t timeout) 
 void pair_send(struct pair_end *from, struct piece piece);
 
 /**
- * A next_message for lines of at most --max-line bytes (input_handler_next_line()). Of a stream
- * that ends in the middle of a line that part is not passed.
+ * A next_message for lines of at most --max-line bytes. A longer one is a stream that was cut off:
+ * what came before it is passed, and the other end is reset, when this one is over: within
+ * SERVER_LINGER_MS. A client is told why, as by input_handler_next_line(); a server is not, because
+ * it would take the words for its client's. Of a stream that ends in the middle of a line that part
+ * is not passed.
  */
 enum framing_result pair_next_line(struct input_handler *self, struct channel_facade *facade,
                                    struct message *line);

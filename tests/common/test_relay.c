@@ -2,6 +2,7 @@
  * The relay's two ends without a framework: channels that the test plays, so that each order of
  * what happens between two threads can be had.
  */
+#include "common/apps/pair.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
 #include "common/server/channel_calls.h"
@@ -36,6 +37,7 @@ struct channel {
     enum end_reason reason;
     bool finished;
     atomic_int references;
+    int enqueued;                  /* so many pieces */
     enum output_result results[4]; /* of the next enqueues, the last one first */
     int result_count;
     _Atomic(struct channel_post *) post; /* that waits; a lookup's comes from another thread */
@@ -60,6 +62,7 @@ static enum output_result enqueue(struct channel_facade *facade, struct piece pi
 {
     struct channel *channel = of(facade);
     (void)piece;
+    channel->enqueued++;
     return channel->result_count > 0 ? channel->results[--channel->result_count] : OUTPUT_FLOWING;
 }
 
@@ -376,6 +379,54 @@ Test(relay, what_a_lost_peer_has_sent_is_passed_on)
     input_queue_clear(&scene.client.input);
     buffer_factory_destroy(&scene.server.buffers);
     scene_end(&scene);
+}
+
+/* ---- lines ---- */
+
+enum { LONGEST_LINE = 10 };
+
+static const struct pair_verbs line_verbs = {.began = NULL, .next_message = pair_next_line};
+
+/* A line that is too long comes at one end, behind a good one. How often each is sent something. */
+static void sends_too_long_a_line(bool client_does, int told, int passed)
+{
+    static const char text[] = "first\n01234567890123456789\n";
+    struct scene scene;
+    struct message line;
+    scene_join(&scene);
+    struct channel *from = client_does ? &scene.client : &scene.backend;
+    struct channel *to = client_does ? &scene.backend : &scene.client;
+    container_of(scene.client.handler, struct pair, client.handler)->verbs = &line_verbs;
+    buffer_factory_init(&scene.server.buffers, 16);
+    input_queue_init(&from->input, &scene.server.buffers, line_framing_input_limit(sizeof(text)));
+    cr_assert(input_queue_append(&from->input, (const unsigned char *)text, strlen(text)));
+    from->input.limit = line_framing_input_limit(LONGEST_LINE);
+    cr_assert_eq(input_handler_next_message(from->handler, &from->facade, &line), FRAMING_MESSAGE);
+    input_handler_handle_input(from->handler, line, &from->facade);
+    cr_assert_eq(input_handler_next_message(from->handler, &from->facade, &line), FRAMING_TOO_LONG);
+    from->reason = END_TOO_LONG;
+    input_handler_end_of_input(from->handler, &from->facade);
+    cr_assert_eq(from->enqueued, told, "the sender was told so %d times", from->enqueued);
+    cr_assert_eq(to->enqueued, passed, "%d pieces were passed", to->enqueued);
+    cr_assert_not(to->finished, "an orderly end");
+    input_handler_stopped(from->handler, &from->facade);
+    cr_assert(to->reset);
+    input_queue_clear(&from->input);
+    buffer_factory_destroy(&scene.server.buffers);
+    to->reason = END_CLOSED;
+    input_handler_stopped(to->handler, &to->facade);
+    scene_close(&scene);
+}
+
+Test(relay, a_client_whose_line_is_too_long_is_told_so_once)
+{
+    sends_too_long_a_line(true, 1, 1);
+}
+
+/* It would take the words for something that its client has said. */
+Test(relay, a_server_whose_line_is_too_long_is_told_nothing)
+{
+    sends_too_long_a_line(false, 0, 1);
 }
 
 /* ---- names ---- */
