@@ -164,6 +164,9 @@ $(APP_OBJECTS): private CPPFLAGS += -D$(APP_NAME)_application=application_added
 $(APP_OBJECTS): private WARNINGS := $(filter-out -Werror,$(WARNINGS))
 $(foreach s,$(APP_SOURCES),$(eval vpath $s /))
 source = $(patsubst //%,/%,$<)
+# The tables leave out what is not there, so a name that differs would go unnoticed.
+find_added = $(if $(APP_OBJECTS),nm -g $(APP_OBJECTS) | grep -q ' [B-TV-Z] application_added$$' || \
+    { echo 'APP=$(APP): expected a $(APP_NAME)_application that is not static in it and found none' >&2; exit 2; })
 
 ## all: build every stage; this is the default
 .PHONY: all
@@ -174,6 +177,7 @@ all: $(STAGES:%=$(OUT)/%)
 .SECONDEXPANSION:
 
 $(STAGES:%=$(OUT)/%): $(OUT)/%: $$(call objects,$$*) $(APP_OBJECTS) $(OUT)/app $(LIBRARY) % Makefile
+	$(Q)$(find_added)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(call libraries,$*)
 

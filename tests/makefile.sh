@@ -708,6 +708,12 @@ check 'a folder is an application of several files' '[ $status -eq 0 ]'
 check 'a warning in foreign code is shown, and is no error' 'says "unused.*-Wunused-variable"'
 out=$(ask 2>&1)
 check 'both stages serve it, too' '[ "$out" = "$(printf "6 in all\n6 in all")" ]'
+for wrong in 's/count_app/counts_app/' 's/^const struct app/static &/'; do
+    sed "$wrong" "$top/docs/examples/count.c" >mine/count.c
+    build APP=../mine/count.c
+    check "a file that does not define what its name says is refused ($wrong)" \
+        '[ $status -eq 2 ] && says "^APP=../mine/count.c: expected a count_application that is not static"'
+done
 cp mine/count.c mine/echo.c
 build APP=../mine/echo.c
 check 'a name that is taken is refused' \
