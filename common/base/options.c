@@ -20,12 +20,26 @@ void options_init(struct options *options, const char *program, const char *summ
         (struct options){.program = program, .summary = summary, .version = TEXT(COURSE_VERSION)};
 }
 
+/* One line on standard error; the status to exit with. */
+static int usage_error(const struct options *options, const char *what, const char *why,
+                       const char *detail)
+{
+    fprintf(stderr, "%s: %s: %s%s\n", options->program, what, why, detail);
+    return USAGE_ERROR;
+}
+
 void options_add(struct options *options, struct option option)
 {
-    if (options->count < OPTIONS_MAX)
+    const char *fault =
+        options->count == OPTIONS_MAX ? "expected at most OPTIONS_MAX options, got one more"
+        : options_look_for(options, option.name) != NULL ? "expected one of that name, got two"
+        : option.value != NULL && (option.parse == NULL || option.default_text == NULL)
+            ? "expected a parse and a default_text beside its value, got less"
+            : NULL;
+    if (fault == NULL)
         options->table[options->count++] = option;
-    else if (options->excess == NULL)
-        options->excess = option.name;
+    else if (!options->is_faulty)
+        options->is_faulty = usage_error(options, option.name, fault, "") != 0;
 }
 
 static void print_help(const struct options *options)
@@ -43,14 +57,6 @@ static void print_help(const struct options *options)
     }
     printf("  %-28s print this and exit\n", "--help");
     printf("  %-28s print the version and exit\n", "--version");
-}
-
-/* One line on standard error; the status to exit with. */
-static int usage_error(const struct options *options, const char *what, const char *why,
-                       const char *detail)
-{
-    fprintf(stderr, "%s: %s: %s%s\n", options->program, what, why, detail);
-    return USAGE_ERROR;
 }
 
 static int bad_value(const struct options *options, const struct option *option, const char *text)
@@ -143,11 +149,8 @@ static void set_defaults(struct options *options)
 
 int options_parse(struct options *options, int argc, char **argv)
 {
-    if (options->excess != NULL) {
-        fprintf(stderr, "%s: %s: expected at most %d options, got one more\n", options->program,
-                options->excess, OPTIONS_MAX);
+    if (options->is_faulty)
         return EXIT_FAILURE;
-    }
     set_defaults(options);
     for (int i = 1; i < argc;) {
         if (strcmp(argv[i], "--help") == 0) {

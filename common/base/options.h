@@ -45,14 +45,18 @@ struct options {
     const char *program;
     const char *summary; /* what the server is, for --help */
     const char *version;
-    const char *excess; /* the first option that there was no room for; NULL: there was */
+    bool is_faulty; /* options_add() has refused one */
     size_t count;
     struct option table[OPTIONS_MAX];
 };
 
 void options_init(struct options *options, const char *program, const char *summary);
 
-/** Adds a row. If there are too many, options_parse() reports the first one that has no room. */
+/**
+ * Adds a row. If there is no room for it, or one of that name already, or its value has no default
+ * or no parser, one line on standard error says so, of the first such row, and options_parse()
+ * wants an exit.
+ */
 void options_add(struct options *options, struct option option);
 
 /** A row that was added; NULL: there is none of that name. */
@@ -73,8 +77,8 @@ bool options_set_if_absent(struct options *options, const char *name, const char
 
 /**
  * Sets all defaults, then reads the command line. --help and --version print to standard output and
- * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2, and so
- * does a table with more than OPTIONS_MAX rows, with 1.
+ * want an exit with 0; bad usage prints one line to standard error and wants an exit with 2. A row
+ * that options_add() has refused wants one with 1.
  */
 int options_parse(struct options *options, int argc, char **argv);
 

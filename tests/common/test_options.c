@@ -477,13 +477,52 @@ Test(options, a_full_table_works_and_one_that_is_too_full_says_so)
     char *good[] = {"prog", names[OPTIONS_MAX - 1], NULL};
     cr_assert_eq(options_parse(&options, 2, good), OPTIONS_SERVE);
     cr_assert(got.flag);
-    fill_table(&options, names, OPTIONS_MAX + 3);
     char *argv[] = {"prog", "--help", NULL};
     capture_start(&err, STDERR_FILENO);
+    fill_table(&options, names, OPTIONS_MAX + 3);
     int status = options_parse(&options, 2, argv);
     capture_stop(&err, error, sizeof(error));
     cr_assert_eq(status, 1);
-    snprintf(text, sizeof(text), "prog: --mine%d: expected at most %d options, got one more\n",
-             OPTIONS_MAX, OPTIONS_MAX);
+    snprintf(text, sizeof(text),
+             "prog: --mine%d: expected at most OPTIONS_MAX options, got one more\n", OPTIONS_MAX);
     cr_assert_str_eq(error, text);
+}
+
+static void refuses_option(struct option option, const char *text)
+{
+    struct options options = the_options();
+    char *argv[] = {"prog", "--port", "7", NULL};
+    char error[256];
+    struct capture err;
+    capture_start(&err, STDERR_FILENO);
+    options_add(&options, option);
+    int status = options_parse(&options, 3, argv);
+    capture_stop(&err, error, sizeof(error));
+    cr_assert_eq(status, 1);
+    cr_assert_str_eq(error, text);
+}
+
+Test(options, one_that_is_there_already_is_refused)
+{
+    size_t mine;
+    refuses_option((struct option){.name = "--port",
+                                   .value = "N",
+                                   .default_text = "1",
+                                   .help = "mine",
+                                   .parse = option_parse_port,
+                                   .target = &mine},
+                   "prog: --port: expected one of that name, got two\n");
+}
+
+Test(options, one_whose_value_has_no_default_or_no_parser_is_refused)
+{
+    static const char text[] =
+        "prog: --mine: expected a parse and a default_text beside its value, got less\n";
+    size_t mine;
+    struct option option = {.name = "--mine", .value = "N", .help = "mine", .target = &mine};
+    option.parse = option_parse_port;
+    refuses_option(option, text);
+    option.parse = NULL;
+    option.default_text = "1";
+    refuses_option(option, text);
 }
