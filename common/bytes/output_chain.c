@@ -257,7 +257,7 @@ enum output_result output_chain_enqueue(struct output_chain *chain, struct piece
 {
     bool first = chain->length == 0 && !waits_for_call(chain);
     ssize_t taken = 0;
-    if (chain->state == OUTPUT_BROKEN) {
+    if (chain->state == OUTPUT_BROKEN || chain->finished) {
         errno = EPIPE;
         return OUTPUT_BROKEN;
     }
@@ -292,6 +292,12 @@ enum output_result output_chain_uncork(struct output_chain *chain)
     if (chain->length == 0 && chain->state == OUTPUT_FLOWING)
         return OUTPUT_FLOWING;
     return output_chain_drain(chain);
+}
+
+bool output_chain_finish(struct output_chain *chain)
+{
+    chain->finished = chain->length == 0 || output_chain_drain(chain) == OUTPUT_FLOWING;
+    return chain->finished;
 }
 
 uint64_t output_chain_newly_sent(struct output_chain *chain)

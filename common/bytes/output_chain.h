@@ -93,7 +93,8 @@ struct output_chain {
     atomic_bool corked;  /* set by the runner, without the lock that others enqueue under */
     atomic_bool drained; /* it was choked and is not any more; until asked */
     atomic_uchar state;  /* enum output_result, as it was left; read by any thread */
-    bool no_memory;      /* memory was what broke it */
+    bool no_memory : 1;  /* memory was what broke it */
+    bool finished : 1;   /* all has left, and no more is taken */
 };
 
 /** An empty chain in front of fd. The settings, and what they name, have to outlive it. */
@@ -120,6 +121,13 @@ enum output_result output_chain_enqueue(struct output_chain *chain, struct piece
  * OUTPUT_CHOKED, as always.
  */
 enum output_result output_chain_drain(struct output_chain *chain);
+
+/**
+ * Sends what waits, also what is held back for somebody. If that was all there is no more: true,
+ * and whoever enqueues something from now on hears OUTPUT_BROKEN. Under the lock, so that nothing
+ * is accepted that the end of the stream would overtake.
+ */
+bool output_chain_finish(struct output_chain *chain);
 
 /**
  * Holds output back until output_chain_uncork(): the replies to a batch of messages then leave by

@@ -6,7 +6,8 @@
 
 bool output_chain_hold(struct output_chain *chain, uint32_t holder)
 {
-    bool is_idle = chain->length == 0 && chain->state != OUTPUT_BROKEN && !chain->corked;
+    bool is_idle =
+        chain->length == 0 && chain->state != OUTPUT_BROKEN && !chain->corked && !chain->finished;
     if (chain->holder == holder || (chain->holder == 0 && !is_idle))
         return false;
     chain->holder = holder;

@@ -22,8 +22,10 @@
  *   connection rests: one write(2), and none if the dispatcher is awake.
  * - A facade is good during its own handler's calls. A handler that gives it to others, as a list
  *   of users does, keeps a reference for them; then it is good until the reference is given back.
- * - After `stopped` such a facade takes no output (OUTPUT_BROKEN), drops what is posted at once,
- *   still tells the peer and the reason, and ignores everything else.
+ * - Once its output has ended, and at the latest after `stopped`, it takes none any more
+ *   (OUTPUT_BROKEN). What it accepted before leaves, unless the connection is lost.
+ * - After `stopped` such a facade drops what is posted at once, still tells the peer and the reason,
+ *   and ignores everything else.
  */
 #ifndef COMMON_CHANNEL_FACADE_H
 #define COMMON_CHANNEL_FACADE_H

@@ -78,17 +78,26 @@ bool connection_reads_on(const struct connection *connection, unsigned asked)
            (connection->traits & TRAIT_DUPLEX) != 0 && socket_is_readable(connection->output.fd);
 }
 
+/* Others may send until here, and what is accepted leaves before the end. */
+static bool takes_no_more(struct connection *connection)
+{
+    connection_lock_output(connection);
+    bool is_all = output_chain_finish(&connection->output);
+    connection_unlock_output(connection);
+    return is_all;
+}
+
 /* Something is asked, or is not as it mostly is. */
 static void decide(struct connection *connection, enum output_result output, unsigned asked,
                    int64_t now) NO_LOCK_HELD
 {
     bool lost = output == OUTPUT_BROKEN && !connection_reads_on(connection, asked);
+    bool is_draining = connection->phase == CONNECTION_DRAINING;
     if (lost || connection_is(connection, MARK_BROKEN) || (asked & ASK_END) != 0)
         end(connection);
-    else if (connection->phase == CONNECTION_DRAINING && output == OUTPUT_FLOWING)
-        finish(connection, now);
-    else if ((asked & ASK_FINISH) != 0 && output == OUTPUT_FLOWING)
-        finish_output(connection);
+    else if ((is_draining || (asked & ASK_FINISH) != 0) && output == OUTPUT_FLOWING &&
+             takes_no_more(connection))
+        is_draining ? finish(connection, now) : finish_output(connection);
     if (connection->phase == CONNECTION_ENDED)
         connection_live_to(connection, LIFE_STOPPED);
 }

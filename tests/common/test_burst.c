@@ -10,6 +10,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/socket.h>
 
 TestSuite(burst, .timeout = 60);
 
@@ -250,6 +251,36 @@ Test(burst, another_ones_line_does_not_wait_for_it, .init = begin, .fini = end)
     cr_assert_eq(calls(7), 2);
     expect(8, "one\ntwo\n");
     cr_assert_eq(calls(8), 1);
+}
+
+/* The first one's peer has ended its stream, and it is its turn while a line is held back for it.
+ */
+static void the_first_ends(void)
+{
+    if (said == 1) {
+        struct connection *first = &listeners[0].connection;
+        struct run *own = run_enter(NULL); /* as another thread */
+        struct run run;
+        shutdown(listeners[0].ends[1], SHUT_WR);
+        run_begin(&run, first);
+        cr_assert(connection_receive(first));
+        connection_handle(first, &run, HANDLE_MESSAGES);
+        connection_send(first, &run);
+        run_end(&run);
+        run_enter(own);
+        cr_assert_eq(connection_wants(first), CONNECTION_OVER);
+        expect(0, "one\n");
+        cr_assert_eq(channel_enqueue(&first->facade, piece_bytes("late\n", 5)), OUTPUT_BROKEN);
+    }
+}
+
+/* What was accepted leaves before the end, and what comes after it is not accepted. */
+Test(burst, whoever_ends_has_what_was_held_back, .init = begin, .fini = end)
+{
+    meanwhile = the_first_ends;
+    take_turn("one\ntwo\n");
+    expect(0, "");
+    expect(1, "one\ntwo\n");
 }
 
 static struct run other_run;

@@ -793,6 +793,24 @@ Test(output_chain, no_more_than_a_batch_is_held_back)
     shared_message_release(message);
 }
 
+/* What somebody holds back leaves, too; what a full socket does not take is waited for. */
+BenchTest(output_chain, finishes_when_all_has_left_and_takes_no_more, roomy)
+{
+    output_chain_hold(&bench->queue, 1);
+    cr_assert_eq(enqueue(bench, "accepted"), OUTPUT_FLOWING);
+    cr_assert_not(output_chain_finish(&bench->queue));
+    pretended.room = 3;
+    cr_assert_not(output_chain_finish(&bench->queue));
+    cr_assert_eq(enqueue(bench, ", too"), OUTPUT_WAITING);
+    pretended.room = 100;
+    cr_assert(output_chain_finish(&bench->queue));
+    expect_written("accepted, too");
+    cr_assert_eq(enqueue(bench, "late"), OUTPUT_BROKEN);
+    cr_assert_not(output_chain_hold(&bench->queue, 2));
+    cr_assert_eq(output_chain_look(&bench->queue), OUTPUT_FLOWING, "the connection is not lost");
+    expect_written("accepted, too");
+}
+
 /* ---- a part's own gate ---- */
 
 struct door {
