@@ -111,13 +111,15 @@ static const char *fault_of(const struct application *application)
     if (application->handler_size > 0 && application->handler_size < sizeof(struct input_handler))
         return "expected the size of a struct that begins with its input_handler as handler_size, "
                "got less";
-    return NULL;
+    return has_verbs && application->verbs->fault != NULL ? application->verbs->fault(application)
+                                                          : NULL;
 }
 
 struct input_handler_factory *application_open(const struct application *application,
                                                struct server *server)
 {
     unsigned descriptors = application->descriptors;
+    const struct application *first = server->opening;
     const char *fault = fault_of(application);
     if (fault != NULL) {
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name, fault);
@@ -127,8 +129,10 @@ struct input_handler_factory *application_open(const struct application *applica
     server->settings.connection_descriptors = descriptors > 0 ? descriptors : 1;
     server->settings.max_message = application->max_message;
     server->settings.needs |= application->needs;
+    server->opening = application;
     struct input_handler_factory *factory =
         application->verbs != NULL ? open_maker(application, server) : application->open(server);
+    server->opening = first;
     if (factory == NULL && errno != 0)
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name,
                 strerror(errno));

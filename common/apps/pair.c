@@ -259,6 +259,19 @@ static void client_stopped(struct input_handler *self, struct channel_facade *fa
     end_both(&pair->client);
 }
 
+static const char *fault_of(const struct application *application)
+{
+    if (application->start == NULL)
+        return "expected a start that returns its pairing, got none";
+    if (application->handler_size < sizeof(struct pair))
+        return "expected the size of a struct that begins with a pair as handler_size, got less";
+    if ((application->needs & PAIR_NEEDS) != PAIR_NEEDS)
+        return "expected PAIR_NEEDS among its needs, got less";
+    if (application->descriptors < 2)
+        return "expected two descriptors or more for a pair, got less";
+    return NULL;
+}
+
 const struct input_handler_verbs pair_verbs_of_client = {.next_message = next_message,
                                                          .handle_input = handle_message,
                                                          .refuse_input = pass_refused,
@@ -267,7 +280,8 @@ const struct input_handler_verbs pair_verbs_of_client = {.next_message = next_me
                                                          .starting = client_starting,
                                                          .started = client_started,
                                                          .end_of_input = pass_end,
-                                                         .stopped = client_stopped};
+                                                         .stopped = client_stopped,
+                                                         .fault = fault_of};
 
 int pair_connect(struct pair *pair, const struct endpoint *to, int64_t timeout)
 {

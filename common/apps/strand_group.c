@@ -1,5 +1,10 @@
 #include "common/apps/strand_group.h"
 
+#include "common/server/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,6 +153,7 @@ bool strand_member_handle_input(struct input_handler *self, struct message messa
                                 struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
+    assert(member->facade != NULL); /* its verbs have called strand_member_started() */
     struct strand *strand = member->group->runs_in;
     bool waits = true;
     member->message = message;
@@ -182,12 +188,37 @@ void strand_member_stopping(struct input_handler *self, struct channel_facade *f
     do_or_post(member, &member->leaving);
 }
 
+static const char *fault_of(const struct application *application)
+{
+    const struct input_handler_verbs *verbs = application->verbs;
+    if (verbs->handle_input == NULL || verbs->started == NULL || verbs->left == NULL ||
+        verbs->stopping == NULL)
+        return "expected handle_input, started, left and stopping for a strand's members in its "
+               "verbs, got less";
+    if (application->handler_size < sizeof(struct strand_member))
+        return "expected the size of a struct that begins with a strand_member as handler_size, "
+               "got less";
+    if (application->start == NULL)
+        return "expected a start that returns its group, got none";
+    return NULL;
+}
+
 const struct input_handler_verbs strand_member_verbs = {.handle_input = strand_member_handle_input,
                                                         .started = strand_member_started,
                                                         .left = strand_member_left,
-                                                        .stopping = strand_member_stopping};
+                                                        .stopping = strand_member_stopping,
+                                                        .fault = fault_of};
 
 /* ---- The group ----------------------------------------------------------------------------- */
+
+/* Whether an author has made a table of verbs that has some of the functions above. */
+static bool has_members(const struct input_handler_verbs *verbs)
+{
+    return verbs != NULL &&
+           (verbs->handle_input == strand_member_handle_input ||
+            verbs->started == strand_member_started || verbs->left == strand_member_left ||
+            verbs->stopping == strand_member_stopping);
+}
 
 static void open_in(struct strand_group *group, struct strand *strand,
                     const struct strand_group_verbs *verbs)
@@ -201,6 +232,13 @@ static void open_in(struct strand_group *group, struct strand *strand,
 bool strand_group_open(struct strand_group *group, struct server *server,
                        const struct strand_group_verbs *verbs)
 {
+    const struct application *opening = server->opening;
+    const char *fault = opening != NULL && has_members(opening->verbs) ? fault_of(opening) : NULL;
+    if (fault != NULL) {
+        fprintf(stderr, "%s: cannot open %s: %s\n", server->name, opening->name, fault);
+        errno = 0;
+        return false;
+    }
     open_in(group, &group->strand, verbs);
     return strand_open(&group->strand, server, &verbs->strand);
 }

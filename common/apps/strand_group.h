@@ -18,7 +18,15 @@
  * - An application gives `&strand_member_verbs` as its verbs, the size of a struct that begins with
  *   a strand_member as its handler_size, and a `start` that opens the group and returns it, or a
  *   struct that begins with it. It needs OFFERS_STRANDS and OFFERS_OUTPUT_FROM_ELSEWHERE. One that
- *   has more verbs of its own, as a next_message, makes a table with the four functions below.
+ *   has more verbs of its own makes a table with all four functions below, and calls them itself
+ *   where it has one of its own in the place:
+ *
+ *   static const struct input_handler_verbs verbs = {.next_message = next_message,
+ *                                                    .handle_input = strand_member_handle_input,
+ *                                                    .started = strand_member_started,
+ *                                                    .left = strand_member_left,
+ *                                                    .stopping = strand_member_stopping};
+ *
  * - The verbs of the group are the strand's own calls: they come one at a time, see what those
  *   before them did, and may use all that belongs to the group and to any member. They may make
  *   the calls of any member's facade that any thread may make (channel_facade.h), and of the
@@ -50,7 +58,8 @@ struct strand_group_verbs {
 
     /**
      * A message has come; its bytes are valid until this returns. False: its answer waits, and so
-     * do the member's other messages, until strand_member_go_on(). NULL: it is dropped.
+     * do the member's other messages, until strand_member_go_on(). NULL: the message is
+     * dropped.
      */
     bool (*said)(struct strand_group *group, struct strand_member *member, struct message message);
 
@@ -97,8 +106,8 @@ struct strand_member {
 
 /**
  * Opens a group and its strand. In the application's `start`, by the thread of main(). All else
- * that is in the struct of a group is left as it is. False: the stage offers no strands, and the
- * reason stands on standard error.
+ * that is in the struct of a group is left as it is. False: the stage offers no strands, or the
+ * application's verbs have not all four functions, and the reason stands on standard error.
  */
 bool strand_group_open(struct strand_group *group, struct server *server,
                        const struct strand_group_verbs *verbs);
@@ -124,7 +133,8 @@ void strand_group_send(struct strand_group *group, const struct strand_member *e
 
 /**
  * The answer for which a member waits has been enqueued, or there is none: its next message is
- * handled. If it does not wait: nothing. The strand's own calls only.
+ * handled. If it does not wait: nothing. The strand's own calls only, as `said` and `left` of
+ * another member.
  */
 void strand_member_go_on(struct strand_member *member);
 

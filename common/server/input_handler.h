@@ -34,6 +34,7 @@
 #include <stdalign.h>
 #include <stddef.h>
 
+struct application;
 struct input_handler;
 
 /** What a handler does; NULL: what the comment of the verb says, or nothing. */
@@ -47,13 +48,15 @@ struct input_handler_verbs {
                          struct channel_facade *facade);
 
     /**
-     * Takes the next whole message out of the facade's input queue. FRAMING_INCOMPLETE: there is
-     * none; it is asked again when more has come. FRAMING_TOO_LONG: the handler has already
-     * enqueued its error, and the framework reads no more from the client. It does the same, but
-     * nothing has been said, if a full queue is INCOMPLETE: then the rest can never come.
-     * FRAMING_REFUSED: as TOO_LONG, but it is no message (END_REFUSED). FRAMING_NO_MEMORY: the
-     * connection ends. It is not called while a task holds messages (CHANNEL_WAITS); nor while
-     * output is choked, but for a `duplex` handler, or input is suspended, but when the server
+     * Takes the next whole message out of the facade's input queue.
+     * - FRAMING_INCOMPLETE: there is none; it is asked again when more has come.
+     * - FRAMING_TOO_LONG: the handler has already enqueued its error, and the framework reads no
+     *   more from the client. If a full queue is INCOMPLETE, the rest can never come: then the
+     *   framework does the same, and nothing is said.
+     * - FRAMING_REFUSED: as TOO_LONG, but it is no message (END_REFUSED).
+     * - FRAMING_NO_MEMORY: the connection ends.
+     * It is not called while messages are held (channel_hold(), CHANNEL_WAITS); nor while output is
+     * choked, unless the handler is `duplex`; nor while input is suspended, unless the server
      * stops. NULL: a message is a line of at most --max-line bytes (input_handler_next_line()).
      */
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
@@ -67,7 +70,8 @@ struct input_handler_verbs {
 
     /**
      * Instead of handle_input, when no worker takes the message, or it has waited too long for one.
-     * What the message asks for is not done. NULL: it goes unanswered.
+     * What the message asks for is not done. NULL: it goes unanswered; but of an application with
+     * `verbs` the client reads `server_busy_text`.
      */
     void (*refuse_input)(struct input_handler *self, struct message message,
                          struct channel_facade *facade);
@@ -187,6 +191,13 @@ struct input_handler_verbs {
      * channel's input is all there is.
      */
     bool (*holds_input)(const struct input_handler *self);
+
+    /**
+     * For verbs that are made for other authors, as those of pairs: what an application with them
+     * lacks, in the words "expected ..., got ..."; NULL: nothing. application_open() asks. NULL:
+     * any will do.
+     */
+    const char *(*fault)(const struct application *application);
 };
 
 /**

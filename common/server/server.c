@@ -122,6 +122,7 @@ static void init_parts(struct server *server)
     server->strands = NULL;
     server->observer = NULL;
     server->own_counters = NULL;
+    server->opening = NULL;
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};
     init_home(server);

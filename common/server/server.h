@@ -82,7 +82,8 @@ struct server {
     struct log_limit memory_limit;
     struct log_limit proxy_limit;
     struct counters counters;
-    struct own_counter *own_counters; /* of the application */
+    struct own_counter *own_counters;  /* of the application */
+    const struct application *opening; /* whose `start` or `open` is running; NULL: none */
     struct buffer_factory buffers;
     struct segment_cache cache; /* of the thread that opened the server */
     struct connection_home home;

@@ -4,6 +4,7 @@
  */
 #include "common/apps/application_choice.h"
 #include "common/apps/pair_upstream.h"
+#include "common/apps/strand_group.h"
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"
@@ -194,6 +195,114 @@ Test(application, whose_struct_has_no_handler_is_refused_at_the_start, .init = c
     cannot_open(&(struct application){.name = "mine", .verbs = &nothing_special, .handler_size = 1},
                 "stage9-test: cannot open mine: expected the size of a struct that begins with its "
                 "input_handler as handler_size, got less\n");
+}
+
+static void *start_nothing(struct server *server)
+{
+    (void)server;
+    return &no_handlers;
+}
+
+Test(application, of_pairs_without_a_start_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .needs = PAIR_NEEDS,
+                                      .descriptors = 2,
+                                      .verbs = &pair_verbs_of_client,
+                                      .handler_size = sizeof(struct pair)},
+                "stage9-test: cannot open mine: expected a start that returns its pairing, got "
+                "none\n");
+}
+
+Test(application, of_pairs_without_room_for_a_pair_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .needs = PAIR_NEEDS,
+                                      .descriptors = 2,
+                                      .verbs = &pair_verbs_of_client,
+                                      .handler_size = sizeof(struct pair) - 1,
+                                      .start = start_nothing},
+                "stage9-test: cannot open mine: expected the size of a struct that begins with a "
+                "pair as handler_size, got less\n");
+}
+
+Test(application, of_pairs_without_what_pairs_need_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .needs = PAIR_NEEDS & ~OFFERS_POST,
+                                      .descriptors = 2,
+                                      .verbs = &pair_verbs_of_client,
+                                      .handler_size = sizeof(struct pair),
+                                      .start = start_nothing},
+                "stage9-test: cannot open mine: expected PAIR_NEEDS among its needs, got less\n");
+}
+
+Test(application, of_pairs_with_one_descriptor_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .needs = PAIR_NEEDS,
+                                      .verbs = &pair_verbs_of_client,
+                                      .handler_size = sizeof(struct pair),
+                                      .start = start_nothing},
+                "stage9-test: cannot open mine: expected two descriptors or more for a pair, got "
+                "less\n");
+}
+
+Test(application, of_a_strands_members_without_a_start_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .verbs = &strand_member_verbs,
+                                      .handler_size = sizeof(struct strand_member)},
+                "stage9-test: cannot open mine: expected a start that returns its group, got "
+                "none\n");
+}
+
+Test(application, of_a_strands_members_without_room_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .verbs = &strand_member_verbs,
+                                      .handler_size = sizeof(struct input_handler),
+                                      .start = start_nothing},
+                "stage9-test: cannot open mine: expected the size of a struct that begins with a "
+                "strand_member as handler_size, got less\n");
+}
+
+static void *start_group(struct server *server)
+{
+    static const struct strand_group_verbs verbs;
+    static struct strand_group group;
+    return strand_group_open(&group, server, &verbs) ? &group : NULL;
+}
+
+/* An author's own table, from which one function is left out. */
+Test(application, whose_verbs_have_some_of_a_strands_functions_is_refused)
+{
+    for (int i = 0; i < 4; i++) {
+        struct input_handler_verbs verbs = strand_member_verbs;
+        const struct application mine = {.name = "mine",
+                                         .verbs = &verbs,
+                                         .handler_size = sizeof(struct strand_member),
+                                         .start = start_group};
+        struct server server = {.name = "stage9-test"};
+        struct capture err;
+        char error[256];
+        verbs.fault = NULL;
+        if (i == 0)
+            verbs.handle_input = NULL;
+        else if (i == 1)
+            verbs.started = NULL;
+        else if (i == 2)
+            verbs.left = NULL;
+        else
+            verbs.stopping = NULL;
+        capture_start(&err, STDERR_FILENO);
+        const struct input_handler_factory *factory = application_open(&mine, &server);
+        capture_stop(&err, error, sizeof(error));
+        cr_assert_null(factory);
+        cr_assert_str_eq(error, "stage9-test: cannot open mine: expected handle_input, started, "
+                                "left and stopping for a strand's members in its verbs, got "
+                                "less\n");
+    }
 }
 
 Test(application, that_sets_a_rate_is_refused_by_name, .init = cr_redirect_stderr)
