@@ -60,9 +60,9 @@ struct application {
     void (*options)(struct options *options);
 
     /**
-     * What its handlers do. Each verb may be NULL: then it is what input_handler.h says, and
-     * without refuse_input the client reads that the server is busy. The framework makes the
-     * handlers, and there is neither open nor close. NULL: the application has an open.
+     * What its handlers do. Each verb may be NULL: then it is what input_handler.h says. The
+     * framework makes the handlers, and there is neither open nor close. NULL: the application has
+     * an open.
      */
     const struct input_handler_verbs *verbs;
 

@@ -2,6 +2,39 @@
  * A pair: two connections, a client's and one that is opened for it. What arrives at one end is
  * passed to the other, as it is or rewritten, until either side ends.
  *
+ * Lines to and fro between a client and one server are no more than this:
+ *
+ *   static void began(struct pair *pair) NO_LOCK_HELD
+ *   {
+ *       if (pair_connect(pair, &server_endpoint, 5000) != 0)
+ *           channel_close(pair->client.channel);
+ *   }
+ *
+ *   static void not_connected(struct pair *pair, int error)
+ *   {
+ *       channel_printf(pair->client.channel, "no server: %s\n", strerror(error));
+ *       channel_close(pair->client.channel);
+ *   }
+ *
+ *   static const struct pair_verbs verbs = {
+ *       .began = began, .not_connected = not_connected, .next_message = pair_next_line};
+ *
+ *   static void *start(struct server *server)
+ *   {
+ *       static struct pairing pairing = {.verbs = &verbs};
+ *       (void)server;
+ *       return &pairing;
+ *   }
+ *
+ *   const struct application mine_application = {.name = "mine",
+ *                                                .needs = PAIR_NEEDS,
+ *                                                .descriptors = 2,
+ *                                                .verbs = &pair_verbs_of_client,
+ *                                                .handler_size = sizeof(struct pair),
+ *                                                .start = start};
+ *
+ * If a user names the server, pair_upstream.h has the option, the look-up and both functions.
+ *
  * Interface:
  * - An application of pairs gives `&pair_verbs_of_client` as its verbs, the size of a struct that
  *   begins with a pair as its handler_size, and a `start` that returns a pairing, or a struct that
@@ -13,6 +46,9 @@
  *   - A half-close is passed on, behind all bytes before it; so is a reset, or that we have cut one
  *     of them off (channel_reset()); and the end of one is the end of both.
  *   - No message is refused, because a stream with a gap is worse than none.
+ * - A pair in which nothing passes for --idle-timeout is cut off, by its client's end; the server's
+ *   has no such clock. At both ends part of a message has --request-timeout to become a whole one.
+ *   Where a long quiet is good, `defaults` has {"--idle-timeout", "0", NULL}.
  * - The two ends may run in two threads at the same time. `began`, `not_connected` and `left` are
  *   the client's own calls, and `pass` is that of the end whose message it is; so what both ends
  *   use in `pass` needs a lock, or is atomic.
@@ -34,8 +70,10 @@ struct pair_verbs {
     void (*began)(struct pair *pair);
 
     /**
-     * It could not be connected: an errno, as with channel_connect(). May try another address.
-     * NULL: the client's connection is closed.
+     * It could not be connected: an errno, as with channel_connect(). One of the client's own
+     * calls, which may call pair_connect() for another address (NO_LOCK_HELD), and what it likes of
+     * the client's channel; if it does neither, the client waits. NULL: the client's connection is
+     * closed.
      */
     void (*not_connected)(struct pair *pair, int error);
 
@@ -43,7 +81,10 @@ struct pair_verbs {
     enum framing_result (*next_message)(struct input_handler *self, struct channel_facade *facade,
                                         struct message *message);
 
-    /** Passes a message to the other end with pair_send(). NULL: it is passed as it is. */
+    /**
+     * Passes a message to the other end with pair_send(), in pieces, changed, or not at all. NULL:
+     * it is passed as it is.
+     */
     void (*pass)(struct pair *pair, struct pair_end *from, struct message message);
 
     /** The client's connection is over. */

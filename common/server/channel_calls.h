@@ -186,8 +186,9 @@ bool channel_begin(struct channel_facade *facade, struct channel_task *task,
  * A connection that the peer resets ends at once, and the handler hears `end_of_input`, `stopping`
  * and `stopped`. If the peer ends its stream, or the server stops, `left` comes at once: by default
  * the connection is closed then, unanswered. Behind more bytes than the input queue holds
- * (--max-line) the end of the stream is noticed by epoll, but not by poll (--selector poll, stage
- * 1): there it is seen when the handler goes on, or when the connection is lost.
+ * (--max-line) the end of the stream is noticed by epoll, as long as the socket's receive buffer
+ * has room for what is before it, but not by poll (--selector poll, stage 1). Where it is not, it
+ * is seen when the handler goes on, or when something is sent to a client that is gone.
  *
  * The handler's own calls only. False if it holds already, or the connection ends: nothing is done.
  * It allocates nothing; in stage 1 the thread that waits takes a descriptor, to be woken by

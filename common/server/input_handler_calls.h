@@ -30,7 +30,7 @@
  * - What may block: handle_input, the calls of posts and timers, completed, drained, timed_out and
  *   idle may, as far as the other clients of the stage can wait; a task's `run` may, in a helper.
  *   is_urgent, next_message, continue_output, refuse_input, left, `dropped` and the life cycle must
- * not, because these may come in the reactor's or the dispatcher's thread, which serves all
+ *   not, because these may come in the reactor's or the dispatcher's thread, which serves all
  *   connections: if the workers are saturated, stages 3 to 5 refuse a message there. Every call
  *   comes in that thread in stage 2, without workers, and if none can be started; under caller-runs
  *   any may.

@@ -8,7 +8,7 @@ A script has one line for each step of its clients, who have names of one letter
   args --option VALUE    further options for the server; ECHO is the address of a server of lines
   alone                  its conversations do not run beside each other, since they share something
   a> text                a connects, if it has not, and sends a line, in pieces of random size
-  a< text                a reads that line; * stands for anything, and # for the conversation's number
+  a< text                a reads that line; * stands for anything, ? for one character, and # for the conversation's number
   a>> 80 01c8            a sends those bytes; # is the conversation's number in two of them
   a<< 41                 a reads those bytes
   a half                 a half-closes
