@@ -18,7 +18,7 @@
  *   round of the loop that meets no barrier.
  * - Readers are not kept apart by the guard; the selector's own lock does that.
  * - With glibc the lock prefers writers, so that a stream of readers cannot keep the dispatcher
- * out; and the dispatcher releases it at once, so that it cannot keep readers out.
+ *   out; and the dispatcher releases it at once, so that it cannot keep readers out.
  * - It is held for a moment only, and never around anything that blocks.
  */
 #ifndef SELECTOR_GUARD_H

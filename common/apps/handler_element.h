@@ -15,7 +15,7 @@
  * Interface:
  * - Elements can be stacked in any number. The application's optional verbs that the framework asks
  *   for, such as drained, timed_out and idle, an element passes on only if the handler behind it
- * has them, so that a server behaves the same with an element and without.
+ *   has them, so that a server behaves the same with an element and without.
  * - An element that changes bytes has an input queue of its own, returns it from `input`, fills it
  *   in `next_message`, and answers `holds_input`, because the framework sees the channel's queue
  *   only. What it sends may come as a copy, a shared message or a range of a file: all three have

@@ -133,7 +133,7 @@ void strand_group_send(struct strand_group *group, const struct strand_member *e
 
 /**
  * The answer for which a member waits has been enqueued, or there is none: its next message is
- * handled. If it does not wait: nothing. The strand's own calls only, as `said` and `left` of
+ * handled. If it does not wait: nothing. The strand's own calls only: also `said` and `left` of
  * another member.
  */
 void strand_member_go_on(struct strand_member *member);

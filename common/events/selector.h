@@ -25,7 +25,7 @@
  *   A descriptor in error or hung up counts as ready for all that its key is interested in, so
  *   that the next read or write finds out. An owner that wants neither to read nor to write asks
  *   for SELECT_LOSS, or else it would never hear of an error. With SELECT_END it also hears that
- * the peer has ended its stream, if the provider can tell: epoll can, poll cannot.
+ *   the peer has ended its stream, if the provider can tell: epoll can, poll cannot.
  * - A change of interest costs a system call only where the kernel's view has to grow. Interest
  *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
  *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no

@@ -9,7 +9,7 @@
  *
  * Interface:
  * - admission_enter(), admission_leave() and admission_is_empty() are safe from any thread; the
- * rest is the acceptor's.
+ *   rest is the acceptor's.
  */
 #ifndef COMMON_ADMISSION_H
 #define COMMON_ADMISSION_H

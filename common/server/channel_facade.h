@@ -25,7 +25,7 @@
  * - Once its output has ended, and at the latest after `stopped`, it takes none any more
  *   (OUTPUT_BROKEN). What it accepted before leaves, unless the connection is lost.
  * - After `stopped` such a facade drops what is posted at once, still tells the peer and the
- * reason, and ignores everything else.
+ *   reason, and ignores everything else.
  */
 #ifndef COMMON_CHANNEL_FACADE_H
 #define COMMON_CHANNEL_FACADE_H
