@@ -236,6 +236,7 @@ static int client_that_is_inside(void)
     int inside = connect_speaker();
     client_send_text(inside, "hello\n");
     client_expect_text(inside, "1 hello\n");
+    framework_await_asleep(&framework); /* nobody leaves it late, or has yet to come in */
     test_point_hold(STRAND_LEFT);
     client_send_text(inside, "inside\n");
     test_point_await_held(STRAND_LEFT, 1);
