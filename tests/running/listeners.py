@@ -138,6 +138,8 @@ def is_closed(port):
         socket.create_connection(("127.0.0.1", port), DEADLINE).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # it was closed in the middle of this
+        return False
     return False
 
 
