@@ -25,6 +25,7 @@ static struct server_process start_with_witness(const char *plan, const char *op
     struct server_process server = server_start("--stats %s", options);
     *witness = client_connect(&server);
     client_echo(*witness, "first of all\n");
+    cr_assert(probe_await_asleep(server.pid)); /* a worker registers the witness once more */
     faults_switch(&server);
     return server;
 }

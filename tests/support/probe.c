@@ -66,6 +66,41 @@ bool probe_await_own_threads(pid_t pid, long wanted)
     return true;
 }
 
+/** Whether each thread is in the state S of proc(5). */
+static bool all_sleep(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    bool sleep = tasks != NULL;
+    for (struct dirent *task; sleep && (task = readdir(tasks)) != NULL;) {
+        char name[sizeof path + sizeof task->d_name + sizeof "//stat"];
+        char state = 'S';
+        snprintf(name, sizeof name, "%s/%s/stat", path, task->d_name);
+        FILE *file = task->d_name[0] == '.' ? NULL : fopen(name, "re");
+        if (file) {
+            sleep = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'S';
+            fclose(file);
+        }
+    }
+    if (tasks) {
+        closedir(tasks);
+    }
+    return sleep;
+}
+
+bool probe_await_asleep(pid_t pid)
+{
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    while (!all_sleep(pid)) {
+        if (test_left_ms(end) <= 0) {
+            return false;
+        }
+        test_pause_ms(1);
+    }
+    return true;
+}
+
 long probe_descriptors(pid_t pid)
 {
     char path[64];

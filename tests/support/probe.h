@@ -25,6 +25,9 @@ long probe_own_threads(pid_t pid);
  */
 bool probe_await_own_threads(pid_t pid, long wanted);
 
+/** Waits until all its threads sleep: what they were about to do is done. False: it was in vain. */
+bool probe_await_asleep(pid_t pid);
+
 /** Open descriptors. */
 long probe_descriptors(pid_t pid);
 
