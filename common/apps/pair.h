@@ -21,9 +21,9 @@
  *
  *   static void *start(struct server *server)
  *   {
- *       static struct pairing pairing = {.verbs = &verbs};
+ *       static struct pairing pairing[] = {{.verbs = &verbs}};
  *       (void)server;
- *       return &pairing;
+ *       return pairing;
  *   }
  *
  *   const struct application mine_application = {.name = "mine",

@@ -191,19 +191,28 @@ Test(relay_targets, without_a_descriptor_for_its_server_a_client_is_closed)
     struct server_process relay = server_start_limited(
         (struct server_limits){.descriptors = 32},
         "--app relay --to 127.0.0.1:%d --max-connections 1000 --stats", backend.port);
+    /* Who gets the last descriptor? If it is a client's connection to the server, nobody is closed,
+     * and the others wait at the door. So once more then. */
     int clients[40];
     struct pollfd watched[40];
-    for (int i = 0; i < 40; i++) {
-        clients[i] = client_connect(&relay);
-        watched[i] = (struct pollfd){.fd = clients[i], .events = POLLIN};
-    }
-    cr_assert_gt(poll(watched, 40, test_deadline_ms()), 0, "all forty wait, with 32 descriptors");
-    for (int i = 0; i < 40; i++) {
-        client_reset(clients[i]);
-    }
     double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!are_gone(&relay, 40)) {
-        cr_assert_gt(test_left_ms(end), 0, "something of them is left");
+    int all = 0;
+    bool closed = false;
+    while (!closed) {
+        cr_assert_gt(test_left_ms(end), 0, "all forty wait, with 32 descriptors, %d times",
+                     all / 40);
+        for (int i = 0; i < 40; i++) {
+            clients[i] = client_connect(&relay);
+            watched[i] = (struct pollfd){.fd = clients[i], .events = POLLIN};
+        }
+        closed = poll(watched, 40, 500) > 0;
+        for (int i = 0; i < 40; i++) {
+            client_reset(clients[i]);
+        }
+        all += 40;
+        while (!are_gone(&relay, all)) {
+            cr_assert_gt(test_left_ms(end), 0, "something of them is left");
+        }
     }
     while (test_await(backend.listening, POLLIN, test_now())) {
         client_close(backend_accept(&backend));
