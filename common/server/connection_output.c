@@ -96,8 +96,12 @@ static void decide(struct connection *connection, enum output_result output, uns
     if (lost || connection_is(connection, MARK_BROKEN) || (asked & ASK_END) != 0)
         end(connection);
     else if ((is_draining || (asked & ASK_FINISH) != 0) && output == OUTPUT_FLOWING &&
-             takes_no_more(connection))
-        is_draining ? finish(connection, now) : finish_output(connection);
+             takes_no_more(connection)) {
+        if (is_draining)
+            finish(connection, now);
+        else
+            finish_output(connection);
+    }
     if (connection->phase == CONNECTION_ENDED)
         connection_live_to(connection, LIFE_STOPPED);
 }

@@ -27,7 +27,7 @@ struct client {
     unsigned interest;                       /* what epoll reports */
     struct list_link link;                   /* in clients */
     int64_t deadline;                        /* when to look at it, though nothing happens */
-    alignas(int64_t) unsigned char memory[]; /* the application\'s handler */
+    alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
 static int epoll;
