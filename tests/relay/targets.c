@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 TestSuite(relay_targets, .timeout = 60);
 
@@ -176,53 +178,49 @@ Test(relay_targets, a_client_that_leaves_before_its_server_answers_leaves_nothin
 
 /* ---- Without descriptors, and bad usage ----------------------------------------------------- */
 
-/** Whether all of these clients have been accepted or turned away, and nothing of them is left. */
-static bool are_gone(const struct server_process *relay, int clients)
+/** From now on it may open one more descriptor, the first that is free; what it might before. */
+static struct rlimit leave_one_descriptor(pid_t pid)
 {
-    long long accepted = server_counter(relay, "accepted");
-    long long rejected = server_counter(relay, "rejected");
-    long long closed = server_counter(relay, "closed"); /* before what it is compared with */
-    return accepted + rejected == clients && closed == accepted + server_counter(relay, "connects");
+    struct rlimit before;
+    struct stat status;
+    char name[64];
+    rlim_t most = 0;
+    do {
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)pid, (int)most++);
+    } while (lstat(name, &status) == 0);
+    cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &before), 0);
+    struct rlimit limit = {.rlim_cur = most, .rlim_max = before.rlim_max};
+    cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+    return before;
 }
 
+/* The client gets the last descriptor, so there is none for its server. */
 Test(relay_targets, without_a_descriptor_for_its_server_a_client_is_closed)
 {
     struct backend backend = backend_open(100);
-    struct server_process relay = server_start_limited(
-        (struct server_limits){.descriptors = 32},
-        "--app relay --to 127.0.0.1:%d --max-connections 1000 --stats", backend.port);
-    /* Who gets the last descriptor? If it is a client's connection to the server, nobody is closed,
-     * and the others wait at the door. So once more then. */
-    int clients[40];
-    struct pollfd watched[40];
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    int all = 0;
-    bool closed = false;
-    while (!closed) {
-        cr_assert_gt(test_left_ms(end), 0, "all forty wait, with 32 descriptors, %d times",
-                     all / 40);
-        for (int i = 0; i < 40; i++) {
-            clients[i] = client_connect(&relay);
-            watched[i] = (struct pollfd){.fd = clients[i], .events = POLLIN};
-        }
-        closed = poll(watched, 40, 500) > 0;
-        for (int i = 0; i < 40; i++) {
-            client_reset(clients[i]);
-        }
-        all += 40;
-        while (!are_gone(&relay, all)) {
-            cr_assert_gt(test_left_ms(end), 0, "something of them is left");
-        }
-    }
-    while (test_await(backend.listening, POLLIN, test_now())) {
-        client_close(backend_accept(&backend));
-    }
+    struct server_process relay =
+        server_start("--app relay --to 127.0.0.1:%d --stats", backend.port);
     int client = client_connect(&relay);
     int server = backend_accept(&backend);
-    client_send_text(client, "there is room again\n");
-    client_expect_text(server, "there is room again\n");
-    client_close(client);
-    client_close(server);
+    client_send_text(client, "there is room\n");
+    client_expect_text(server, "there is room\n");
+    struct rlimit before = leave_one_descriptor(relay.pid);
+    int alone = client_connect(&relay);
+    client_expect_gone(alone);
+    client_close(alone);
+    client_send_text(client, "the others are served\n");
+    client_expect_text(server, "the others are served\n");
+    cr_assert_eq(prlimit(relay.pid, RLIMIT_NOFILE, &before, NULL), 0);
+    int another = client_connect(&relay);
+    int another_server = backend_accept(&backend);
+    client_send_text(another, "there is room again\n");
+    client_expect_text(another_server, "there is room again\n");
+    cr_assert_eq(server_counter(&relay, "accepted"), 3);
+    cr_assert_eq(server_counter(&relay, "closed"), 1);
+    int fds[] = {client, server, another, another_server};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        client_close(fds[i]);
+    }
     server_stop(&relay);
     backend_close(&backend);
 }
