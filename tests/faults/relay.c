@@ -137,6 +137,46 @@ static int accept_server(double end)
 }
 
 /*
+ * There is no descriptor for the connection to its server: the client is closed, at once, and
+ * nobody else. (A limit of descriptors would not do: an acceptor that finds none gives its spare
+ * one back for a moment, and the connection may get that.)
+ */
+Test(fault_relay, case_40_without_a_descriptor_for_its_server_a_client_is_closed)
+{
+    static struct fault_report report;
+    if (!strstr(server_name(), "stage4") && !strstr(server_name(), "stage5")) {
+        return;
+    }
+    listen_somewhere();
+    faults_plan("socket:1=EMFILE", false);
+    struct server_process relay = server_start("--app relay --to 127.0.0.1:%d --stats", port);
+    double end = test_now() + test_deadline_ms() / 1000.0;
+    int client = client_connect(&relay);
+    int server = accept_server(end);
+    client_send_text(client, "there is room\n");
+    client_expect_text(server, "there is room\n");
+    faults_switch(&relay);
+    int alone = client_connect(&relay);
+    client_expect_gone(alone);
+    client_close(alone);
+    client_send_text(client, "the others are served\n");
+    client_expect_text(server, "the others are served\n");
+    int another = client_connect(&relay);
+    int another_server = accept_server(end);
+    client_send_text(another, "there is room again\n");
+    client_expect_text(another_server, "there is room again\n");
+    cr_assert_eq(server_counter(&relay, "accepted"), 3);
+    cr_assert_eq(server_counter(&relay, "closed"), 1);
+    int fds[] = {client, server, another, another_server};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        client_close(fds[i]);
+    }
+    fault_end(&relay, true, 0, &report);
+    cr_assert_eq(report.injected, 1);
+    close(listening);
+}
+
+/*
  * No name server answers. The clients whose target has that name share one lookup, wait for it no
  * longer than for a connect, and have the next target then; the others do not wait at all.
  */

@@ -10,8 +10,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 TestSuite(relay_targets, .timeout = 60);
 
@@ -176,54 +174,7 @@ Test(relay_targets, a_client_that_leaves_before_its_server_answers_leaves_nothin
     close_silence(&silence);
 }
 
-/* ---- Without descriptors, and bad usage ----------------------------------------------------- */
-
-/** From now on it may open one more descriptor, the first that is free; what it might before. */
-static struct rlimit leave_one_descriptor(pid_t pid)
-{
-    struct rlimit before;
-    struct stat status;
-    char name[64];
-    rlim_t most = 0;
-    do {
-        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)pid, (int)most++);
-    } while (lstat(name, &status) == 0);
-    cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &before), 0);
-    struct rlimit limit = {.rlim_cur = most, .rlim_max = before.rlim_max};
-    cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-    return before;
-}
-
-/* The client gets the last descriptor, so there is none for its server. */
-Test(relay_targets, without_a_descriptor_for_its_server_a_client_is_closed)
-{
-    struct backend backend = backend_open(100);
-    struct server_process relay =
-        server_start("--app relay --to 127.0.0.1:%d --stats", backend.port);
-    int client = client_connect(&relay);
-    int server = backend_accept(&backend);
-    client_send_text(client, "there is room\n");
-    client_expect_text(server, "there is room\n");
-    struct rlimit before = leave_one_descriptor(relay.pid);
-    int alone = client_connect(&relay);
-    client_expect_gone(alone);
-    client_close(alone);
-    client_send_text(client, "the others are served\n");
-    client_expect_text(server, "the others are served\n");
-    cr_assert_eq(prlimit(relay.pid, RLIMIT_NOFILE, &before, NULL), 0);
-    int another = client_connect(&relay);
-    int another_server = backend_accept(&backend);
-    client_send_text(another, "there is room again\n");
-    client_expect_text(another_server, "there is room again\n");
-    cr_assert_eq(server_counter(&relay, "accepted"), 3);
-    cr_assert_eq(server_counter(&relay, "closed"), 1);
-    int fds[] = {client, server, another, another_server};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
-        client_close(fds[i]);
-    }
-    server_stop(&relay);
-    backend_close(&backend);
-}
+/* ---- Bad usage ------------------------------------------------------------------------------ */
 
 Test(relay_targets, bad_usage)
 {
