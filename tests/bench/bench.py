@@ -7,7 +7,7 @@ quick    every stage at 1, 100 and 1,000 connections, depth 1 and 16; ten client
 full     more connections, idle crowds, slow messages, chat, system calls
 table    draws what was measured last, and writes it into the document, between its markers
 beside   the floor, and every stage beside the one in the other build folder, of an older checkout, say: in ten rounds, in
-         which the two of a stage follow each other
+         which the two of a stage follow each other; writes that into the document
 
 Results go to FOLDER/bench/ as quick.csv and quick.json, or full.csv and full.json, and pictures.
 Needs nothing but Python, and the programs that `make bench` builds.
@@ -341,22 +341,32 @@ def full(programs, build, folder, rounds):
     return finish(rows, failures, folder, "full", about)
 
 
-def beside(programs, other):
+def commit_of(build):
+    """Which commit a build folder's tree stands at; the folder's name if nobody knows."""
+    asked = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(build)), "rev-parse", "--short=7", "HEAD"],
+                           capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or os.path.basename(os.path.dirname(os.path.abspath(build)))
+
+
+def there(name):
+    return f"{name}, there"
+
+
+def beside(programs, other, docs):
     """Figures of this build, of the other one, and the ratios of the two."""
-    there = Programs(other).with_workers(4)
+    others = Programs(other).with_workers(4)
     servers = {"raw epoll": programs.tool("raw_epoll")}
     for name, server in programs.with_workers(4).items():
-        servers.update({name: server, f"{name}, there": there[name]} if name in there else {})
+        servers.update({name: server, there(name): others[name]} if name in others else {})
     cells = [Cell("echo", name, server, dict(LONG, connections=100, depth=depth))
              for depth in (1, 16) for name, server in servers.items()]
-    rows, failures = measure.measure_rounds(programs.tools, cells, 10)
-    found = figures.Results(measure.machine(), rows)
-    print("CPU time of the server, microseconds a reply:\n\n" + figures.echo_table(found, "cpu_us_per_reply", 2))
-    print("\nThe same as a ratio to the raw epoll loop:\n\n"
-          + figures.echo_table(found, "cpu_us_per_reply", 2, "raw epoll"))
-    lines = [[name] + [figures.number(figures.echo_ratio(name, f"{name}, there", depth)(found), 2) for depth in (1, 16)]
-             for name in servers if f"{name}, there" in servers]
-    print("\nAs a ratio to the one there:\n\n" + figures.table(["connections, depth", "100, 1", "100, 16"], lines))
+    about = dict(measure.machine(), rounds=10)
+    rows, failures = measure.measure_rounds(programs.tools, cells, about["rounds"])
+    found = figures.Results(about, rows)
+    text = (f"Before: commit {commit_of(other)}. {figures.machine_text(about)}\n\n"
+            f"{figures.beside_table(found, there, 'raw epoll')}")
+    print(text)
+    put(docs, "bench-beside", {"beside": text})
     for failure in failures:
         print(f"bench: FAILED: {failure}", file=sys.stderr)
     return 1 if failures else 0
@@ -390,7 +400,7 @@ def main():
     if arguments.what == "quick":
         return quick(programs, arguments.build, folder)
     if arguments.what == "beside":
-        return beside(programs, arguments.other)
+        return beside(programs, arguments.other, arguments.docs)
     return full(programs, arguments.build, folder, arguments.rounds)
 
 
