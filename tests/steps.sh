@@ -822,15 +822,13 @@ test_one() { # STEP
 
 # The tests mostly wait, so several steps are tested at the same time; each says when it is done, and what
 # they say is in order. Steps that are stages have the suites of their stage under sanitizers.
-AT_ONCE=$((4 * $(getconf _NPROCESSORS_ONLN)))
-
 test_many() { # STEP...
     if [ -n "${SANITIZER:-}" ]; then
         # shellcheck disable=SC2046 # numbers have no spaces
         set -- $(printf '%s\n' "$@" | grep -vxF "$(stage_steps)")
     fi
     # shellcheck disable=SC2016 # these are for the shells that xargs starts
-    printf '%s\n' "$@" | xargs -P $AT_ONCE -I '{}' \
+    printf '%s\n' "$@" | xargs -P $((4 * $(getconf _NPROCESSORS_ONLN))) -I '{}' \
         sh -c '"$1" test-each "$3" >"$2/said$3" 2>&1
             echo "  step $3: $(tail -n 1 "$2/said$3")"' - "$0" "$work" '{}'
     for number; do
@@ -937,20 +935,27 @@ run() { # PROGRAM...
 
 [ "$1" != run ] || "$@"
 
+# make and other scripts ask for these many times.
+command=$1
+shift
+case $command in
+numbers | core | map | names | folder | before | field | lost | sources | sanitized | name)
+    "$command" "$@"
+    exit
+    ;;
+stage-steps) stage_steps; exit ;;
+lay-out) lay_out "$@"; exit ;;
+esac
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/steps.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-command=$1
-shift
 case $command in
-numbers | core | map | names | folder | before | field | lost | sources | sanitized | new_lines | list | pages | exercise | grade | check)
+new_lines | list | pages | exercise | grade | check)
     "$command" "$@"
     ;;
-stage-steps) stage_steps ;;
-name) name "$@" ;;
 linked) linked_with_echo "$@" ;;
-lay-out) lay_out "$@" ;;
 diff) compare "$@" ;;
 test) test_steps "$@" ;;
 test-each) test_one "$@" ; report ;;
