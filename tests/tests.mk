@@ -5,11 +5,12 @@
 # Criterion is asked for only here, so that servers build and run without it. The answers are kept
 # in files that the compiler reads with @, because they are not there before it is installed.
 CRITERION := $(OUT)/criterion.cflags
+WHOLE_TESTS := test test-all test-servers test-course
 NEED_CRITERION := tests/need.sh Criterion 'pkg-config --exists criterion' libcriterion-dev pkg-config
 
 # Where Criterion's library wants libgit2, the tests get a small one in its place (tests/no_differences.c):
 # a path of the old kind (RPATH) holds for what libraries want, too.
-$(CRITERION): tests/no_differences.c | $(filter test-tools,$(patsubst test-all,test-tools,$(MAKECMDGOALS:test=test-tools)))
+$(CRITERION): tests/no_differences.c | $(if $(filter $(WHOLE_TESTS) test-tools,$(MAKECMDGOALS)),test-tools)
 	@$(NEED_CRITERION)
 	@mkdir -p $(@D)
 	@pkg-config --libs criterion >$(@:.cflags=.libs)
@@ -169,7 +170,7 @@ ifneq ($(if $(filter card,$(MAKECMDGOALS)),,$(SERVER)),)
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
 endif
-ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
+ifneq ($(filter $(WHOLE_TESTS),$(MAKECMDGOALS)),)
 $(error SERVER= is for one stage: make test-stageN SERVER=$(SERVER))
 endif
 endif
@@ -188,13 +189,18 @@ run_test = $(run_common) \
     $(foreach n,$(NUMBERS),$(call run_suites,$n,conformance contract $(call once,$n) stage$n)) \
     $(call run_faults,5,FAULTS=few) $(run_bare_steps)
 
-# And the rest of everything.
-run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance $(call once,$n),$(call black_box,$n)))) \
-    $(call run_faults,$(filter-out 5,$(NUMBERS)),FAULTS=few) $(run_other_steps) $(run_step_pages) $(run_labs) $(run_graders) \
+# What servers do besides: each application on each stage, and what is between, around and behind them.
+run_other_servers = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance $(call once,$n),$(call black_box,$n)))) \
+    $(call run_faults,$(filter-out 5,$(NUMBERS)),FAULTS=few) \
     $(if $(SANITIZER),,$(call proxied,4,conformance) $(call relayed,2,5) \
     $(call ciphered,conformance,@(echo/*|pipelining/*|half_close/*|line_limit/*|timeouts/!(case_12*|case_13*)|hostile_peers/*)) \
     $(call run_proactor,conformance,@(echo|pipelining|half_close|line_limit|hostile_peers)/*)) \
-    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_doubled) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) $(run_slow) $(run_unguarded) $(run_card) \
+    $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_doubled) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) \
+    $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_slow) $(run_unguarded) $(run_card))
+
+# And the rest of everything: steps, labs, documents and tools.
+run_course = $(run_other_steps) $(run_step_pages) $(run_labs) $(run_graders) \
+    $(if $(SANITIZER),,$(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -202,10 +208,24 @@ run_rest = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out conformance 
 test: test-tools all test-build $$(need_bare_steps)
 	@tests/run.sh $(run_test)
 
+need_servers = $(MEASURED) $(DOUBLED) $(need_restarts) $(KEY) $(need_hang) $(if $(SANITIZER),,$(PROACTOR) $(need_slow) $(need_unguarded))
+need_course = $(need_steps) $(if $(SANITIZER),,$(need_graders) $(call need_listing,$(LISTED_BY_TEST)))
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
-test-all: test-tools all test-build $$(MEASURED) $$(DOUBLED) $$(need_restarts) $$(KEY) $$(need_hang) $$(need_steps) $$(if $$(SANITIZER),,$$(PROACTOR) $$(need_graders) $$(call need_listing,$$(LISTED_BY_TEST)) $$(need_slow) $$(need_unguarded))
-	@tests/run.sh $(run_test) $(run_rest)
+test-all: test-tools test-all-build
+	@tests/run.sh $(run_test) $(run_other_servers) $(run_course)
+
+### test-servers, test-course: the two parts of test-all, all that runs the servers, and all that does not
+# They may run beside each other if `make test-all-build` has built what both want.
+.PHONY: test-servers test-course
+test-servers: test-tools all test-build $$(need_bare_steps) $$(need_servers)
+	@tests/run.sh $(run_test) $(run_other_servers)
+test-course: test-tools all test-build $$(need_course)
+	@tests/run.sh $(run_course)
+
+### test-all-build: build what `make test-all` runs, and run nothing
+.PHONY: test-all-build
+test-all-build: all test-build $$(need_servers) $$(need_course)
 
 ### test-common: run the tests of common/
 .PHONY: test-common
