@@ -1,20 +1,17 @@
 #include "common/server/watch.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     EXPECT_MS = 2 * SERVER_LOOK_MS, /* main has looked by then, or a handler holds it */
-    ANSWER_MS = 50, /* how long a loop may take to answer; one that is held up does not */
 };
 
 /* What is too long in one handler; ns. */
 static const int64_t SLOW_NS = 1000000000;
 
-/* A server's observer does not go while somebody who may outlive it asks. */
-static struct mutex observer_lock = {PTHREAD_MUTEX_INITIALIZER};
+struct mutex watch_observer_lock = {PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t look(struct server_observer *observer, int64_t now);
 static void report(struct server_observer *observer);
@@ -22,9 +19,9 @@ static size_t describe(void *context, char *text, size_t size);
 
 static void set_observer(struct server *server, struct server_observer *observer)
 {
-    mutex_lock(&observer_lock);
+    mutex_lock(&watch_observer_lock);
     server->observer = observer;
-    mutex_unlock(&observer_lock);
+    mutex_unlock(&watch_observer_lock);
 }
 
 void watch_open(struct watch *watch, struct server *server, struct watched_loop *loops)
@@ -206,140 +203,7 @@ static int64_t look(struct server_observer *observer, int64_t now)
     return watch->next_look;
 }
 
-/* ---- Gauges --------------------------------------------------------------------------------- */
-
-/* The lag that this part of the rounds, in thousandths, did not exceed. */
-static uint64_t quantile(const uint32_t *rounds, uint64_t all, unsigned thousandths)
-{
-    uint64_t below = 0;
-    unsigned i = 0;
-    while (i < LOOP_LAG_BUCKETS - 1 && (below += rounds[i]) * 1000 < all * thousandths)
-        i++;
-    return all > 0 ? loop_bucket_end(i) : 0;
-}
-
-/* The rounds of the last minute: all so far, without those before the oldest snapshot. */
-static void tell_lag(const struct watch *watch, const struct watched_loop *watched,
-                     watch_gauge *gauge, void *context)
-{
-    uint32_t rounds[LOOP_LAG_BUCKETS];
-    uint64_t all = 0;
-    const uint32_t *oldest =
-        watched->snapshots[(watch->looks + WATCH_EVERY - 1) / WATCH_EVERY % WATCH_SNAPSHOTS];
-    for (unsigned i = 0; i < LOOP_LAG_BUCKETS; i++) {
-        rounds[i] = atomic_load_explicit(&watched->loop->lag[i], memory_order_relaxed) - oldest[i];
-        all += rounds[i];
-    }
-    gauge(context, watched->name, "rounds", all);
-    gauge(context, watched->name, "lag_p50_us", quantile(rounds, all, 500));
-    gauge(context, watched->name, "lag_p99_us", quantile(rounds, all, 990));
-    gauge(context, watched->name, "lag_max_us", quantile(rounds, all, 1000));
-}
-
-static void tell_loop(const struct watch *watch, const struct watched_loop *watched,
-                      watch_gauge *gauge, void *context)
-{
-    const struct loop *loop = watched->loop;
-    gauge(context, watched->name, "open", counters_open(watched->counters));
-    gauge(context, watched->name, "timers", atomic_load(&loop->timers));
-    gauge(context, watched->name, "output_held", atomic_load(&loop->output_held));
-    gauge(context, watched->name, "input_held", atomic_load(&loop->input_held));
-    tell_lag(watch, watched, gauge, context);
-}
-
-/*
- * Has each loop count what its connections hold; how many of them there are. A loop that is main's
- * own thread has a NULL for its selector: main has counted before it reports, and any other thread
- * rings for it.
- */
-static size_t ask_loops(struct watch *watch, bool is_main)
-{
-    mutex_lock(&watch->lock);
-    size_t count = watch->over ? 0 : watch->loop_count;
-    mutex_unlock(&watch->lock);
-    for (size_t i = 0; i < count; i++) {
-        const struct watched_loop *watched = &watch->loops[i];
-        if (watched->selector != NULL || !is_main)
-            atomic_fetch_add(&watched->loop->asked, 1);
-        if (watched->selector != NULL)
-            selector_wakeup(watched->selector);
-        else if (!is_main)
-            signals_ring();
-    }
-    return count;
-}
-
-/* For main. Without the lock: main may want to look, and must not wait for what it has to answer
- * itself. What a loop holds that is held up is older. */
-static void wait_for_answers(const struct watch *watch, size_t count)
-{
-    int64_t until = clock_ms() + ANSWER_MS;
-    for (size_t i = 0; i < count; i++)
-        while (watch->loops[i].selector != NULL && loop_is_asked(watch->loops[i].loop) &&
-               clock_ms() < until)
-            poll(NULL, 0, 1);
-}
-
-static void tell_gauges(struct watch *watch, watch_gauge *gauge, void *context)
-{
-    mutex_lock(&watch->lock);
-    for (size_t i = 0; i < watch->loop_count; i++)
-        tell_loop(watch, &watch->loops[i], gauge, context);
-    for (size_t i = 0; i < watch->part_count; i++)
-        watch->parts[i]->tell(watch->parts[i], gauge, context);
-    gauge(context, "", "memory_held",
-          buffer_factory_out(&watch->server->buffers) * (uint64_t)SEGMENT_SIZE);
-    mutex_unlock(&watch->lock);
-}
-
-void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context)
-{
-    wait_for_answers(watch, ask_loops(watch, true));
-    tell_gauges(watch, gauge, context);
-}
-
-void watch_ask(struct server *server)
-{
-    mutex_lock(&observer_lock);
-    if (server->observer != NULL)
-        ask_loops((struct watch *)server->observer, false);
-    mutex_unlock(&observer_lock);
-}
-
-bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context)
-{
-    mutex_lock(&observer_lock);
-    struct watch *watch = (struct watch *)server->observer;
-    if (watch != NULL)
-        tell_gauges(watch, gauge, context);
-    mutex_unlock(&observer_lock);
-    return watch != NULL;
-}
-
-static void tell_counters(struct watch *watch, watch_gauge *counter, void *context)
-{
-    mutex_lock(&watch->lock);
-    for (size_t i = 0; i < watch->loop_count; i++)
-        for (enum counter c = 0; c < COUNTER_WAKEUPS_ASKED; c++)
-            if (c != COUNTER_REJECTED) /* whoever accepts counts those */
-                counter(context, watch->loops[i].name, counter_name(c),
-                        counters_get(watch->loops[i].counters, c));
-    counter(context, "", counter_name(COUNTER_REJECTED),
-            counters_get(&watch->server->counters, COUNTER_REJECTED));
-    for (struct own_counter *own = watch->server->own_counters; own != NULL; own = own->next)
-        counter(context, "", own->name, own_counter_get(own));
-    mutex_unlock(&watch->lock);
-}
-
-bool watch_tell_counters(struct server *server, watch_gauge *counter, void *context)
-{
-    mutex_lock(&observer_lock);
-    struct watch *watch = (struct watch *)server->observer;
-    if (watch != NULL)
-        tell_counters(watch, counter, context);
-    mutex_unlock(&observer_lock);
-    return watch != NULL;
-}
+/* ---- Reports -------------------------------------------------------------------------------- */
 
 /* The line that is being put together: one for each part of the server. */
 struct gauge_line {

@@ -14,7 +14,7 @@
  *
  * Interface:
  * - main() has the one struct watch, adds loops and other parts to it before their threads start,
- *   and closes it after they have ended. Other threads use watch_ask() and watch_tell_gauges().
+ *   and closes it after they have ended. Other threads ask by watch_ask.h.
  * - The server calls it through server_look() and server_report(), so that a program without a
  *   watch does not link it.
  */
@@ -97,27 +97,9 @@ void watch_add_part(struct watch *watch, struct watched_part *part);
 
 /**
  * Calls `gauge` for all gauges, those of one part one after the other. It waits a moment for what
- * other loops have to count. Main only: watch_tell_gauges() is for any other thread.
+ * other loops have to count. Main only: watch_ask.h is for any other thread.
  */
 void watch_gauges(struct watch *watch, watch_gauge *gauge, void *context);
-
-/**
- * Has each loop count what its connections hold, at its next round: an answer that
- * watch_tell_gauges() has a moment later, if the loop is not held up. Waits for nobody, so a
- * handler may call it, in the loop's own thread too. Any thread that ends before the server is
- * closed.
- */
-void watch_ask(struct server *server);
-
-/**
- * watch_gauges() of the server's watch, without asking the loops, for a thread that may outlive
- * that. False: the server has none, or not yet, or not any more. Any thread that ends before the
- * server is closed.
- */
-bool watch_tell_gauges(struct server *server, watch_gauge *gauge, void *context);
-
-/** The same for the counters that each loop keeps up to date. */
-bool watch_tell_counters(struct server *server, watch_gauge *counter, void *context);
 
 /* ---- For parts ----------------------------------------------------------------------------- */
 
@@ -135,5 +117,20 @@ void watch_look_at(struct watch *watch, struct watched_place *place, const char 
  */
 void watch_spell(const struct watch *watch, struct growing_text *text, const char *part, int fd,
                  int64_t ns);
+
+/* ---- For the watch's own files ------------------------------------------------------------- */
+
+/** A server's observer does not go while somebody who may outlive it asks. */
+extern struct mutex watch_observer_lock;
+
+/**
+ * Has each loop count what its connections hold; how many of them there are. A loop that is main's
+ * own thread has a NULL for its selector: main has counted before it reports, and any other thread
+ * rings for it.
+ */
+size_t watch_ask_loops(struct watch *watch, bool is_main);
+
+/** Calls `gauge` for all gauges, as they are. Any thread. */
+void watch_tell(struct watch *watch, watch_gauge *gauge, void *context);
 
 #endif

@@ -2,7 +2,7 @@
  * The lag of a loop, from the loop's histogram to the gauges of the last minute.
  */
 #include "common/apps/application.h"
-#include "common/server/watch.h"
+#include "common/server/watch_ask.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

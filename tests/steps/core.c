@@ -6,7 +6,9 @@
 #include "support/deadline.h"
 #include "support/probe.h"
 
+#include <arpa/inet.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,10 +231,62 @@ Test(stepC_23, a_header_comes_in_two_pieces)
     expect_no_header_answered(20);
 }
 
-/* ---- C.27: a future ---- */
+/* ---- C.27: how late ---- */
+
+/* Waits until the server's log has a word, and how it goes on; NULL if it does not come. */
+static const char *await_word(struct server_process *server, const char *word)
+{
+    static char log[8192];
+    const char *found;
+    double end = step_patience();
+    do {
+        test_pause_ms(1);
+        server_errors(server, log, sizeof(log));
+        found = strstr(log, word);
+    } while ((found == NULL || strchr(found, '\n') == NULL) && test_left_ms(end) > 0);
+    return found != NULL ? found + strlen(word) : NULL;
+}
+
+/* Whoever came while a line took 300 ms waited as long as that, at worst. */
+Test(stepC_27, a_report_says_how_late_the_loop_was)
+{
+    struct server_process server = step_start_with("--block-ms 300");
+    int carl = step_client(&server);
+    server_signal(&server, SIGUSR1);
+    const char *lag = await_word(&server, "lag_max_us=");
+    verdict(lag != NULL && atol(lag) >= 300000,
+            "a line took 300 ms, and the report says that the loop was late by %.9s us at most",
+            lag != NULL ? lag : "?");
+    client_close(carl);
+    step_stop(&server);
+}
+
+/* ---- C.28: who holds it up ---- */
+
+/* Told while it lasts: a handler that takes three seconds. The log names the client's port. */
+Test(stepC_28, a_client_that_holds_the_loop_up_is_named)
+{
+    char peer[64];
+    struct sockaddr_in own;
+    socklen_t size = sizeof(own);
+    struct server_process server = step_start_with("--block-ms 3000 --cost-for slow");
+    int carl = step_client(&server);
+    getsockname(carl, (struct sockaddr *)&own, &size);
+    snprintf(peer, sizeof(peer), "peer=127.0.0.1:%d ", ntohs(own.sin_port));
+    step_ask(carl, "slow\n");
+    const char *said = await_word(&server, "event=handler_slow ");
+    verdict(said != NULL && strstr(said, peer) != NULL,
+            "Carl's line takes three seconds, and in %d ms the log does not say so",
+            step_patience_ms());
+    client_expect_text(carl, "slow\n");
+    client_close(carl);
+    step_stop(&server);
+}
+
+/* ---- C.29: a future ---- */
 
 /* The application takes a minute for a line, and the server has half a second to stop. */
-Test(stepC_27, a_handler_that_hangs_is_cut_short)
+Test(stepC_29, a_handler_that_hangs_is_cut_short)
 {
     struct server_process server = step_start_with("--block-ms 60000 --drain-timeout 0.5");
     int carl = client_connect(&server);

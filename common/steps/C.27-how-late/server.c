@@ -1,22 +1,20 @@
 /*
- * The core's steps: a thread runs the loop, with an application and the connection that all servers
- * of this course share between them. Main waits for signals.
+ * The core's steps: one thread, an application, and the connection that all servers of
+ * this course share between them. What is left here is how a thread waits.
  *
- * Told to stop, the loop answers what has arrived, and ends when all clients have. Main waits for
- * that end, but not for ever: after a time it cuts short what holds the loop up.
+ * Told to stop, it answers what has arrived, and ends when all clients have, or after a time.
+ * Clients may come through a proxy that says who they are (--proxy-protocol). It reports how late
+ * it was.
  */
 #include "common/apps/application_choice.h"
 #include "common/base/list.h"
-#include "common/base/thread.h"
 #include "common/events/selector_provider.h"
 #include "common/events/timer_heap.h"
 #include "common/server/admission.h"
 #include "common/server/connection.h"
-#include "common/workers/future_task.h"
+#include "common/server/watch.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -34,15 +32,15 @@ struct client {
 };
 
 static struct selector selector;
-static struct selection_key listening;
+static struct selection_key listening, signalled;
 static struct server server;
 static struct input_handler_factory *factory;
 static struct admission admission;
 static struct list_link clients;
 static struct timer_heap timers; /* one for each client */
-static struct future_task life;                   /* of the loop, from beginning to end */
-static struct future_monitor monitor;             /* where main waits for that end */
-static _Atomic int64_t cut_off_at = INT64_MAX;    /* main's word to the loop that it is to end */
+static struct loop loop;         /* how late it is, for whoever asks */
+static struct watch watch;
+static struct watched_loop watched;
 
 static void client_close(struct client *client) NO_LOCK_HELD
 {
@@ -84,6 +82,14 @@ static void client_run(struct client *client, bool ready) NO_LOCK_HELD
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
+/* For how long it may sleep, in ms: until the next timer fires, or the next look is due. */
+static int go_to_sleep(void)
+{
+    int look = server_look_timeout(&server);
+    int timer = timer_heap_timeout(&timers, loop_sleeps(&loop, timers.count));
+    return timer >= 0 && timer < look ? timer : look;
+}
+
 /*
  * Runs all whose time is over; for how long the selector may sleep until the next one's is. A timer
  * that fires too early, because its client has done something since, is only set again.
@@ -100,7 +106,7 @@ static int clients_expire(void) NO_LOCK_HELD
         else
             timer_heap_set(&timers, timer, connection_deadline(&client->connection, now));
     }
-    return timer_heap_timeout(&timers, now);
+    return go_to_sleep();
 }
 
 /* Begins to serve one. False if that is not possible: then admission tells it so. */
@@ -144,26 +150,52 @@ static void clients_stop(void) NO_LOCK_HELD
     }
 }
 
+/* What the clients hold at this moment. */
+static void count_held(void)
+{
+    uint64_t output = 0, input = 0;
+    for (struct list_link *link = clients.next; link != &clients; link = link->next) {
+        const struct client *client = container_of(link, struct client, link);
+        output += output_chain_length(&client->connection.output);
+        input += input_queue_length(&client->connection.input);
+    }
+    loop_answers(&loop, output, input);
+}
+
+static void take_signals(void)
+{
+    signals_take(&server.signals);
+    if (!server.signals.report)
+        return;
+    count_held();
+    server_report(&server);
+}
+
 /* What has happened, or nothing if the time is over. */
 static void take_events(int sleep) NO_LOCK_HELD
 {
     size_t count = selector_select(&selector, sleep);
+    loop_woke(&loop);
     for (size_t i = 0; i < count; i++) {
         struct selection_key *key = selector_selected(&selector, i);
+        if (key != NULL)
+            atomic_store_explicit(&loop.fd, key->fd, memory_order_relaxed);
         if (key == &listening)
             admission_accept(&admission, &server.listener, SOCK_NONBLOCK, client_open, NULL);
+        else if (key == &signalled)
+            take_signals();
         else if (key != NULL) /* cancelled since it was selected */
             client_run(key->attachment, (key->ready & SELECT_READ) != 0);
     }
 }
 
-static int live(struct future_task *future) NO_LOCK_HELD
+static void serve(void) NO_LOCK_HELD
 {
-    (void)future;
-    while (atomic_load(&cut_off_at) == INT64_MAX)
+    while (!server.signals.stop)
         take_events(listen_while_open(clients_expire()));
+    int64_t end = clock_ms() + server.settings.drain_timeout;
     clients_stop();
-    for (int64_t left; (left = cut_off_at - clock_ms()) > 0;) {
+    for (int64_t left; (left = end - clock_ms()) > 0;) {
         int sleep = clients_expire();
         if (list_is_empty(&clients))
             break;
@@ -171,42 +203,6 @@ static int live(struct future_task *future) NO_LOCK_HELD
     }
     while (!list_is_empty(&clients))
         client_close(container_of(clients.next, struct client, link));
-    return 0;
-}
-
-/* ---- Two threads ----------------------------------------------------------------------------- */
-
-static void *loop_thread(void *argument)
-{
-    struct segment_cache cache;
-    thread_holds_no_lock_yet();
-    thread_set_name("loop");
-    segment_cache_open(&cache, &server.buffers, SEGMENT_CACHE_LIMIT);
-    task_run(&life.task);
-    segment_cache_close(&cache);
-    return argument;
-}
-
-static void wait_for_stop(void)
-{
-    struct pollfd signals = {.fd = server.signals.fd, .events = POLLIN};
-    while (!server.signals.stop) {
-        poll(&signals, 1, -1);
-        signals_take(&server.signals);
-        if (server.signals.report)
-            server_report(&server);
-    }
-}
-
-/* The loop may be asleep, or in a handler that hangs. */
-static void stop_loop(pthread_t loop)
-{
-    int64_t end = clock_ms() + server.settings.drain_timeout;
-    atomic_store(&cut_off_at, end);
-    selector_wakeup(&selector);
-    if (future_task_get(&life, end) == ETIMEDOUT)
-        service_cut_short(&server.service);
-    pthread_join(loop, NULL);
 }
 
 int main(int argc, char **argv)
@@ -230,19 +226,17 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     factory = application_open(choice.chosen, &server);
     if (factory == NULL || selector_open(&selector, provider) != 0 ||
-        selector_register(&selector, &listening, server.listener.fd, SELECT_READ, NULL) != 0)
+        selector_register(&selector, &listening, server.listener.fd, SELECT_READ, NULL) != 0 ||
+        selector_register(&selector, &signalled, server.signals.fd, SELECT_READ, NULL) != 0)
         return EXIT_FAILURE;
     list_init(&clients);
     timer_heap_init(&timers);
     admission_init(&admission, &server);
-    future_monitor_init(&monitor);
-    future_task_init(&life, &monitor, live, NULL);
-    server_announce(&server, choice.chosen->name); /* settles how many clients there may be */
-    pthread_t loop;
-    if (thread_start(&loop, loop_thread, NULL) != 0)
-        return EXIT_FAILURE;
-    wait_for_stop();
-    stop_loop(loop);
+    watch_open(&watch, &server, &watched);
+    watch_add_loop(&watch, &loop, NULL, &server.counters, "loop");
+    server_announce(&server, choice.chosen->name);
+    serve();
+    watch_close(&watch);
     application_close(choice.chosen, factory);
     timer_heap_destroy(&timers);
     server_close(&server);
