@@ -41,10 +41,16 @@ Test(step1_2, a_silent_client_keeps_nobody_waiting)
     step_stop(&server);
 }
 
+static const char EVES_WORDS[] = "I am leaving, and it does not matter to me what becomes of the "
+                                 "answers to these lines, of which "
+                                 "I send so many that your first send is not your last one, each "
+                                 "of them long enough for a chain";
+
 /*
  * Eve sends and leaves before she is served. The server reads what she has sent, and its second
  * send finds nobody: with plain send(2), that is a SIGPIPE. Ann, who came first, holds Eve's
- * connection back where there is one thread, and the others do not run until Eve has left.
+ * connection back where there is one thread, and the others do not run until Eve has left. Her
+ * lines are so long that the answers of one turn are in several pieces, which is a writev(2).
  */
 Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
 {
@@ -52,7 +58,7 @@ Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
     int ann = client_connect(&server);
     client_echo(ann, "I am thinking\n");
     size_t length;
-    char *lines = lines_numbered("I am leaving", 1000, &length);
+    char *lines = lines_numbered(EVES_WORDS, 100, &length);
     step_freeze(&server);
     int eve = client_connect(&server);
     client_send(eve, lines, length);

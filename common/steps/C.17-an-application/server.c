@@ -11,6 +11,7 @@
 #include "common/server/connection.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +175,7 @@ int main(int argc, char **argv)
     factory = application_open(&echo_application, &server);
     list_init(&clients);
     listen_on((unsigned)server.settings.port);
+    signal(SIGPIPE, SIG_IGN); /* writev(2) cannot be told MSG_NOSIGNAL (step 1.2) */
     epoll = epoll_create1(0);
     if (epoll < 0 || watch(server.listener.fd, &server.listener) != 0)
         die("epoll");

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,7 @@ int main(int argc, char **argv)
 {
     long port = argc == 3 && strcmp(argv[1], "--port") == 0 ? strtol(argv[2], NULL, 10) : 7002;
     listener = listen_on(port);
+    signal(SIGPIPE, SIG_IGN); /* writev(2) cannot be told MSG_NOSIGNAL (step 1.2) */
     epoll = epoll_create1(0);
     if (epoll < 0 || watch(listener, &listener) != 0)
         die("epoll");

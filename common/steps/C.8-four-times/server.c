@@ -15,6 +15,7 @@
 #include "common/server/server_options.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,6 +319,7 @@ int main(int argc, char **argv)
         return status;
     list_init(&clients);
     listen_on((unsigned)settings.port);
+    signal(SIGPIPE, SIG_IGN); /* writev(2) cannot be told MSG_NOSIGNAL (step 1.2) */
     epoll = epoll_create1(0);
     if (epoll < 0 || watch(listener.fd, &listener) != 0)
         die("epoll");
