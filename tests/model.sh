@@ -47,6 +47,7 @@ one connection, run here, the result of a task|CONNECTIONS=1 WORKERS=0 UNREGISTE
 two connections, run here, changed by others|WORKERS=0
 two threads submit to two workers|EXECUTOR
 and the executor is shut down|EXECUTOR SHUTDOWN=1
+and a task does not return|EXECUTOR CORE=2 SLOW=1
 a future that is cancelled, and waited for|FUTURE
 a handler of stage 3 is told to go on|HOLD
 a strand, three that post, and its host|STRAND
@@ -107,6 +108,9 @@ WAKE_BEFORE_STATE|is_got|short|FUTURE
 COUNTED_LATE|is_got|short|FUTURE
 NO_HAND_OVER|is_run|short|EXECUTOR
 GET_UP_UNASKED|.gone)|short|EXECUTOR
+LOOK_THEN_SLEEP|is_run|short|EXECUTOR SUBMITTERS=1 WORKERS=1
+TASK_CLEARED_LATE|is_run|short|EXECUTOR SUBMITTERS=1 WORKERS=1
+TAKES_SEVERAL|is_run|short|EXECUTOR CORE=2 SLOW=1
 HOLD_UNSEEN|went_on|short|HOLD
 HOLD_FORGOTTEN|went_on|short|HOLD
 LEFT_BLINDLY|called[|short|STRAND

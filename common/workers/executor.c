@@ -86,11 +86,13 @@ static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 static bool doze(struct executor *executor, struct worker *self, bool spare)
     RELEASE(&executor->lock)
 {
+    TEST_POINT("worker: finds nothing");
     self->task = NULL;
     list_insert_behind(&executor->idle, &self->link);
     executor->stats.idle++;
     signal_room(executor); /* a direct queue takes a task only if a worker waits */
     mutex_unlock(&executor->lock);
+    TEST_POINT("worker: about to sleep");
     if (spare && semaphore_wait_until(&self->call, clock_ms() + executor->settings.keep_alive))
         return true;
     if (spare) {

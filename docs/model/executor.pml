@@ -12,12 +12,17 @@
 #define TASKS 2 /* of each */
 #endif
 #ifndef WORKERS
-#define WORKERS 2 /* of which all but one are spare: core is 1 */
+#define WORKERS 2 /* of which those above CORE are spare */
 #endif
 #ifndef SHUTDOWN
 #define SHUTDOWN 0 /* 1: at any moment the executor is shut down */
 #endif
+#ifndef CORE
 #define CORE 1
+#endif
+#ifndef SLOW
+#define SLOW 0 /* 1: one of the tasks may never return, as if it were very slow */
+#endif
 
 #define SAY1(text, a)    printf(text, a)
 #define SAY2(text, a, b) printf(text, a, b)
@@ -40,7 +45,8 @@ worker_data worker[WORKERS];
 
 /* Not in C: for the properties. */
 byte accepted;
-byte ran;
+byte ran; /* or have begun to */
+bool slow; /* one has begun and does not return */
 
 /* Part of a step under the lock. */
 inline call_worker(w) {
@@ -48,21 +54,24 @@ inline call_worker(w) {
     worker[w].called = true
 }
 
-#define GIVE_TASK(w) waiting--; worker[w].task = true
+#define GIVE_TASK(w) worker[w].task = true; call_worker(w)
 
-/* Part of a step under the lock. */
+/* Part of a step under the lock: to a worker that sleeps, or else into the queue. */
 inline hand_over() {
-    do
-    :: waiting > 0 && worker[0].idle -> GIVE_TASK(0); call_worker(0)
+    if
+#ifndef NO_HAND_OVER
+    :: worker[0].idle -> GIVE_TASK(0)
 #if WORKERS > 1
-    :: waiting > 0 && worker[1].idle -> GIVE_TASK(1); call_worker(1)
+    :: worker[1].idle -> GIVE_TASK(1)
 #endif
 #if WORKERS > 2
-    :: waiting > 0 && worker[2].idle -> GIVE_TASK(2); call_worker(2)
+    :: worker[2].idle -> GIVE_TASK(2)
 #endif
-    :: else -> break
-    od
+#endif
+    :: else -> waiting++
+    fi
 }
+
 /* The end of a step under the lock, release(): this thread's calls from now on. */
 #define TAKE_CALLED \
     for (i : 0 .. WORKERS - 1) { \
@@ -94,11 +103,8 @@ inline executor_submit_all() {
         :: closing
         :: else ->
             accepted++;
-            waiting++;
             SAY1("%e: submits a task\n", me);
-#ifndef NO_HAND_OVER
             hand_over();
-#endif
             TAKE_CALLED
         fi
     }
@@ -163,37 +169,77 @@ end_asleep: /* where it may stay for good */
     fi
 }
 
+/* Part of a step under the lock. */
+#ifdef TASK_CLEARED_LATE
+#define FALL_ASLEEP(w) worker[w].idle = true; SAY1("%e: falls asleep\n", me)
+#else
+#define FALL_ASLEEP(w) worker[w].task = false; worker[w].idle = true; SAY1("%e: falls asleep\n", me)
+#endif
+
 proctype a_worker(mtype:thread me; byte w) {
     byte i;
+    byte own; /* taken, and not begun: a mistake */
     bool mine[WORKERS];
     bool in_vain, spare, has_task;
     do
     :: atomic { /* next_task() */
             spare = threads > CORE;
             if
-            :: waiting > 0 -> waiting--; has_task = true
-            :: waiting == 0 && (closing || (spare && in_vain)) ->
+            :: own > 0 -> own--; has_task = true
+            :: own == 0 && waiting > 0 ->
+                waiting--;
+                has_task = true;
+#ifdef TAKES_SEVERAL
+                if
+                :: waiting > 0 -> waiting--; own++
+                :: else
+                fi
+#endif
+            :: own == 0 && waiting == 0 && (closing || (spare && in_vain)) ->
                 threads--;
                 worker[w].gone = true;
                 SAY1("%e: ends\n", me);
                 break
             :: else ->
-                worker[w].task = false;
-                worker[w].idle = true;
-                SAY1("%e: falls asleep\n", me)
+#ifdef LOOK_THEN_SLEEP
+                SAY1("%e: finds nothing\n", me)
+#else
+                FALL_ASLEEP(w)
+#endif
             fi
         }
         if
         :: has_task
-        :: else -> doze(w); has_task = worker[w].task
+        :: else ->
+#ifdef LOOK_THEN_SLEEP
+            atomic { FALL_ASLEEP(w) }
+#endif
+#ifdef TASK_CLEARED_LATE
+            worker[w].task = false;
+#endif
+            doze(w);
+            has_task = worker[w].task
         fi;
         atomic {
             if
-            :: has_task -> has_task = false; in_vain = false; ran++; SAY1("%e: runs a task\n", me)
+            :: has_task ->
+                has_task = false;
+                in_vain = false;
+                ran++;
+                SAY1("%e: runs a task\n", me);
+                if
+                :: true
+                :: SLOW && !slow -> slow = true; SAY1("%e: is busy with it\n", me); goto end_slow
+                fi
             :: else
             fi
         }
-    od
+    od;
+    goto over;
+end_slow:
+    false;
+over:
+    skip
 }
 
 init {

@@ -270,6 +270,14 @@ Test(usage, each_option_refuses_what_it_does_not_take)
     cr_assert_gt(options, 20, "--help lists %d options: %s", options, help.out);
 }
 
+/* Only stage 5 can do without: there a dispatcher runs handlers itself. */
+Test(usage, stages_3_and_4_want_a_worker)
+{
+    if (is_ours() && strchr("34", server_name()[strlen("stage")]) != NULL) {
+        expect_refused("--workers 0", "--workers: expected a number from 1 to 10000, got '0'");
+    }
+}
+
 Test(usage, help_tells_the_defaults)
 {
     char port[] = "7000", processors[24];

@@ -2,6 +2,8 @@
  * How a task gets from a thread that submits to a worker that sleeps: both threads are held where
  * it matters, and let go in the order that could go wrong. An executor alone, without the stage.
  */
+#define TEST_POINTS /* for the jobs, which are held, too */
+#include "common/base/test_point.h"
 #include "common/base/thread.h"
 #include "common/workers/executor.h"
 #include "support/deadline.h"
@@ -12,8 +14,11 @@
 
 TestSuite(stage3_hand_over, .timeout = 60);
 
-#define BEFORE_CALL  "executor: before a call"
-#define SLEPT_ENOUGH "worker: has slept long enough"
+#define BEFORE_CALL    "executor: before a call"
+#define FINDS_NOTHING  "worker: finds nothing"
+#define ABOUT_TO_SLEEP "worker: about to sleep"
+#define SLEPT_ENOUGH   "worker: has slept long enough"
+#define JOB_RUNS       "job: runs"
 
 enum { QUIET_MS = 60, LONG = 60000 };
 
@@ -25,10 +30,11 @@ struct job {
     atomic_int drops;
 };
 
-static struct job jobs[4];
+static struct job jobs[6];
 
 static void job_run(struct task *task)
 {
+    TEST_POINT(JOB_RUNS);
     atomic_fetch_add(&((struct job *)task)->runs, 1);
 }
 
@@ -80,6 +86,20 @@ static void await_idle(size_t count)
               stats.threads, stats.idle);
 }
 
+static void count_worker(void *count, struct executor_place *place)
+{
+    (void)place;
+    ++*(int *)count;
+}
+
+/** Whether no thread holds the executor's lock. */
+static bool is_free(void)
+{
+    int workers = 0;
+    executor_try_look(&executor, count_worker, &workers);
+    return workers > 0;
+}
+
 /* ---- another thread ---- */
 
 static void *submit_second(void *argument)
@@ -115,6 +135,101 @@ static void begin_with_worker_that_slept(void)
 }
 
 /* ---- tests ---- */
+
+/*
+ * It has found nothing in the queue, and is not in `idle` yet. A task that came into the queue now
+ * would be for no thread: so a thread that submits waits until the worker is there.
+ */
+Test(stage3_hand_over, a_task_that_comes_while_the_last_worker_decides_to_sleep_waits_for_that)
+{
+    pthread_t other;
+    begin(1, 1, LONG);
+    test_point_hold(FINDS_NOTHING);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    test_point_await_held(FINDS_NOTHING, 1);
+    expect_runs(&jobs[0], 1);
+    cr_assert_not(is_free(), "another task can come between the look and the sleep");
+    cr_assert_eq(thread_start(&other, submit_second, NULL), 0);
+    test_point_release(FINDS_NOTHING);
+    await_run(&jobs[1]);
+    pthread_join(other, NULL);
+    await_idle(1);
+    cr_assert_eq(test_point_count(BEFORE_CALL), 1, "it was queued, and not handed over");
+    executor_close(&executor);
+}
+
+/** The only worker, a spare one if core is 0, is in `idle` and does not sleep yet. */
+static void hand_over_to_one_that_is_about_to_sleep(size_t core)
+{
+    begin(core, 1, LONG);
+    long calls = test_point_count(BEFORE_CALL);
+    test_point_hold(ABOUT_TO_SLEEP);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    test_point_await_held(ABOUT_TO_SLEEP, 1);
+    expect_runs(&jobs[0], 1);
+    cr_assert(is_free(), "it sleeps with the lock");
+    cr_assert(executor_submit(&executor, &jobs[1].task));
+    cr_assert_eq(executor_stats(&executor).waiting, 0, "it was queued, and not handed over");
+    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 1);
+    expect_runs(&jobs[1], 0);
+    test_point_release(ABOUT_TO_SLEEP);
+    await_run(&jobs[1]);
+    await_idle(1);
+    executor_close(&executor);
+}
+
+/* It gets its task and its call before it sleeps, and so does not. */
+Test(stage3_hand_over, a_task_that_comes_when_the_last_worker_has_decided_to_sleep_is_not_lost)
+{
+    hand_over_to_one_that_is_about_to_sleep(1);
+    hand_over_to_one_that_is_about_to_sleep(0);
+}
+
+/* Two sleep. To wake the other one would be a system call, or two, for nothing. */
+Test(stage3_hand_over, a_task_wakes_one_worker_of_those_that_sleep)
+{
+    enum { WORKERS = 2 };
+    begin(WORKERS, WORKERS, LONG);
+    for (int i = 0; i < WORKERS; i++)
+        cr_assert(executor_submit(&executor, &jobs[i].task)); /* each starts a thread */
+    await_idle(WORKERS);
+    cr_assert_eq(test_point_count(BEFORE_CALL), 0);
+    cr_assert(executor_submit(&executor, &jobs[WORKERS].task));
+    cr_assert_eq(test_point_count(BEFORE_CALL), 1);
+    await_run(&jobs[WORKERS]);
+    executor_close(&executor);
+}
+
+/*
+ * Two workers, of which one gets a slow task and the other is free soon. A worker that took several
+ * tasks at once would keep those behind the slow one.
+ */
+Test(stage3_hand_over, what_is_behind_a_slow_task_does_not_wait_while_another_worker_is_free)
+{
+    enum { WORKERS = 2, SLOW = 2, JOBS = 6 };
+    struct task_list round = {0};
+    begin(WORKERS, WORKERS, LONG);
+    for (int i = 0; i < WORKERS; i++) {
+        test_point_hold(JOB_RUNS);
+        cr_assert(executor_submit(&executor, &jobs[i].task));
+    }
+    test_point_await_held(JOB_RUNS, WORKERS);
+    test_point_hold(JOB_RUNS); /* the slow one, which is the next */
+    for (int i = SLOW; i < JOBS; i++)
+        task_list_append(&round, &jobs[i].task);
+    executor_submit_all(&executor, &round);
+    cr_assert_eq(executor_stats(&executor).waiting, JOBS - WORKERS);
+    test_point_release(JOB_RUNS);
+    test_point_await_held(JOB_RUNS, WORKERS); /* one of the first two, and the slow one */
+    test_point_release(JOB_RUNS);
+    for (int i = SLOW + 1; i < JOBS; i++)
+        await_run(&jobs[i]);
+    expect_runs(&jobs[SLOW], 0);
+    test_point_release(JOB_RUNS);
+    await_run(&jobs[SLOW]);
+    await_idle(WORKERS);
+    executor_close(&executor);
+}
 
 /*
  * It has its task, and its call is on the way. If it did not wait for the call, it would find the
