@@ -6,6 +6,7 @@
 #include "common/base/test_point.h"
 #include "common/base/thread.h"
 #include "common/workers/executor.h"
+#include "common/workers/future_task.h"
 #include "support/deadline.h"
 #include "support/test_points.h"
 
@@ -319,4 +320,49 @@ Test(stage3_hand_over, a_task_between_hand_over_and_call_waits_its_turn)
     executor_close(&executor);
     for (int i = 0; i < 4; i++)
         expect_runs(&jobs[i], 1);
+}
+
+/* ---- a future ---- */
+
+static struct future_task future;
+static atomic_int calls, dones;
+
+static int count_call(struct future_task *self)
+{
+    (void)self;
+    return atomic_fetch_add(&calls, 1);
+}
+
+static void count_done(struct future_task *self)
+{
+    (void)self;
+    atomic_fetch_add(&dones, 1);
+}
+
+static void *submit_future(void *argument)
+{
+    cr_assert(executor_submit(&executor, &future.task));
+    return argument;
+}
+
+/* A worker has it, and has not been called yet. So the queue cannot be asked for it any more. */
+Test(stage3_hand_over, a_future_that_is_cancelled_between_hand_over_and_call_does_not_run)
+{
+    pthread_t other;
+    begin(1, 1, LONG);
+    cr_assert(executor_submit(&executor, &jobs[0].task));
+    await_run(&jobs[0]);
+    await_idle(1);
+    future_task_init(&future, NULL, count_call, count_done);
+    test_point_hold(BEFORE_CALL);
+    cr_assert_eq(thread_start(&other, submit_future, NULL), 0);
+    test_point_await_held(BEFORE_CALL, 1);
+    cr_assert(future_task_cancel(&future), "it has not begun");
+    cr_assert(future_task_is_over(&future));
+    cr_assert_eq(atomic_load(&dones), 0, "its worker still has it");
+    test_point_release(BEFORE_CALL);
+    pthread_join(other, NULL);
+    executor_close(&executor);
+    cr_assert_eq(atomic_load(&calls), 0, "it ran");
+    cr_assert_eq(atomic_load(&dones), 1);
 }
