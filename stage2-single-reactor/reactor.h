@@ -5,16 +5,16 @@
  * Interface:
  * - Everything in this stage happens in the one thread that calls reactor_run(). There is no lock,
  *   and nothing may block: while a handler runs, every other client waits.
- * - What is attached to a key is a struct runnable.
+ * - What is attached to a key is a struct runnable, or, in the list `again`, the next key.
  */
 #ifndef REACTOR_H
 #define REACTOR_H
 
 #include "acceptor.h"
-#include "common/base/list.h"
 #include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
+#include "common/events/turns.h"
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
@@ -31,7 +31,7 @@ struct reactor {
     struct acceptor acceptor;
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
-    struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct turns again;        /* handlers that have more to do, and wait for no event */
     struct told_list told;     /* handlers that other threads have told to go on */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer look_timer;   /* when to look round again (server_look) */

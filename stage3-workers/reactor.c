@@ -30,7 +30,6 @@ int reactor_open(struct reactor *reactor, struct server *server,
     selector_guard_init(&reactor->guard, &reactor->selector, guard_works);
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
-    list_init(&reactor->again);
     server->home.wake = handler_wake;
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->look_timer, INT64_MAX) &&
@@ -198,7 +197,7 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 static int reactor_timeout(struct reactor *reactor)
 {
     struct timer_heap *timers = &reactor->timers;
-    return list_is_empty(&reactor->again)
+    return reactor->again.first == NULL
                ? timer_heap_timeout(timers, loop_sleeps(&reactor->loop, timers->count))
                : 0;
 }
@@ -233,7 +232,7 @@ void reactor_run(struct reactor *reactor)
         reactor_check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)
             handler_take_told(reactor);
-        if (!list_is_empty(&reactor->again))
+        if (reactor->again.first != NULL)
             handler_take_turns(&reactor->again);
         reactor_submit_round(reactor);
     }

@@ -6,16 +6,16 @@
  * - Accepting, reading, and sending what has to wait happen in the thread of reactor_run().
  *   Nothing may block there; processing is done by workers (handler.h).
  * - Functions are the reactor's thread's, unless they say who else may call them.
- * - What is attached to a key is a struct runnable.
+ * - What is attached to a key is a struct runnable, or, in the list `again`, the next key.
  */
 #ifndef REACTOR_H
 #define REACTOR_H
 
 #include "acceptor.h"
-#include "common/base/list.h"
 #include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
+#include "common/events/turns.h"
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
@@ -36,7 +36,7 @@ struct reactor {
     struct acceptor acceptor;
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
-    struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct turns again;        /* handlers that have more to do, and wait for no event */
     struct told_list told;     /* handlers that other threads have told to go on */
     struct task_list round;    /* tasks for the executor, at the end of this round */
     struct timer accept_timer; /* when to accept again, after the system was out of something */

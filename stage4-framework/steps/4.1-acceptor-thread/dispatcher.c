@@ -27,7 +27,6 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
     future_monitor_init(&dispatcher->monitor);
     future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
     timer_heap_init(&dispatcher->timers);
-    list_init(&dispatcher->again);
     dispatcher->now = clock_ms();
     if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX))
         return 0;
@@ -154,7 +153,7 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 static int timeout_of(struct dispatcher *dispatcher)
 {
     struct timer_heap *timers = &dispatcher->timers;
-    return list_is_empty(&dispatcher->again)
+    return dispatcher->again.first == NULL
                ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
                : 0;
 }

@@ -24,7 +24,6 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     }
     adapter->dispatcher = dispatcher;
     adapter->task = (struct task){.verbs = &task_verbs, .fd = fd};
-    list_init(&adapter->again);
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     return adapter;
 }
@@ -34,7 +33,6 @@ void handler_adapter_close(struct handler_adapter *adapter)
     struct dispatcher *dispatcher = adapter->dispatcher;
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    list_remove(&adapter->again);
     close(connection_detach(&adapter->connection));
     admission_leave(dispatcher->admission);
     free(adapter);
@@ -50,16 +48,27 @@ static bool handler_adapter_resume(struct handler_adapter *adapter, unsigned wan
     return wants == adapter->key.interest || selector_interest(&adapter->key, wants) == 0;
 }
 
+/* Whether it is in the dispatcher's list: then the next key there is attached. */
+static bool handler_adapter_has_turn(const struct handler_adapter *adapter)
+{
+    return adapter->key.attachment != adapter;
+}
+
+/* Puts it into the dispatcher's list, unless it is there: the others go first. */
+static void handler_adapter_give_turn(struct handler_adapter *adapter)
+{
+    if (!handler_adapter_has_turn(adapter))
+        turns_append(&adapter->dispatcher->again, &adapter->key);
+}
+
 /* Waits for what the connection wants, or ends it. */
 static void handler_adapter_wait(struct handler_adapter *adapter) NO_LOCK_HELD
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
     unsigned wants = connection_wants(&adapter->connection);
     if (wants == CONNECTION_RUN) {
-        list_append(&dispatcher->again, &adapter->again); /* the others go first */
-        wants = SELECT_NOTHING;
-    }
-    if (!handler_adapter_resume(adapter, wants)) {
+        handler_adapter_give_turn(adapter);
+    } else if (!handler_adapter_resume(adapter, wants)) {
         handler_adapter_close(adapter);
         return;
     }
@@ -123,13 +132,14 @@ void handler_adapter_run(struct handler_adapter *adapter)
 }
 
 /* One that has more to do after its turn is in the list again, behind the others. */
-void handler_adapter_take_turns(struct list_link *list)
+void handler_adapter_take_turns(struct turns *list)
 {
-    struct list_link turns;
-    list_move(&turns, list);
-    while (!list_is_empty(&turns)) {
-        struct handler_adapter *adapter = container_of(turns.next, struct handler_adapter, again);
-        list_remove(&adapter->again);
+    struct turns turns = *list;
+    struct selection_key *key;
+    list->first = NULL;
+    while ((key = turns_take_first(&turns)) != NULL) {
+        struct handler_adapter *adapter = container_of(key, struct handler_adapter, key);
+        key->attachment = adapter;
         handler_adapter_process(adapter);
     }
 }
@@ -151,11 +161,11 @@ void handler_adapter_expire(struct handler_adapter *adapter)
     struct dispatcher *dispatcher = adapter->dispatcher;
     if (!handler_adapter_is_due(adapter))
         return;
-    list_remove(&adapter->again); /* it goes on now, or is put in again */
     bool stops =
         dispatcher_is_stopping(dispatcher) && connection_ask(&adapter->connection, ASK_STOP, 0);
-    if (connection_expire(&adapter->connection, dispatcher->now) || stops)
-        handler_adapter_process(adapter);
+    if (connection_expire(&adapter->connection, dispatcher->now) || stops ||
+        handler_adapter_has_turn(adapter))
+        handler_adapter_give_turn(adapter); /* in this round; then the timer is set again */
     else
         handler_adapter_wait(adapter);
 }

@@ -18,8 +18,7 @@
 struct handler_adapter {
     struct dispatcher *dispatcher;
     struct selection_key key;
-    struct timer timer;     /* fires at the earliest deadline */
-    struct list_link again; /* in the dispatcher's list while it goes on without an event */
+    struct timer timer; /* fires at the earliest deadline */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
@@ -43,7 +42,7 @@ void handler_adapter_run(struct handler_adapter *adapter) NO_LOCK_HELD;
 void handler_adapter_expire(struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /** Gives each adapter in the dispatcher's list `again` another turn. */
-void handler_adapter_take_turns(struct list_link *list) NO_LOCK_HELD;
+void handler_adapter_take_turns(struct turns *list) NO_LOCK_HELD;
 
 /** It is new, or a worker has handed it back. */
 void handler_adapter_go_on(struct task *task) NO_LOCK_HELD;

@@ -28,7 +28,6 @@ int dispatcher_open(struct dispatcher *dispatcher, struct server *server, struct
     future_monitor_init(&dispatcher->monitor);
     future_task_init(&dispatcher->life, &dispatcher->monitor, live, NULL);
     timer_heap_init(&dispatcher->timers);
-    list_init(&dispatcher->again);
     dispatcher->now = clock_ms();
     if (timer_heap_set(&dispatcher->timers, &dispatcher->end_timer, INT64_MAX))
         return 0;
@@ -73,7 +72,6 @@ static void drop_adapter(struct dispatcher *dispatcher,
 {
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
-    list_remove(&adapter->again);
     close(connection_detach(&adapter->connection));
     handler_adapter_release(adapter);
     admission_leave(dispatcher->admission);
@@ -87,16 +85,27 @@ static int set_interest(struct handler_adapter *adapter, unsigned interest)
     return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
 }
 
+/* Whether it is in the list of those that go on: then the next key there is attached. */
+static bool has_turn(const struct handler_adapter *adapter)
+{
+    return adapter->key.attachment != adapter;
+}
+
+/* Puts it into that list, unless it is there: the others go first. */
+static void give_turn(struct dispatcher *dispatcher, struct handler_adapter *adapter)
+{
+    if (!has_turn(adapter))
+        turns_append(&dispatcher->again, &adapter->key);
+}
+
 /* Waits for what the connection wants, or ends it. */
 static void resume_selection(struct dispatcher *dispatcher,
                              struct handler_adapter *adapter) NO_LOCK_HELD
 {
     unsigned interest = connection_wants(&adapter->connection);
     if (interest == CONNECTION_RUN) {
-        list_append(&dispatcher->again, &adapter->again); /* the others go first */
-        interest = SELECT_NOTHING;
-    }
-    if (interest == CONNECTION_OVER || set_interest(adapter, interest) != 0) {
+        give_turn(dispatcher, adapter);
+    } else if (interest == CONNECTION_OVER || set_interest(adapter, interest) != 0) {
         drop_adapter(dispatcher, adapter);
         return;
     }
@@ -175,11 +184,10 @@ static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HEL
     struct handler_adapter *adapter = handler_adapter_of_timer(timer);
     timer_heap_set(&dispatcher->timers, timer, INT64_MAX);
     if (adapter->processing)
-        return;                   /* its timer is set again when it is back */
-    list_remove(&adapter->again); /* it goes on now, or is put in again */
+        return; /* its timer is set again when it is back */
     bool stops = dispatcher->stopping && connection_ask(&adapter->connection, ASK_STOP, 0);
-    if (connection_expire(&adapter->connection, dispatcher->now) || stops)
-        invoke_handler(dispatcher, adapter, SELECT_NOTHING);
+    if (connection_expire(&adapter->connection, dispatcher->now) || stops || has_turn(adapter))
+        give_turn(dispatcher, adapter); /* in this round; then the timer is set again */
     else
         resume_selection(dispatcher, adapter);
 }
@@ -223,7 +231,7 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 static int timeout_of(struct dispatcher *dispatcher)
 {
     struct timer_heap *timers = &dispatcher->timers;
-    return list_is_empty(&dispatcher->again) && status_change_queue_is_empty(&dispatcher->changes)
+    return dispatcher->again.first == NULL && status_change_queue_is_empty(&dispatcher->changes)
                ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
                : 0;
 }
@@ -231,11 +239,12 @@ static int timeout_of(struct dispatcher *dispatcher)
 /* One that has more to do after its turn is in the list again, behind the others. */
 static void take_turns(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
-    struct list_link turns;
-    list_move(&turns, &dispatcher->again);
-    while (!list_is_empty(&turns)) {
-        struct handler_adapter *adapter = container_of(turns.next, struct handler_adapter, again);
-        list_remove(&adapter->again);
+    struct turns turns = dispatcher->again;
+    struct selection_key *key;
+    dispatcher->again.first = NULL;
+    while ((key = turns_take_first(&turns)) != NULL) {
+        struct handler_adapter *adapter = container_of(key, struct handler_adapter, key);
+        key->attachment = adapter;
         invoke_handler(dispatcher, adapter, SELECT_NOTHING);
     }
 }

@@ -11,10 +11,10 @@
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
 
-#include "common/base/list.h"
 #include "common/events/loop.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
+#include "common/events/turns.h"
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
@@ -41,7 +41,7 @@ struct dispatcher {
 
     /* The dispatcher's thread's own. */
     struct timer_heap timers; /* one of each adapter, so this also lists all of them */
-    struct list_link again;   /* adapters that have more to do, and wait for no event */
+    struct turns again;       /* adapters that have more to do, and wait for no event */
     struct task_list round;   /* tasks for the executor, at the end of this round */
     struct timer end_timer;   /* when the last ones are cut off; set while it is stopping */
     int64_t now;              /* when the last select returned, ms */

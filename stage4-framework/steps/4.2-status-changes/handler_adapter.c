@@ -23,7 +23,6 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
     adapter->dispatcher = dispatcher;
     adapter->task = (struct task){.verbs = &task_verbs, .fd = fd};
     adapter->processing = true;
-    list_init(&adapter->again);
     connection_open(&adapter->connection, &dispatcher->server->home, fd, handler);
     return adapter;
 }

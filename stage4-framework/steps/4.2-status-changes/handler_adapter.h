@@ -11,7 +11,6 @@
 #ifndef HANDLER_ADAPTER_H
 #define HANDLER_ADAPTER_H
 
-#include "common/base/list.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
 #include "common/server/connection.h"
@@ -29,8 +28,7 @@ struct handler_adapter {
     /* The dispatcher's. */
     bool processing; /* a worker has it, or the acceptor, until it is through the queue */
     struct selection_key key;
-    struct timer timer;     /* fires at the earliest deadline */
-    struct list_link again; /* in the dispatcher's list while it goes on without an event */
+    struct timer timer; /* fires at the earliest deadline */
 
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
