@@ -285,31 +285,6 @@ static int pass_connect(struct channel_facade *facade, const struct endpoint *to
     return channel_connect(model->outer, to, timeout, &another.factory);
 }
 
-/* post->facade stays the element's, because that is the one that the application knows. */
-static void pass_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
-{
-    channel_pass_post(outer(facade), post);
-}
-
-/* The facade that `fired` gets is the element's, as with a post. */
-static void pass_set_timer(struct channel_facade *facade, struct channel_timer *timer,
-                           int64_t milliseconds)
-{
-    channel_pass_timer(outer(facade), timer, milliseconds);
-}
-
-static void pass_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
-{
-    channel_cancel_timer(outer(facade), timer);
-}
-
-/* The facade that `completed` gets is the element's, as with a post. */
-static void pass_begin(struct channel_facade *facade, struct channel_task *task,
-                       enum channel_meanwhile meanwhile) NO_LOCK_HELD
-{
-    channel_pass_task(outer(facade), task, meanwhile);
-}
-
 static bool pass_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
 {
     return channel_set_write_rate(outer(facade), bytes_per_second);
@@ -348,10 +323,6 @@ const struct channel_facade_verbs handler_element_facade_verbs = {
     .reset = pass_reset,
     .finish = pass_finish,
     .connect = pass_connect,
-    .post = pass_post,
-    .set_timer = pass_set_timer,
-    .cancel_timer = pass_cancel_timer,
-    .begin = pass_begin,
     .set_write_rate = pass_set_write_rate,
     .peer = pass_peer,
     .end_reason = pass_end_reason,

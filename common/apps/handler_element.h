@@ -6,11 +6,12 @@
  *   framework  <-- channel_facade --  element  <-- channel_facade --  application's handler
  *              --  input_handler -->           --  input_handler -->
  *
- * This one passes every call on. Others begin with it and replace the few verbs that they are made
- * for: log_element.h prints what passes, throttle_element.h sets the rate of the channel when the
- * connection begins. One that changes the bytes, as TLS does, would have an input queue of its own
- * behind `input`, fill it in `next_message`, and encrypt in `enqueue`; docs/services.md says
- * what else.
+ * This one passes every call on, but for posts, timers, tasks and holds: those go to the connection
+ * past all elements, and an application's call is what links them. Others begin with it and replace
+ * the few verbs that they are made for: log_element.h prints what passes, throttle_element.h sets
+ * the rate of the channel when the connection begins. One that changes the bytes, as TLS does,
+ * would have an input queue of its own behind `input`, fill it in `next_message`, and encrypt in
+ * `enqueue`; docs/services.md says what else.
  *
  * Interface:
  * - Elements can be stacked in any number. The application's optional verbs that the framework asks

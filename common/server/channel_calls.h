@@ -218,16 +218,6 @@ void channel_go_on(struct channel_facade *facade, struct channel_hold *hold);
 bool channel_cancel_task(struct channel_task *task);
 
 /*
- * For an element that is in between: as channel_post(), channel_set_timer() and channel_begin(),
- * but what is called back with the facade that the application knows, which is the element's.
- */
-void channel_pass_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD;
-void channel_pass_timer(struct channel_facade *facade, struct channel_timer *timer,
-                        int64_t milliseconds);
-void channel_pass_task(struct channel_facade *facade, struct channel_task *task,
-                       enum channel_meanwhile meanwhile) NO_LOCK_HELD;
-
-/*
  * As the framework makes the calls. A post or a task is its owner's again before the call, which
  * may use it anew; the exchange reads what the last channel_post() that came in vain has written,
  * so all that its thread had written before is seen.

@@ -18,20 +18,13 @@
 
 #include <assert.h>
 
-static struct connection *connection_behind(struct channel_facade *facade)
-{
-    while (facade->verbs->outer != NULL)
-        facade = facade->verbs->outer(facade);
-    return connection_of(facade);
-}
-
 /* ---- In the connection's own context ------------------------------------------------------- */
 
 /* The handler is told to go on. What is said from now on is said anew. */
 static void hear(struct channel_post *post, struct channel_facade *facade) NO_LOCK_HELD
 {
     struct channel_hold *hold = container_of(post, struct channel_hold, post);
-    struct connection *connection = connection_behind(facade);
+    struct connection *connection = connection_of(facade_behind(facade));
     atomic_exchange(&hold->is_told, false);
     hold->is_early = !hold->holds;
     if (hold->is_early)
@@ -72,7 +65,7 @@ static const struct connection_part hold_part = {.call = tell_that_it_left};
 
 bool channel_hold(struct channel_facade *facade, struct channel_hold *hold)
 {
-    struct connection *connection = connection_behind(facade);
+    struct connection *connection = connection_of(facade_behind(facade));
     assert(connection_is_own_call(connection));
     if (connection_is(connection, MARK_HELD) || connection->life >= LIFE_STOPPING)
         return false;
@@ -94,7 +87,7 @@ bool channel_hold(struct channel_facade *facade, struct channel_hold *hold)
 void channel_go_on(struct channel_facade *facade,
                    struct channel_hold *hold) NO_THREAD_SAFETY_ANALYSIS
 {
-    struct connection *connection = connection_behind(facade);
+    struct connection *connection = connection_of(facade_behind(facade));
     const struct connection_home *home = connection_home(connection);
     if (atomic_exchange(&hold->is_told, true))
         return;

@@ -61,6 +61,14 @@ static inline struct connection *connection_of(struct channel_facade *facade)
     return container_of(facade, struct connection, facade);
 }
 
+/** The facade behind all elements. They do not see posts, timers, tasks and holds. */
+static inline struct channel_facade *facade_behind(struct channel_facade *facade)
+{
+    while (facade->verbs->outer != NULL)
+        facade = facade->verbs->outer(facade);
+    return facade;
+}
+
 static inline bool connection_is(const struct connection *connection, unsigned marks)
 {
     return (connection->marks & marks) != 0;

@@ -61,10 +61,10 @@ static void close_posts(struct connection *connection) NO_LOCK_HELD
 const struct connection_part connection_posts_part = {.call = run_posts, .end = close_posts};
 
 /*
- * A facade with a verb for it is an element's, or of a stage whose dispatcher has to know. Without
+ * A facade with a verb for it is a strand's, or of a stage whose dispatcher has to know. Without
  * one only the connection's own handler posts, so this is the runner.
  */
-void channel_pass_post(struct channel_facade *facade, struct channel_post *post)
+static void pass(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
     if (facade->verbs->post != NULL) {
         facade->verbs->post(facade, post);
@@ -80,6 +80,6 @@ bool channel_post(struct channel_facade *facade, struct channel_post *post)
     if (atomic_exchange(&post->waits, true))
         return false;
     post->facade = facade;
-    channel_pass_post(facade, post);
+    pass(facade_behind(facade), post);
     return true;
 }

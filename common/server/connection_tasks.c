@@ -146,22 +146,17 @@ static void begin(struct connection *connection, struct channel_task *task,
         task_run(work);
 }
 
-void channel_pass_task(struct channel_facade *facade, struct channel_task *task,
-                       enum channel_meanwhile meanwhile)
-{
-    if (facade->verbs->begin != NULL)
-        facade->verbs->begin(facade, task, meanwhile);
-    else
-        begin(connection_of(facade), task, meanwhile);
-}
-
 bool channel_begin(struct channel_facade *facade, struct channel_task *task,
                    enum channel_meanwhile meanwhile)
 {
     if (atomic_exchange(&task->begun, true))
         return false;
     task->facade = facade;
-    channel_pass_task(facade, task, meanwhile);
+    facade = facade_behind(facade);
+    if (facade->verbs->begin != NULL)
+        facade->verbs->begin(facade, task, meanwhile);
+    else
+        begin(connection_of(facade), task, meanwhile);
     return true;
 }
 

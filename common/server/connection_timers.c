@@ -32,9 +32,9 @@ static void fire_timers(struct connection *connection) NO_LOCK_HELD
 static const struct connection_part timers_part = {.call = fire_timers};
 
 /* Once `stopping` was called there is nothing to fire in. */
-void channel_pass_timer(struct channel_facade *facade, struct channel_timer *timer,
-                        int64_t milliseconds)
+static void set(struct channel_facade *facade, struct channel_timer *timer, int64_t milliseconds)
 {
+    facade = facade_behind(facade);
     if (facade->verbs->set_timer != NULL) {
         facade->verbs->set_timer(facade, timer, milliseconds);
         return;
@@ -55,7 +55,7 @@ void channel_set_timer(struct channel_facade *facade, struct channel_timer *time
 {
     timer->facade = facade;
     timer->period = 0;
-    channel_pass_timer(facade, timer, milliseconds);
+    set(facade, timer, milliseconds);
 }
 
 void channel_repeat_timer(struct channel_facade *facade, struct channel_timer *timer,
@@ -63,11 +63,12 @@ void channel_repeat_timer(struct channel_facade *facade, struct channel_timer *t
 {
     timer->facade = facade;
     timer->period = milliseconds > 0 ? milliseconds : 1;
-    channel_pass_timer(facade, timer, timer->period);
+    set(facade, timer, timer->period);
 }
 
 void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
 {
+    facade = facade_behind(facade);
     if (facade->verbs->cancel_timer != NULL) {
         facade->verbs->cancel_timer(facade, timer);
         return;
