@@ -9,6 +9,9 @@ A script has one line for each step of its clients, who have names of one letter
   alone                  its conversations do not run beside each other, since they share something
   a> text                a connects, if it has not, and sends a line, in pieces of random size
   a< text                a reads that line; * stands for anything, ? for one character, and # for the conversation's number
+  a= text                a sends that line, and reads the same one: no character stands for others
+  a nothing              a has been sent nothing that it has not read, when another client has just read something, a
+                         line before this, which shows that the server has had its turn
   a>> 80 01c8            a sends those bytes; # is the conversation's number in two of them
   a<< 41                 a reads those bytes
   a half                 a half-closes
@@ -27,6 +30,7 @@ import fnmatch
 import os
 import random
 import re
+import select
 import signal
 import socket
 import socketserver
@@ -102,13 +106,22 @@ class Client:
         if self.read or self.more():
             raise Wrong(f'expected the end of the stream, got {self.read!r}')
 
+    def nothing(self):
+        waits = select.poll()
+        waits.register(self.socket, select.POLLIN)
+        while waits.poll(0):
+            if not self.more():
+                raise Wrong(f'expected nothing, got the end of the stream, after {self.read!r}')
+        if self.read:
+            raise Wrong(f'expected nothing, got {self.read!r}')
+
     def reset(self):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         self.socket.close()
 
 
 def step(clients, address, dice, number, text):
-    name, what, rest = re.fullmatch(r'([a-z])(>>|<<|>|<| half| end| reset| close)(?: (.*))?', text).groups()
+    name, what, rest = re.fullmatch(r'([a-z])(>>|<<|>|<|=| nothing| half| end| reset| close)(?: (.*))?', text).groups()
     rest = (rest or '').replace('#', f'{number:04x}' if what in ('>>', '<<') else str(number))
     if name not in clients:
         clients[name] = Client(address, dice)
@@ -119,6 +132,13 @@ def step(clients, address, dice, number, text):
         line = client.line()
         if not fnmatch.fnmatchcase(line.replace('[', '('), rest.replace('[', '(')):
             raise Wrong(f'got {line!r}')
+    elif what == '=':
+        client.send(rest.encode() + b'\n')
+        line = client.line()
+        if line != rest:
+            raise Wrong(f'got {line!r}')
+    elif what == ' nothing':
+        client.nothing()
     elif what == '>>':
         client.send(bytes.fromhex(rest))
     elif what == '<<':
@@ -150,6 +170,12 @@ def converse(steps, address, number, failures):
         client.socket.close()
 
 
+def shows_turn(steps, client):
+    """Whether the last step but those that ask for nothing is another client's, and reads."""
+    others = [text for _, text, _ in steps if not text.endswith(' nothing')]
+    return bool(others) and others[-1][0] != client and others[-1][1:2] in ('<', '=')
+
+
 def read_script(path):
     options, alone, steps, why = [], False, [], ''
     with open(path, encoding='utf-8') as script:
@@ -159,7 +185,10 @@ def read_script(path):
                 options = text.split()[1:]
             elif text == 'alone':
                 alone = True
-            elif re.fullmatch(r'[a-z](>|<)( .*)?|[a-z](>>|<<)( *(#|[0-9a-f]{2}))+|[a-z] (half|end|reset|close)', text):
+            elif re.fullmatch(r'[a-z](>|<|=)( .*)?|[a-z](>>|<<)( *(#|[0-9a-f]{2}))+|[a-z] (nothing|half|end|reset|close)', text):
+                if text.endswith(' nothing') and not shows_turn(steps, text[0]):
+                    sys.exit(f'{path}:{number}: expected another client to read something before "{text}", which shows '
+                             'that the server has had its turn')
                 steps.append((number, text, why))
             elif text.startswith('%'):
                 why = f' ({text[1:].strip()})'

@@ -16,10 +16,12 @@ import threading
 SCRIPT = """% a name, and what is said under it
 a> ann#
 a< welcome
-a> hello [you]
 b> bob
 b< welcome
+a nothing
+a> hello [you]
 a< ann#: hello [you]
+b= =what*
 b> what
 b< *: w*t
 a half
@@ -43,6 +45,8 @@ MISTAKES = [
     ('refuses options', '0 passed, 1 failed, 0 skipped'),
     ('segments', '(a name, and what is said under it)'),               # takes what one read brings for a line
     ('one name', 'got '),               # keeps the name for all clients together
+    ('tells others', '"a nothing": expected nothing, got'),
+    ('no echo', '"b= =what*": got'),
     ('silent', 'nothing came within'),
     ('cuts', 'the stream ended'),
     ('stays open', 'nothing came within'),
@@ -52,7 +56,9 @@ MISTAKES = [
 ]
 
 # What the reader of a script has to refuse.
-SCRIPTS = [('a> one\na? two\n', "expected a step, got 'a? two'"), ('a>> 4\n', "expected a step, got 'a>> 4'"), ('% nothing\n', 'expected a step, got none')]
+SCRIPTS = [('a> one\na? two\n', "expected a step, got 'a? two'"), ('a>> 4\n', "expected a step, got 'a>> 4'"), ('% nothing\n', 'expected a step, got none'),
+           ('a> one\nb> two\na nothing\n', 'expected another client to read something before "a nothing"'),
+           ('a= one\na nothing\n', 'expected another client to read something before "a nothing"')]
 
 
 def lines_of(connection, mistake):
@@ -67,7 +73,7 @@ def lines_of(connection, mistake):
         yield from lines
 
 
-def serve_client(connection, mistake, name_of_all):
+def serve_client(connection, mistake, name_of_all, others):
     name = name_of_all if mistake == 'one name' else []
     with connection:
         try:
@@ -76,6 +82,12 @@ def serve_client(connection, mistake, name_of_all):
                     continue
                 if mistake == 'cuts' and name:
                     return
+                if line.startswith(b'=') and mistake != 'no echo':
+                    connection.sendall(line + b'\n')
+                    continue
+                for other in others if mistake == 'tells others' else []:
+                    if other is not connection:
+                        other.sendall(line + b'\n')
                 is_new = not name or (mistake == 'one name' and b' ' not in line)
                 connection.sendall(b'welcome\n' if is_new else name[0] + b': ' + line + b'\n')
                 if is_new:
@@ -97,10 +109,11 @@ def serve(mistake):
                   lambda *_: os._exit(3 if mistake == 'status' else 0))
     listener = socket.create_server(('127.0.0.1', 0), backlog=300)
     print('test: x on 127.0.0.1:%d' % listener.getsockname()[1], flush=True)
-    name_of_all = []
+    name_of_all, others = [], []
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=serve_client, args=(connection, mistake, name_of_all), daemon=True).start()
+        others.append(connection)
+        threading.Thread(target=serve_client, args=(connection, mistake, name_of_all, others), daemon=True).start()
 
 
 def talk(script, server, what):
