@@ -71,7 +71,7 @@ scripts() {
         echo 'skipped: lint: clang-22 is not installed'
     fi
     check clang-tidy clang-tidy \
-        '$TOOL --quiet $CHECKS "$@" -- $LANGUAGE 2>/dev/null' "$@"
+        '$TOOL --quiet --config-file=.clang-tidy $CHECKS "$@" -- $LANGUAGE 2>/dev/null' "$@"
     check cppcheck cppcheck \
         '$TOOL --quiet --error-exitcode=1 --std=c11 -I. -D__linux__ --inline-suppr \
             --enable=warning,performance,portability "$@"' "$@"

@@ -625,7 +625,7 @@ echo '  somebody'"'"'s own application'
 
 # On the real sources, with what is built of them already.
 mkdir real real/docs real/tests real/build real/build/obj mine other
-cp -a "$top/Makefile" "$top/common" "$top"/stage[1-5]-* real
+cp -a "$top/Makefile" "$top/.clang-tidy" "$top/common" "$top"/stage[1-5]-* real
 cp -a "$top"/tests/*.sh "$top"/tests/*.mk real/tests
 cp -a "$top"/docs/*.mk real/docs
 mkdir real/tests/bench
@@ -714,6 +714,13 @@ for wrong in 's/count_app/counts_app/' 's/^const struct app/static &/'; do
     check "a file that does not define what its name says is refused ($wrong)" \
         '[ $status -eq 2 ] && says "^APP=../mine/count.c: expected a count_application that is not static"'
 done
+if command -v clang-tidy >/dev/null; then
+    sed 's/(void)self;/if (strcmp((const char *)message.data, "x")) return self == NULL;/; s/.*stdio.h.*/&\n#include <string.h>/' \
+        "$top/docs/examples/count.c" >mine/count.c
+    run make -C real lint APP="$tree/mine/count.c"
+    check 'an application from elsewhere is linted by our list of checks' \
+        '[ $status -eq 2 ] && says "count.c.*bugprone-suspicious-string-compare"'
+fi
 cp mine/count.c mine/echo.c
 build APP=../mine/echo.c
 check 'a name that is taken is refused' \
