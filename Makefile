@@ -81,7 +81,8 @@ SANITIZE := $(SANITIZER:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame
             $(if $(filter __clang__,$(COMPILER)),-fno-var-tracking))
 LANGUAGE := -std=c11 $(DEFINES) -I.
 
-COMPILE   = $(CC) $(LANGUAGE) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+# ADDED is an application's own; a CPPFLAGS of the user's would take the place of one that is its own.
+COMPILE   = $(CC) $(LANGUAGE) $(ADDED) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 # Names are resolved when a program starts. At their first call the linker would save the vector
 # registers on the stack, and with them a password that has just been copied.
 LINK      = $(CC) $(CFLAGS) $(SANITIZE) $(if $(filter thread,$(SANITIZER)),tests/tsan_signals.c) \
@@ -163,7 +164,7 @@ endif
 # Its objects stand in obj/ by their whole paths. It is not our code, so a warning is no error.
 APP_SOURCES := $(patsubst /%,%,$(abspath $(APP_FILES)))
 APP_OBJECTS := $(APP_SOURCES:%.c=$(OUT)/obj/%.o)
-$(APP_OBJECTS): private CPPFLAGS += -D$(APP_NAME)_application=application_added
+$(APP_OBJECTS): private ADDED := -D$(APP_NAME)_application=application_added
 $(APP_OBJECTS): private WARNINGS := $(filter-out -Werror,$(WARNINGS))
 $(foreach s,$(APP_SOURCES),$(eval vpath $s /))
 source = $(patsubst //%,/%,$<)

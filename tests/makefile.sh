@@ -714,6 +714,9 @@ for wrong in 's/count_app/counts_app/' 's/^const struct app/static &/'; do
     check "a file that does not define what its name says is refused ($wrong)" \
         '[ $status -eq 2 ] && says "^APP=../mine/count.c: expected a count_application that is not static"'
 done
+run make -n V=1 -C real APP="$tree/mine/count.c" CPPFLAGS=-Ifar LDLIBS=-lm build/stage2-single-reactor
+check 'it finds headers by CPPFLAGS, and libraries by LDLIBS' \
+    'says "cc .*-Dcount_application=application_added .*-Ifar .*mine/count.c" && says "cc .*mine/count.o .*-lm"'
 if command -v clang-tidy >/dev/null; then
     sed 's/(void)self;/if (strcmp((const char *)message.data, "x")) return self == NULL;/; s/.*stdio.h.*/&\n#include <string.h>/' \
         "$top/docs/examples/count.c" >mine/count.c

