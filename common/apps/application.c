@@ -3,6 +3,7 @@
 #include "common/base/container_of.h"
 #include "common/server/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,10 @@ struct maker {
     const struct application *application;
     struct server *server;
     void *data;
+
+    /* What its author had written when it was opened, for an assert. */
+    struct application written;
+    struct input_handler_verbs written_verbs;
 };
 
 struct server *application_server(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
@@ -59,13 +64,59 @@ static void say_busy(struct input_handler *self, struct message message,
     channel_enqueue(facade, piece_copy(server_busy_text));
 }
 
+/* Its author must not write any more what has been read: it comes to nothing, or to half. */
+__attribute__((unused)) static bool is_as_written(const struct maker *maker)
+{
+    const struct application *application = maker->application;
+    return memcmp(application, &maker->written, sizeof(maker->written)) == 0 &&
+           memcmp(application->verbs, &maker->written_verbs, sizeof(maker->written_verbs)) == 0;
+}
+
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
+    assert(is_as_written(maker));
     struct input_handler *handler = factory->handler_size > 0 ? memory : &maker->handler;
     if (handler == memory)
         handler->verbs = &maker->verbs;
     return handler;
+}
+
+/* What verbs that are made for other authors find missing; NULL: nothing. */
+static const char *own_fault_of(const struct application *application, const void *data)
+{
+    return application->verbs != NULL && application->verbs->fault != NULL
+               ? application->verbs->fault(application, data)
+               : NULL;
+}
+
+static bool is_refused(const struct application *application, const struct server *server,
+                       const char *fault)
+{
+    if (fault != NULL)
+        fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name, fault);
+    return fault != NULL;
+}
+
+static void keep_what_is_written(struct maker *maker)
+{
+    memcpy(&maker->written, maker->application, sizeof(maker->written));
+    memcpy(&maker->written_verbs, maker->application->verbs, sizeof(maker->written_verbs));
+}
+
+/* Calls the application's own start. False: it cannot, or what it returns is not what it takes. */
+static bool start(struct maker *maker)
+{
+    const struct application *application = maker->application;
+    maker->server->opening_verbs = &maker->verbs;
+    if (application->start != NULL && (maker->data = application->start(maker->server)) == NULL)
+        return false;
+    if (!is_refused(application, maker->server, own_fault_of(application, maker->data)))
+        return true;
+    if (application->finish != NULL)
+        application->finish(maker->data);
+    errno = 0; /* the reason is printed */
+    return false;
 }
 
 static struct input_handler_factory *open_maker(const struct application *application,
@@ -80,10 +131,11 @@ static struct input_handler_factory *open_maker(const struct application *applic
         .application = application,
         .server = server,
     };
+    keep_what_is_written(maker);
     maker->handler.verbs = &maker->verbs;
     if (maker->verbs.refuse_input == NULL)
         maker->verbs.refuse_input = say_busy;
-    if (application->start != NULL && (maker->data = application->start(server)) == NULL) {
+    if (!start(maker)) {
         free(maker);
         return NULL;
     }
@@ -93,6 +145,7 @@ static struct input_handler_factory *open_maker(const struct application *applic
 static void close_maker(struct input_handler_factory *factory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
+    assert(is_as_written(maker));
     if (maker->application->finish != NULL)
         maker->application->finish(maker->data);
     free(maker);
@@ -111,8 +164,7 @@ static const char *fault_of(const struct application *application)
     if (application->handler_size > 0 && application->handler_size < sizeof(struct input_handler))
         return "expected the size of a struct that begins with its input_handler as handler_size, "
                "got less";
-    return has_verbs && application->verbs->fault != NULL ? application->verbs->fault(application)
-                                                          : NULL;
+    return own_fault_of(application, NULL);
 }
 
 struct input_handler_factory *application_open(const struct application *application,
@@ -120,11 +172,9 @@ struct input_handler_factory *application_open(const struct application *applica
 {
     unsigned descriptors = application->descriptors;
     const struct application *first = server->opening;
-    const char *fault = fault_of(application);
-    if (fault != NULL) {
-        fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name, fault);
+    struct input_handler_verbs *first_verbs = server->opening_verbs;
+    if (is_refused(application, server, fault_of(application)))
         return NULL;
-    }
     errno = 0;
     server->settings.connection_descriptors = descriptors > 0 ? descriptors : 1;
     server->settings.max_message = application->max_message;
@@ -133,6 +183,7 @@ struct input_handler_factory *application_open(const struct application *applica
     struct input_handler_factory *factory =
         application->verbs != NULL ? open_maker(application, server) : application->open(server);
     server->opening = first;
+    server->opening_verbs = first_verbs;
     if (factory == NULL && errno != 0)
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, application->name,
                 strerror(errno));

@@ -259,8 +259,9 @@ static void client_stopped(struct input_handler *self, struct channel_facade *fa
     end_both(&pair->client);
 }
 
-static const char *fault_of(const struct application *application)
+static const char *fault_of(const struct application *application, const void *data)
 {
+    const struct pairing *pairing = data;
     if (application->start == NULL)
         return "expected a start that returns its pairing, got none";
     if (application->handler_size < sizeof(struct pair))
@@ -269,6 +270,8 @@ static const char *fault_of(const struct application *application)
         return "expected PAIR_NEEDS among its needs, got less";
     if (application->descriptors < 2)
         return "expected two descriptors or more for a pair, got less";
+    if (pairing != NULL && (pairing->verbs == NULL || pairing->verbs->began == NULL))
+        return "expected a began among the verbs of the pairing that start returns, got none";
     return NULL;
 }
 

@@ -64,7 +64,7 @@ struct pair_end;
 
 enum { PAIR_NEEDS = OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST | OFFERS_CONNECTIONS };
 
-/** What an application does with pairs. All but the first may be NULL. */
+/** What an application does with pairs. All but the first may be NULL; without that none starts. */
 struct pair_verbs {
     /** A client has come: calls pair_connect(), now or in one of its later calls. */
     void (*began)(struct pair *pair);

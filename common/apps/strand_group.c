@@ -2,7 +2,6 @@
 
 #include "common/server/server.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,14 @@ enum {
 static struct strand_member *member_of(struct input_handler *handler)
 {
     return container_of(handler, struct strand_member, handler);
+}
+
+static void leave(struct channel_post *post, struct channel_facade *facade);
+
+/* Whether strand_member_started() was called: else it may be a client of another kind. */
+static bool is_member(const struct strand_member *member)
+{
+    return member->leaving.run == leave;
 }
 
 /* ---- In the strand ------------------------------------------------------------------------- */
@@ -82,12 +89,6 @@ static void leave(struct channel_post *post, struct channel_facade *facade)
     channel_release(member->facade);
 }
 
-/* A strand closes after all connections, and until then it runs what is posted. */
-static void never_dropped(struct channel_post *post)
-{
-    (void)post;
-}
-
 struct strand_member *strand_group_next(struct strand_group *group, struct strand_member *member)
 {
     struct list_link *next = member->link.next;
@@ -141,10 +142,11 @@ void strand_member_started(struct input_handler *self, struct channel_facade *fa
     member->facade = facade;
     if (member->group == NULL)
         member->group = application_data(self);
-    member->joining = (struct channel_post){.run = join, .dropped = never_dropped};
-    member->saying = (struct channel_post){.run = hear_message, .dropped = never_dropped};
-    member->going = (struct channel_post){.run = hear_gone, .dropped = never_dropped};
-    member->leaving = (struct channel_post){.run = leave, .dropped = never_dropped};
+    /* None is dropped: a strand closes after all connections, and until then it runs its posts. */
+    member->joining = (struct channel_post){.run = join};
+    member->saying = (struct channel_post){.run = hear_message};
+    member->going = (struct channel_post){.run = hear_gone};
+    member->leaving = (struct channel_post){.run = leave};
     do_or_post(member, &member->joining);
 }
 
@@ -153,7 +155,11 @@ bool strand_member_handle_input(struct input_handler *self, struct message messa
                                 struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
-    assert(member->facade != NULL); /* its verbs have called strand_member_started() */
+    if (!is_member(member)) {
+        fprintf(stderr, "strand_member_handle_input(): expected a member, got a connection whose "
+                        "`started` has not called strand_member_started()\n");
+        abort();
+    }
     struct strand *strand = member->group->runs_in;
     bool waits = true;
     member->message = message;
@@ -177,24 +183,23 @@ bool strand_member_handle_input(struct input_handler *self, struct message messa
 void strand_member_left(struct input_handler *self, struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
-    (void)facade;
-    do_or_post(member, &member->going);
+    if (is_member(member))
+        do_or_post(member, &member->going);
+    else
+        channel_close(facade);
 }
 
 void strand_member_stopping(struct input_handler *self, struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
     (void)facade;
-    do_or_post(member, &member->leaving);
+    if (is_member(member))
+        do_or_post(member, &member->leaving);
 }
 
-static const char *fault_of(const struct application *application)
+static const char *fault_of(const struct application *application, const void *data)
 {
-    const struct input_handler_verbs *verbs = application->verbs;
-    if (verbs->handle_input == NULL || verbs->started == NULL || verbs->left == NULL ||
-        verbs->stopping == NULL)
-        return "expected handle_input, started, left and stopping for a strand's members in its "
-               "verbs, got less";
+    (void)data;
     if (application->handler_size < sizeof(struct strand_member))
         return "expected the size of a struct that begins with a strand_member as handler_size, "
                "got less";
@@ -214,10 +219,28 @@ const struct input_handler_verbs strand_member_verbs = {.handle_input = strand_m
 /* Whether an author has made a table of verbs that has some of the functions above. */
 static bool has_members(const struct input_handler_verbs *verbs)
 {
-    return verbs != NULL &&
-           (verbs->handle_input == strand_member_handle_input ||
-            verbs->started == strand_member_started || verbs->left == strand_member_left ||
-            verbs->stopping == strand_member_stopping);
+    return verbs->handle_input == strand_member_handle_input ||
+           verbs->started == strand_member_started || verbs->left == strand_member_left ||
+           verbs->stopping == strand_member_stopping;
+}
+
+/*
+ * What that table leaves out. Functions of the author's may call ours, so a table without any of
+ * ours can be that of members as well; and the last two do no harm to a client that is none. A
+ * table that says nothing of what clients do leaves that to us.
+ */
+static void fill_in(struct input_handler_verbs *verbs)
+{
+    bool are_members =
+        has_members(verbs) || (verbs->handle_input == NULL && verbs->started == NULL);
+    if (are_members && verbs->handle_input == NULL)
+        verbs->handle_input = strand_member_handle_input;
+    if (are_members && verbs->started == NULL)
+        verbs->started = strand_member_started;
+    if (verbs->left == NULL)
+        verbs->left = strand_member_left;
+    if (verbs->stopping == NULL)
+        verbs->stopping = strand_member_stopping;
 }
 
 static void open_in(struct strand_group *group, struct strand *strand,
@@ -233,12 +256,17 @@ bool strand_group_open(struct strand_group *group, struct server *server,
                        const struct strand_group_verbs *verbs)
 {
     const struct application *opening = server->opening;
-    const char *fault = opening != NULL && has_members(opening->verbs) ? fault_of(opening) : NULL;
+    const char *fault = opening != NULL && opening->verbs != NULL && has_members(opening->verbs)
+                            ? fault_of(opening, NULL)
+                            : NULL;
     if (fault != NULL) {
         fprintf(stderr, "%s: cannot open %s: %s\n", server->name, opening->name, fault);
         errno = 0;
         return false;
     }
+    if (opening != NULL && opening->verbs != NULL &&
+        opening->handler_size >= sizeof(struct strand_member))
+        fill_in(server->opening_verbs);
     open_in(group, &group->strand, verbs);
     return strand_open(&group->strand, server, &verbs->strand);
 }

@@ -18,8 +18,8 @@
  * - An application gives `&strand_member_verbs` as its verbs, the size of a struct that begins with
  *   a strand_member as its handler_size, and a `start` that opens the group and returns it, or a
  *   struct that begins with it. It needs OFFERS_STRANDS and OFFERS_OUTPUT_FROM_ELSEWHERE. One that
- *   has more verbs of its own makes a table with all four functions below, and calls them itself
- *   where it has one of its own in the place:
+ *   has more verbs of its own makes a table with the four functions below, and calls them itself
+ *   where it has one of its own in the place. What the table leaves out of these four is filled in:
  *
  *   static const struct input_handler_verbs verbs = {.next_message = next_message,
  *                                                    .handle_input = strand_member_handle_input,
@@ -107,7 +107,7 @@ struct strand_member {
 /**
  * Opens a group and its strand. In the application's `start`, by the thread of main(). All else
  * that is in the struct of a group is left as it is. False: the stage offers no strands, or the
- * application's verbs have not all four functions, and the reason stands on standard error.
+ * application has no room for its members, and the reason stands on standard error.
  */
 bool strand_group_open(struct strand_group *group, struct server *server,
                        const struct strand_group_verbs *verbs);

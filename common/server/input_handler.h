@@ -194,10 +194,10 @@ struct input_handler_verbs {
 
     /**
      * For verbs that are made for other authors, as those of pairs: what an application with them
-     * lacks, in the words "expected ..., got ..."; NULL: nothing. application_open() asks. NULL:
-     * any will do.
+     * lacks, in the words "expected ..., got ..."; NULL: nothing. application_open() asks before
+     * `start`, with NULL, and behind it, with what that has returned. NULL: any will do.
      */
-    const char *(*fault)(const struct application *application);
+    const char *(*fault)(const struct application *application, const void *data);
 };
 
 /**

@@ -123,6 +123,7 @@ static void init_parts(struct server *server)
     server->observer = NULL;
     server->own_counters = NULL;
     server->opening = NULL;
+    server->opening_verbs = NULL;
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};
     init_home(server);

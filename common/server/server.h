@@ -25,6 +25,7 @@ struct channel_hold;
 struct connection;
 struct connection_part;
 struct executor;
+struct input_handler_verbs;
 struct server;
 struct strand_host;
 
@@ -82,8 +83,9 @@ struct server {
     struct log_limit memory_limit;
     struct log_limit proxy_limit;
     struct counters counters;
-    struct own_counter *own_counters;  /* of the application */
-    const struct application *opening; /* whose `start` or `open` is running; NULL: none */
+    struct own_counter *own_counters;          /* of the application */
+    const struct application *opening;         /* whose `start` or `open` is running; NULL: none */
+    struct input_handler_verbs *opening_verbs; /* the copy of its verbs, which may be filled in */
     struct buffer_factory buffers;
     struct segment_cache cache; /* of the thread that opened the server */
     struct connection_home home;

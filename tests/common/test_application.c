@@ -197,6 +197,8 @@ Test(application, whose_struct_has_no_handler_is_refused_at_the_start, .init = c
                 "input_handler as handler_size, got less\n");
 }
 
+static int finished;
+
 static void *start_nothing(struct server *server)
 {
     (void)server;
@@ -267,42 +269,32 @@ Test(application, of_a_strands_members_without_room_is_refused, .init = cr_redir
                 "strand_member as handler_size, got less\n");
 }
 
-static void *start_group(struct server *server)
+static void *start_pairing(struct server *server)
 {
-    static const struct strand_group_verbs verbs;
-    static struct strand_group group;
-    return strand_group_open(&group, server, &verbs) ? &group : NULL;
+    static const struct pair_verbs verbs = {.next_message = pair_next_line};
+    static struct pairing pairing = {.verbs = &verbs};
+    (void)server;
+    return &pairing;
 }
 
-/* An author's own table, from which one function is left out. */
-Test(application, whose_verbs_have_some_of_a_strands_functions_is_refused)
+static void finish_nothing(void *data)
 {
-    for (int i = 0; i < 4; i++) {
-        struct input_handler_verbs verbs = strand_member_verbs;
-        const struct application mine = {.name = "mine",
-                                         .verbs = &verbs,
-                                         .handler_size = sizeof(struct strand_member),
-                                         .start = start_group};
-        struct server server = {.name = "stage9-test"};
-        struct capture err;
-        char error[256];
-        verbs.fault = NULL;
-        if (i == 0)
-            verbs.handle_input = NULL;
-        else if (i == 1)
-            verbs.started = NULL;
-        else if (i == 2)
-            verbs.left = NULL;
-        else
-            verbs.stopping = NULL;
-        capture_start(&err, STDERR_FILENO);
-        const struct input_handler_factory *factory = application_open(&mine, &server);
-        capture_stop(&err, error, sizeof(error));
-        cr_assert_null(factory);
-        cr_assert_str_eq(error, "stage9-test: cannot open mine: expected handle_input, started, "
-                                "left and stopping for a strand's members in its verbs, got "
-                                "less\n");
-    }
+    (void)data;
+    finished++;
+}
+
+Test(application, of_pairs_that_connects_nowhere_is_refused, .init = cr_redirect_stderr)
+{
+    cannot_open(&(struct application){.name = "mine",
+                                      .needs = PAIR_NEEDS,
+                                      .descriptors = 2,
+                                      .verbs = &pair_verbs_of_client,
+                                      .handler_size = sizeof(struct pair),
+                                      .start = start_pairing,
+                                      .finish = finish_nothing},
+                "stage9-test: cannot open mine: expected a began among the verbs of the pairing "
+                "that start returns, got none\n");
+    cr_assert_eq(finished, 1);
 }
 
 Test(application, that_sets_a_rate_is_refused_by_name, .init = cr_redirect_stderr)
