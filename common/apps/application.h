@@ -6,7 +6,7 @@
  * channel_calls.h, posts, timers, tasks and holds; both include channel_facade.h. What stands in
  * front of it has a header of its own: groups (group.h), pairs (pair.h), strands and their groups
  * (strand_group.h), a second listener (application_listen.h); and so do options of one's own
- * (common/base/options.h).
+ * (common/base/options.h). Who may touch what, and who notices: channel_facade.h.
  */
 #ifndef COMMON_APPS_APPLICATION_H
 #define COMMON_APPS_APPLICATION_H

@@ -28,7 +28,8 @@ struct rehearsed {
     struct rehearsed *next;
     int fd; /* the client's end; -1: it has left */
     bool is_over;
-    char *read; /* what rehearsed_read_bytes() has returned */
+    size_t references; /* of the application; the memory stays until rehearsal_close() */
+    char *read;        /* what rehearsed_read_bytes() has returned */
     alignas(max_align_t) unsigned char memory[];
 };
 
@@ -43,13 +44,52 @@ static bool is_ready(const struct connection *connection, unsigned wants)
            (ready.revents & (ready.events | (wants != 0 ? POLLHUP | POLLERR : 0))) != 0;
 }
 
+static void end_facade_if_unused(struct rehearsed *client)
+{
+    if (client->is_over && client->references == 0)
+        channel_facade_end(&client->connection.facade);
+}
+
+static void end(struct rehearsed *client) NO_LOCK_HELD
+{
+    close(connection_detach(&client->connection));
+    client->is_over = true;
+    end_facade_if_unused(client);
+}
+
 static bool is_over(struct rehearsed *client) NO_LOCK_HELD
 {
-    if (!client->is_over && connection_wants(&client->connection) == CONNECTION_OVER) {
-        client->is_over = true;
-        close(connection_detach(&client->connection));
-    }
+    if (!client->is_over && connection_wants(&client->connection) == CONNECTION_OVER)
+        end(client);
     return client->is_over;
+}
+
+static struct rehearsed *client_of(struct channel_facade *facade)
+{
+    return container_of(facade, struct rehearsed, connection.facade);
+}
+
+static void retain(struct channel_facade *facade)
+{
+    client_of(facade)->references++;
+}
+
+static void release(struct channel_facade *facade)
+{
+    struct rehearsed *client = client_of(facade);
+    assert(client->references > 0); /* channel_release() without a channel_retain() */
+    client->references--;
+    end_facade_if_unused(client);
+}
+
+/* Unlike one of stages 1 to 3 it counts references. */
+static void count_references(struct channel_facade *facade)
+{
+    static struct channel_facade_verbs verbs;
+    verbs = *facade->verbs;
+    verbs.retain = retain;
+    verbs.release = release;
+    facade->verbs = &verbs;
 }
 
 static bool take_turn(struct rehearsed *client) NO_LOCK_HELD
@@ -185,7 +225,7 @@ void rehearsal_close(struct rehearsal *rehearsal)
         rehearsed_leave(client);
     for (struct rehearsed *client = rehearsal->clients; client != NULL; client = client->next) {
         if (!client->is_over)
-            close(connection_detach(&client->connection));
+            end(client);
     }
     strand_host_end(&rehearsal->strands);
     application_close(rehearsal->application, rehearsal->factory);
@@ -235,6 +275,7 @@ struct rehearsed *rehearsal_connect(struct rehearsal *rehearsal)
         last = &(*last)->next;
     *last = client;
     connection_open(&client->connection, &rehearsal->server.home, ends[0], handler);
+    count_references(&client->connection.facade);
     connection_live_to(&client->connection, LIFE_STARTED);
     settle(rehearsal);
     return client;

@@ -135,9 +135,24 @@ static void do_or_post(struct strand_member *member, struct channel_post *post) 
     strand_leave(strand);
 }
 
+__attribute__((noreturn)) static void refuse(const char *words)
+{
+    fprintf(stderr, "%s\n", words);
+    abort();
+}
+
+/* Of an application's clients this is filled in; of other connections it is the author's alone. */
+static bool can_leave(const struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
+{
+    return handler->verbs->left != NULL && handler->verbs->stopping != NULL;
+}
+
 void strand_member_started(struct input_handler *self, struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
+    if (!can_leave(self))
+        refuse("strand_member_started(): expected left and stopping among the verbs of a member, "
+               "got less");
     channel_retain(facade);
     member->facade = facade;
     if (member->group == NULL)
@@ -155,11 +170,9 @@ bool strand_member_handle_input(struct input_handler *self, struct message messa
                                 struct channel_facade *facade)
 {
     struct strand_member *member = member_of(self);
-    if (!is_member(member)) {
-        fprintf(stderr, "strand_member_handle_input(): expected a member, got a connection whose "
-                        "`started` has not called strand_member_started()\n");
-        abort();
-    }
+    if (!is_member(member))
+        refuse("strand_member_handle_input(): expected a member, got a connection whose `started` "
+               "has not called strand_member_started()");
     struct strand *strand = member->group->runs_in;
     bool waits = true;
     member->message = message;

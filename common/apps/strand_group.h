@@ -18,8 +18,9 @@
  * - An application gives `&strand_member_verbs` as its verbs, the size of a struct that begins with
  *   a strand_member as its handler_size, and a `start` that opens the group and returns it, or a
  *   struct that begins with it. It needs OFFERS_STRANDS and OFFERS_OUTPUT_FROM_ELSEWHERE. One that
- *   has more verbs of its own makes a table with the four functions below, and calls them itself
- *   where it has one of its own in the place. What the table leaves out of these four is filled in:
+ *   has more verbs of its own makes a table. What that leaves out of the four functions below is
+ *   filled in (but not for a factory of channel_connect()); where it has one of its own in the
+ *   place, that has to call the one below:
  *
  *   static const struct input_handler_verbs verbs = {.next_message = next_message,
  *                                                    .handle_input = strand_member_handle_input,

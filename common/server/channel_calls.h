@@ -11,13 +11,17 @@
 #include "common/server/channel_facade.h"
 #include "common/workers/future_task.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 /** A call that is to be made in a connection's own context: see channel_post(). All zero but: */
 struct channel_post {
     /** The call. It comes like one of the handler's, and may use the facade like one. */
     void (*run)(struct channel_post *self, struct channel_facade *facade);
-    /** Called once instead if the connection ends first. The facade must not be used any more. */
+    /**
+     * Called once instead if the connection ends first. The facade must not be used any more. NULL:
+     * there is nothing to do then.
+     */
     void (*dropped)(struct channel_post *self);
     struct channel_facade *facade; /* what it was posted to */
     struct channel_post *next;     /* the connection's while it waits there */
@@ -57,7 +61,7 @@ enum {
     CHANNEL_TASKS_MAX = 8,
 };
 
-/** Work that takes its time, and its result: channel_begin(). All zero but the three functions. */
+/** Work that takes its time, and its result: channel_begin(). All zero but the functions. */
 struct channel_task {
     /**
      * The work. It comes in another thread, beside the handler's calls, so it touches nothing but
@@ -69,7 +73,8 @@ struct channel_task {
     /**
      * Called once instead of completed if the connection ends first: after `stopped`, by any
      * thread. The work may have been done or not. The facade must not be used any more. And if the
-     * task was cancelled: then like one of the handler's calls, and the work was not done.
+     * task was cancelled: then like one of the handler's calls, and the work was not done. NULL:
+     * there is nothing to do then.
      */
     void (*dropped)(struct channel_task *self);
 
@@ -234,6 +239,7 @@ static inline void channel_timer_set_next(struct channel_timer *timer, struct ti
 
 static inline void channel_timer_fire(struct channel_timer *timer) NO_LOCK_HELD
 {
+    assert(timer->facade != NULL); /* else its owner has written it while it was set */
     timer->fired(timer, timer->facade);
 }
 
@@ -249,30 +255,39 @@ static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
     task->run(task);
 }
 
+static inline void channel_give_back(atomic_bool *taken)
+{
+    bool was_taken = atomic_exchange(taken, false);
+    assert(was_taken); /* else its owner has written it meanwhile, which was not his */
+    (void)was_taken;
+}
+
 static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
 {
     struct channel_facade *facade = task->facade;
-    atomic_exchange(&task->begun, false);
+    channel_give_back(&task->begun);
     task->completed(task, facade);
 }
 
 static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
 {
-    atomic_exchange(&task->begun, false);
-    task->dropped(task);
+    channel_give_back(&task->begun);
+    if (task->dropped != NULL)
+        task->dropped(task);
 }
 
 static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
 {
     struct channel_facade *facade = post->facade;
-    atomic_exchange(&post->waits, false);
+    channel_give_back(&post->waits);
     post->run(post, facade);
 }
 
 static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
 {
-    atomic_exchange(&post->waits, false);
-    post->dropped(post);
+    channel_give_back(&post->waits);
+    if (post->dropped != NULL)
+        post->dropped(post);
 }
 
 #endif

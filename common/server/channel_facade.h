@@ -11,6 +11,25 @@
  *                       another connection, with a reference
  *   handler's own       input, flush, set_handler, set_timer, repeat_timer, cancel_timer, hold,
  *                       begin, cancel_task, connect
+ *   before publication  what an application and its verbs say: before the server opens it; what a
+ *                       pairing or a group says: before `start` returns; what others read of a
+ *                       client without a lock: before channel_retain() for them, or group_join()
+ *   the framework's     a post while it waits, a timer while it is set, a task under way, and a
+ *                       hold from channel_hold() to `went_on`: its owner does not write it, either
+ *
+ * Who notices that it was broken (an assert: in a build without NDEBUG):
+ *
+ *   another's facade    each of the handler's own but connect and cancel_task asserts that the
+ *                       thread's run is that connection's, and a strand's facade that the thread is
+ *                       inside. Not seen: another thread than a handler's in stages 1 to 3; input
+ *                       in a thread that has no run
+ *   used after release  every verb says so in words and aborts, in every build: stages 4 and 5, as
+ *                       long as the memory has no new owner, and a rehearsal always. Not in stages
+ *                       1 to 3. A release that nobody has retained is an assert
+ *   the framework's     asserts when the call comes of a post, a task or a timer that was written
+ *                       meanwhile as a whole; not of one field, nor of a timer that is then set
+ *   after publication   asserts, at each new client and at the end, that an application and its
+ *                       verbs are as they were. All else only ThreadSanitizer sees
  *
  * - In stages 1 to 3 there are no other threads: only the connection's own handler calls anything.
  *   An application that needs more says so (enum stage_offer in application.h).
@@ -262,5 +281,12 @@ static inline void channel_release(struct channel_facade *facade)
 {
     facade->verbs->release(facade);
 }
+
+/**
+ * For the framework: nobody has a reference any more, so the memory goes. From now on each verb
+ * says on standard error that it was called too late, and aborts, as long as the memory has no new
+ * owner.
+ */
+void channel_facade_end(struct channel_facade *facade);
 
 #endif

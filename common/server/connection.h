@@ -146,7 +146,20 @@ struct connection_message {
 
 struct arrival; /* of a connection that comes through a proxy: connection_header.c */
 struct connection {
-    struct channel_facade facade; /* what the handler holds */
+    /* Of parts; all zero while it uses none. The runner's, but for the posts. */
+    _Atomic(struct channel_post *) posts; /* the newest one; each knows the one before it */
+    struct timer_tree timers;             /* the application's */
+    union {
+        struct channel_task *begun; /* the task begun last, which knows the first one; NULL: none */
+        struct arrival *arrival;    /* while it is CONNECTION_ARRIVING; NULL: no memory */
+        uint32_t connect_timeout;   /* while it is CONNECTION_CONNECTING; ms, 0: none */
+    };
+
+    /*
+     * What the handler holds. It does not come first, because there the allocator writes when the
+     * memory goes, and a facade that is used too late can say so mostly (channel_facade_end()).
+     */
+    struct channel_facade facade;
     struct input_handler *handler;
 
     /* Any thread's. */
@@ -170,15 +183,6 @@ struct connection {
 
     /* The runner's; where it is shared, any thread's that holds the output lock. */
     struct output_chain output; /* its fd is the connection's, its settings are those of its home */
-
-    /* Of parts; all zero while it uses none. The runner's, but for the posts. */
-    _Atomic(struct channel_post *) posts; /* the newest one; each knows the one before it */
-    struct timer_tree timers;             /* the application's */
-    union {
-        struct channel_task *begun; /* the task begun last, which knows the first one; NULL: none */
-        struct arrival *arrival;    /* while it is CONNECTION_ARRIVING; NULL: no memory */
-        uint32_t connect_timeout;   /* while it is CONNECTION_CONNECTING; ms, 0: none */
-    };
 };
 
 /* ---- Beginning and end --------------------------------------------------------------------- */

@@ -4,13 +4,17 @@
  */
 #include "common/server/connection_parts.h"
 
+#include <assert.h>
+
 struct input_queue *connection_facade_input(struct channel_facade *facade)
 {
+    assert(connection_is_own_call(connection_of(facade)));
     return &connection_of(facade)->input;
 }
 
 void connection_facade_set_handler(struct channel_facade *facade, struct input_handler *handler)
 {
+    assert(connection_is_own_run(connection_of(facade)));
     connection_set_handler(connection_of(facade), handler);
 }
 

@@ -35,11 +35,6 @@ static void hear(struct channel_post *post, struct channel_facade *facade) NO_LO
     channel_hold_end(hold, facade);
 }
 
-static void drop(struct channel_post *post)
-{
-    (void)post; /* nothing is said after the end */
-}
-
 /* No more messages come. A client that is behind a full queue has to be asked for. */
 static bool has_left(const struct connection *connection)
 {
@@ -66,7 +61,7 @@ static const struct connection_part hold_part = {.call = tell_that_it_left};
 bool channel_hold(struct channel_facade *facade, struct channel_hold *hold)
 {
     struct connection *connection = connection_of(facade_behind(facade));
-    assert(connection_is_own_call(connection));
+    assert(connection_is_own_run(connection));
     if (connection_is(connection, MARK_HELD) || connection->life >= LIFE_STOPPING)
         return false;
     TEST_POINT("connection: before it holds");
@@ -91,8 +86,7 @@ void channel_go_on(struct channel_facade *facade,
     const struct connection_home *home = connection_home(connection);
     if (atomic_exchange(&hold->is_told, true))
         return;
-    hold->post.run = hear;
-    hold->post.dropped = drop;
+    hold->post.run = hear; /* and nothing is said after the end */
     channel_post(facade, &hold->post);
     TEST_POINT("connection: before the wakeup of a hold");
     if (home->wake != NULL)

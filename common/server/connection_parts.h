@@ -80,10 +80,11 @@ static inline void connection_mark(struct connection *connection, unsigned marks
 }
 
 /**
- * Whether the calling thread may make a call that only the connection's own handler may: in stages
- * 4 and 5 it has a run, and that, or one around it, is the connection's. (Without a run, as in
- * stages 1 to 3, there is nothing to tell it by.) For asserts: an author's mistake is found where
- * it is made.
+ * Whether the calling thread may make a call that only the connection's own handler may: it has a
+ * run, and that, or one around it, is the connection's. For asserts: an author's mistake is found
+ * where it is made. Without a run there is nothing to tell it by in stages 1 to 3; nor in stages 4
+ * and 5 while the connection begins or ends, or while its dispatcher looks for messages, which all
+ * may be outside of a run.
  */
 static inline bool connection_is_own_call(const struct connection *connection)
 {
@@ -92,6 +93,14 @@ static inline bool connection_is_own_call(const struct connection *connection)
     while (run != NULL && run->connection != connection)
         run = run->outer;
     return own == NULL || run != NULL;
+}
+
+/** The same, for calls that handlers make only where they handle something: in a run. */
+static inline bool connection_is_own_run(const struct connection *connection)
+{
+    bool has_runs = connection_home(connection)->sharing != NULL;
+    return connection_is_own_call(connection) &&
+           (!has_runs || run_own() != NULL || connection->life != LIFE_STARTED);
 }
 
 /** Whether the handler does not know of the connection yet. */

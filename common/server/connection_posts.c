@@ -7,12 +7,15 @@
 #include "common/server/channel_calls.h"
 #include "common/server/connection_parts.h"
 
+#include <assert.h>
+
 /* Stands in the place of the newest post when the connection takes none any more. */
 static struct channel_post closed;
 
 bool connection_post(struct connection *connection, struct channel_post *post)
 {
     struct channel_post *newest = atomic_load(&connection->posts);
+    assert(post->run != NULL);
     do {
         if (newest == &closed)
             return false;

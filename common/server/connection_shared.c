@@ -5,6 +5,8 @@
 #include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
 
+#include <assert.h>
+
 /* Every connection has to be closed to posts, even if none came, so that a later one is dropped. */
 void connection_share(struct connection_home *home, const struct connection_sharing *sharing)
 {
@@ -64,6 +66,7 @@ enum output_result connection_shared_flush(struct channel_facade *facade)
 {
     struct connection *connection = connection_of(facade);
     struct run *run = run_own();
+    assert(connection_is_own_run(connection));
     if (run != NULL && run->burst.count > 0)
         burst_flush(&run->burst);
     connection_lock_output(connection);

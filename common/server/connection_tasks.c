@@ -131,7 +131,7 @@ static void begin(struct connection *connection, struct channel_task *task,
 {
     struct executor *helpers = connection_server(connection)->helpers;
     struct task *work = &task->future.task;
-    assert(connection_is_own_call(connection));
+    assert(connection_is_own_run(connection));
     future_task_init(&task->future, NULL, call, done);
     work->fd = connection->output.fd;
     task->result = (struct channel_post){.run = hear_result, .dropped = drop_result};
@@ -149,6 +149,7 @@ static void begin(struct connection *connection, struct channel_task *task,
 bool channel_begin(struct channel_facade *facade, struct channel_task *task,
                    enum channel_meanwhile meanwhile)
 {
+    assert(task->run != NULL && task->completed != NULL);
     if (atomic_exchange(&task->begun, true))
         return false;
     task->facade = facade;

@@ -42,9 +42,10 @@ static void set(struct channel_facade *facade, struct channel_timer *timer, int6
     struct connection *connection = connection_of(facade);
     int64_t now = clock_ms();
     int64_t wait = milliseconds > 0 ? milliseconds : 0;
-    assert(connection_is_own_call(connection));
+    assert(connection_is_own_run(connection));
     if (connection->life >= LIFE_STOPPING)
         return;
+    assert(timer->fired != NULL);
     connection_use_part(connection, PART_TIMERS, &timers_part);
     timer_tree_set(&connection->timers, &timer->place,
                    wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);
@@ -74,7 +75,7 @@ void channel_cancel_timer(struct channel_facade *facade, struct channel_timer *t
         return;
     }
     struct connection *connection = connection_of(facade);
-    assert(connection_is_own_call(connection));
+    assert(connection_is_own_run(connection));
     if (connection->life < LIFE_STOPPING)
         timer_tree_cancel(&connection->timers, &timer->place);
 }

@@ -10,6 +10,7 @@
 #include "common/server/server.h"
 #include "common/workers/executor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -55,8 +56,23 @@ static struct channel_post *take_all(struct strand *strand)
 static bool leave(struct strand *strand, struct channel_post *as)
 {
     struct channel_post *expected = &busy;
+    const struct run *inside = strand->inside;
     TEST_POINT("strand: before it is left");
-    return atomic_compare_exchange_strong(&strand->newest, &expected, as);
+    strand->inside = NULL;
+    if (atomic_compare_exchange_strong(&strand->newest, &expected, as))
+        return true;
+    strand->inside = inside;
+    return false;
+}
+
+/*
+ * Whether the calling thread may make the strand's own calls. Outside of a run that is main alone,
+ * before `opened` and after all connections have ended.
+ */
+__attribute__((unused)) static bool is_own_call(const struct strand *strand)
+{
+    const struct run *run = run_own();
+    return run != NULL ? strand->inside == run : !strand->is_open || strand->host->is_over;
 }
 
 /* ---- A turn -------------------------------------------------------------------------------- */
@@ -70,6 +86,7 @@ static void ask_host(struct strand_host *host)
 /* The host is inside from now on. */
 static void leave_to_host(struct strand *strand)
 {
+    strand->inside = NULL;
     atomic_store(&strand->is_left, true);
     ask_host(strand->host);
 }
@@ -125,6 +142,7 @@ static void take_turn(struct run_call *call, struct run *run) NO_LOCK_HELD
     struct strand *strand = container_of(call, struct strand, call);
     int calls = 0;
     bool is_inside = true;
+    strand->inside = run;
     while (is_inside && calls < STRAND_TURN && run->burst.work < BURST_WORK) {
         if (strand->taken == NULL) {
             calls += fire_timers(strand);
@@ -149,6 +167,7 @@ bool strand_enter(struct strand *strand)
     struct channel_post *expected = NULL;
     if (run_own() == NULL || !atomic_compare_exchange_strong(&strand->newest, &expected, &busy))
         return false;
+    strand->inside = run_own();
     fire_timers(strand);
     return true;
 }
@@ -177,6 +196,7 @@ static void facade_post(struct channel_facade *facade, struct channel_post *post
     struct strand *strand = strand_of(facade);
     struct run *run = run_own();
     bool enters;
+    assert(post->run != NULL);
     if (!push(strand, post, &enters))
         channel_post_drop(post);
     else if (enters && run != NULL)
@@ -190,12 +210,14 @@ static void facade_set_timer(struct channel_facade *facade, struct channel_timer
 {
     int64_t now = clock_ms();
     int64_t wait = milliseconds > 0 ? milliseconds : 0;
+    assert(is_own_call(strand_of(facade)) && timer->fired != NULL);
     timer_tree_set(&strand_of(facade)->timers, &timer->place,
                    wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);
 }
 
 static void facade_cancel_timer(struct channel_facade *facade, struct channel_timer *timer)
 {
+    assert(is_own_call(strand_of(facade)));
     timer_tree_cancel(&strand_of(facade)->timers, &timer->place);
 }
 
@@ -203,6 +225,7 @@ static int facade_connect(struct channel_facade *facade, const struct endpoint *
                           struct input_handler_factory *factory) NO_LOCK_HELD
 {
     struct strand_host *host = strand_of(facade)->host;
+    assert(is_own_call(strand_of(facade)));
     return host->is_over ? ECANCELED : host->verbs->connect(host, to, timeout, factory);
 }
 
@@ -252,6 +275,7 @@ static void facade_begin(struct channel_facade *facade, struct channel_task *tas
     struct strand *strand = strand_of(facade);
     struct executor *helpers = strand->server->helpers;
     (void)meanwhile;
+    assert(is_own_call(strand));
     future_task_init(&task->future, NULL, call_task, task_done);
     task->future.task.fd = -1;
     task->result = (struct channel_post){.run = hear_result};
@@ -408,6 +432,7 @@ static void begin(struct strand_host *host) NO_LOCK_HELD
     run_begin(&run, NULL);
     for (struct strand *strand = host->first; strand != NULL; strand = strand->next) {
         strand->is_open = true;
+        strand->inside = &run;
         if (strand->verbs != NULL && strand->verbs->opened != NULL)
             strand->verbs->opened(strand, &strand->facade);
         run_add_call(&run, &strand->call);

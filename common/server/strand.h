@@ -77,6 +77,7 @@ struct strand {
     atomic_int_least64_t due; /* the host looks then; ms of clock_ms() */
 
     /* Of the thread that is inside. */
+    const struct run *inside;   /* its run, for asserts; NULL: none, or nobody is inside */
     struct channel_post *taken; /* posts, the oldest first */
     struct timer_tree timers;
     struct channel_task *begun; /* tasks under way, the oldest first */

@@ -4,6 +4,7 @@
  */
 #include "common/apps/rehearsal.h"
 #include "common/apps/strand_group.h"
+#include "support/aborts.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
@@ -46,6 +47,7 @@ struct player {
 };
 
 static struct player *waiting;
+static struct channel_facade *kept;
 
 static void tick(struct channel_timer *timer, struct channel_facade *facade)
 {
@@ -107,7 +109,8 @@ static bool obey(struct input_handler *self, struct message line, struct channel
     player->timer.fired = tick;
     player->late.fired = too_late;
     player->hold.went_on = went_on;
-    player->post = (struct channel_post){.run = posted, .dropped = not_posted};
+    player->post.run = posted;
+    player->post.dropped = not_posted;
     if (is(line, "repeat")) {
         channel_repeat_timer(facade, &player->timer, 1000);
     } else if (is(line, "later")) {
@@ -121,6 +124,26 @@ static bool obey(struct input_handler *self, struct message line, struct channel
             channel_go_on(waiting->facade, &waiting->hold);
     } else if (is(line, "meddle")) {
         channel_set_timer(waiting->facade, &player->timer, 1000);
+    } else if (is(line, "cut in")) {
+        channel_set_handler(waiting->facade, self);
+    } else if (is(line, "keep")) {
+        channel_retain(facade);
+        kept = facade;
+    } else if (is(line, "borrow")) {
+        kept = facade;
+    } else if (is(line, "use")) {
+        channel_enqueue(kept, piece_copy(line));
+    } else if (is(line, "give back")) {
+        channel_release(kept);
+    } else if (is(line, "post late")) {
+        player->post.dropped = NULL;
+        channel_post(kept, &player->post);
+    } else if (is(line, "post anew")) {
+        channel_post(facade, &player->post);
+        player->post = (struct channel_post){.run = posted};
+    } else if (is(line, "set anew")) {
+        channel_set_timer(facade, &player->timer, 1000);
+        player->timer = (struct channel_timer){.fired = tick};
     } else if (is(line, "work")) {
         player->task =
             (struct channel_task){.run = work, .completed = worked, .dropped = not_worked};
@@ -279,13 +302,105 @@ Test(rehearsal, what_needs_a_server_is_refused, .init = cr_redirect_stderr)
                             "need a server: make test-app\n");
 }
 
-#ifndef NDEBUG
-/* Mostly that goes well, and some day two threads are in one connection's timers. */
-Test(rehearsal, a_timer_of_another_client_is_an_assertion, .signal = SIGABRT)
+/* ---- What an author must not touch ----------------------------------------------------------- */
+
+Test(rehearsal, a_facade_is_good_as_long_as_there_is_a_reference)
 {
     open_it(&player_application, NULL);
-    say(rehearsal_connect(&rehearsal), "hold\n");
-    say(rehearsal_connect(&rehearsal), "meddle\n");
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, "keep\n");
+    rehearsed_leave(ann);
+    say(bob, "use\npost late\ngive back\n");
+    rehearsal_close(&rehearsal);
+}
+
+static void say_to_bob(void *bob)
+{
+    say(bob, heard);
+    rehearsal_pass_time(&rehearsal, 2000);
+}
+
+/* Ann says the first line, and may leave; what Bob says then is too much. */
+static void expect_refusal(const char *first, bool leaves, const char *second, const char *words)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, first);
+    if (leaves)
+        rehearsed_leave(ann);
+    snprintf(heard, sizeof(heard), "%s", second);
+    expect_abort(say_to_bob, bob, words);
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, a_facade_that_is_used_without_a_reference_says_so)
+{
+    expect_refusal("borrow\n", true, "use\n",
+                   "channel_enqueue(): expected a facade of which somebody has a reference, got "
+                   "one whose last reference was given back (channel_retain(), "
+                   "channel_release())\n");
+}
+
+Test(rehearsal, a_facade_that_is_used_after_its_release_says_so)
+{
+    expect_refusal("keep\n", true, "give back\nuse\n", "channel_enqueue(): expected a facade");
+}
+
+Test(rehearsal, a_reference_that_is_given_back_twice_says_so)
+{
+    expect_refusal("keep\n", true, "give back\ngive back\n",
+                   "channel_release(): expected a facade");
+}
+
+static void connect_one_more(void *unused)
+{
+    (void)unused;
+    rehearsal_connect(&rehearsal);
+}
+
+#ifndef NDEBUG
+/* Mostly that goes well, and some day two threads are in one connection's timers. */
+Test(rehearsal, a_timer_of_another_client_is_an_assertion)
+{
+    expect_refusal("hold\n", false, "meddle\n", "connection_is_own_run");
+}
+
+Test(rehearsal, a_handler_of_another_client_is_an_assertion)
+{
+    expect_refusal("hold\n", false, "cut in\n", "connection_is_own_run");
+}
+
+Test(rehearsal, a_reference_that_nobody_took_is_an_assertion)
+{
+    expect_refusal("borrow\n", false, "give back\n", "references > 0");
+}
+
+Test(rehearsal, a_post_that_is_written_while_it_waits_is_an_assertion)
+{
+    expect_refusal("", false, "post anew\n", "was_taken");
+}
+
+Test(rehearsal, a_timer_that_is_written_while_it_is_set_is_an_assertion)
+{
+    expect_refusal("", false, "set anew\n", "timer->facade");
+}
+
+Test(rehearsal, an_application_that_is_written_after_its_start_is_an_assertion)
+{
+    struct application mine = player_application;
+    struct input_handler_verbs table = verbs;
+    mine.verbs = &table;
+    open_it(&mine, NULL);
+    rehearsal_connect(&rehearsal);
+    mine.max_message = 100;
+    expect_abort(connect_one_more, NULL, "is_as_written");
+    mine.max_message = 0;
+    table.handle_input = NULL;
+    expect_abort(connect_one_more, NULL, "is_as_written");
+    table.handle_input = verbs.handle_input;
+    rehearsal_close(&rehearsal);
 }
 #endif
 
@@ -357,6 +472,160 @@ Test(rehearsal, a_strand_has_its_members_and_its_time)
     cr_assert_str_eq(rehearsed_read(ann), "an hour\nan hour\n");
     rehearsal_close(&rehearsal);
     cr_assert_str_eq(heard, "opened left left closed ");
+}
+
+/* Functions of an author's own, which call ours. */
+static void room_started(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
+{
+    strand_member_started(self, facade);
+}
+
+static bool room_handle_input(struct input_handler *self, struct message message,
+                              struct channel_facade *facade) NO_LOCK_HELD
+{
+    return strand_member_handle_input(self, message, facade);
+}
+
+static void say_hello(void *client)
+{
+    say(client, "hello\n");
+}
+
+#ifndef NDEBUG
+static bool set_hour(struct input_handler *self, struct message message,
+                     struct channel_facade *facade) NO_LOCK_HELD
+{
+    channel_set_timer(strand_facade(&room.strand), &hour, 10);
+    return strand_member_handle_input(self, message, facade);
+}
+
+/* Its client has a run, but is not in the strand. */
+Test(rehearsal, a_strands_timer_that_a_client_sets_is_an_assertion)
+{
+    struct input_handler_verbs table = strand_member_verbs;
+    struct application application = room_application;
+    table.handle_input = set_hour;
+    application.verbs = &table;
+    open_it(&application, NULL);
+    expect_abort(say_hello, rehearsal_connect(&rehearsal), "is_own_call");
+    rehearsal_close(&rehearsal);
+}
+#endif
+
+static void visit_room(const struct input_handler_verbs *table)
+{
+    struct application application = room_application;
+    application.verbs = table;
+    open_it(&application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    say(ann, "hello\n");
+    cr_assert_str_eq(rehearsed_read(bob), "hello\n");
+    rehearsed_leave(bob);
+    cr_assert_str_eq(heard, "opened left ");
+    say(ann, "alone\n");
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "opened left left closed ");
+}
+
+/* An author's own table, from which one function is left out, or all. */
+Test(rehearsal, what_a_table_of_a_strands_members_leaves_out_is_filled_in)
+{
+    struct input_handler_verbs table = strand_member_verbs;
+    table.handle_input = NULL;
+    visit_room(&table);
+    table = strand_member_verbs;
+    table.started = NULL;
+    visit_room(&table);
+    table = strand_member_verbs;
+    table.left = NULL;
+    visit_room(&table);
+    table = strand_member_verbs;
+    table.stopping = NULL;
+    visit_room(&table);
+    table = (struct input_handler_verbs){.is_urgent = NULL};
+    visit_room(&table);
+}
+
+Test(rehearsal, what_a_table_with_wrapped_functions_leaves_out_is_filled_in)
+{
+    struct input_handler_verbs table = {.started = room_started, .handle_input = room_handle_input};
+    visit_room(&table);
+}
+
+/* A server whose clients are no members, but its own connections are, say. */
+static void no_member_started(struct input_handler *self, struct channel_facade *facade)
+{
+    memset((char *)self + sizeof(*self), 0x55, sizeof(struct strand_member) - sizeof(*self));
+    channel_enqueue(facade, piece_bytes("welcome\n", 8));
+}
+
+static bool hold_it(struct input_handler *self, struct message line, struct channel_facade *facade)
+{
+    static struct channel_hold hold;
+    (void)self;
+    (void)line;
+    channel_hold(facade, &hold);
+    return true;
+}
+
+Test(rehearsal, a_client_that_is_no_member_is_left_alone)
+{
+    struct input_handler_verbs table = {.started = no_member_started, .handle_input = hold_it};
+    struct application application = room_application;
+    application.verbs = &table;
+    open_it(&application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    cr_assert_str_eq(rehearsed_read(ann), "welcome\n");
+    say(ann, "hello\n");
+    rehearsed_finish(ann);
+    cr_assert(rehearsed_is_over(ann));
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "opened closed ");
+}
+
+/* As a factory of channel_connect() makes handlers: nobody fills in anything. */
+static struct input_handler_verbs own_table;
+
+static struct input_handler *create_member(struct input_handler_factory *factory, void *memory)
+{
+    struct strand_member *member = memory;
+    (void)factory;
+    member->handler.verbs = &own_table;
+    member->group = &room;
+    return &member->handler;
+}
+
+static struct input_handler_factory *open_room(struct server *server)
+{
+    static struct input_handler_factory factory = {.handler_size = sizeof(struct strand_member),
+                                                   .create = create_member};
+    return start_room(server) != NULL ? &factory : NULL;
+}
+
+Test(rehearsal, a_member_that_could_never_leave_says_so)
+{
+    static const struct application application = {
+        .name = "room", .needs = OFFERS_STRANDS, .open = open_room};
+    own_table = strand_member_verbs;
+    own_table.stopping = NULL;
+    open_it(&application, NULL);
+    expect_abort(connect_one_more, NULL,
+                 "strand_member_started(): expected left and stopping among the verbs of a member, "
+                 "got less\n");
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, a_member_whose_start_was_left_out_says_so)
+{
+    struct input_handler_verbs table = {.started = started, .handle_input = room_handle_input};
+    struct application application = room_application;
+    application.verbs = &table;
+    open_it(&application, NULL);
+    expect_abort(say_hello, rehearsal_connect(&rehearsal),
+                 "strand_member_handle_input(): expected a member, got a connection whose "
+                 "`started` has not called strand_member_started()\n");
+    rehearsal_close(&rehearsal);
 }
 
 Test(rehearsal, has_the_applications_own_defaults)

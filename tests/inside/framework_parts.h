@@ -197,7 +197,8 @@ void framework_await_count_at(const char *where, const struct framework *framewo
 
 void framework_cut_off(struct channel_facade *facade)
 {
-    handler_adapter_ask((struct handler_adapter *)facade, ASK_END, 0);
+    handler_adapter_ask(container_of(facade, struct handler_adapter, connection.facade), ASK_END,
+                        0);
 }
 
 void recorder_lose(struct channel_facade *facade)

@@ -6,6 +6,7 @@
 
 #include "common/bytes/shared_message.h"
 #include "inside/one_client.h"
+#include "support/aborts.h"
 #include "support/deadline.h"
 #include "support/mapped.h"
 #include "support/probe.h"
@@ -341,3 +342,61 @@ WaysTest(stage4_facade, after_stopped_a_facade_is_harmless)
     recorder_expect_whole_life(&recorder);
     recorder_expect_whole_life(&next);
 }
+
+/* ---- what must not be touched, or not any more ---- */
+
+static void send_to(void *facade)
+{
+    channel_enqueue(facade, piece_bytes("too late\n", 9));
+}
+
+static void post_to(void *facade)
+{
+    static struct channel_post post = {.run = NULL};
+    channel_post(facade, &post);
+}
+
+/* Another sanitizer says it first. */
+WaysTest(stage4_facade, whose_last_reference_was_given_back_says_so)
+{
+    int client = begin(workers, "");
+    struct channel_facade *facade = recorder_facade(&recorder);
+    client_close(client);
+    framework_await_closed(&framework, 1);
+    framework_await_asleep(&framework);
+    recorder_expect_whole_life(&recorder); /* gives the reference back */
+    if (!probe_sanitized()) {
+        expect_abort(send_to, facade, "channel_enqueue(): expected a facade of which somebody has");
+        expect_abort(post_to, facade, "a call of channel_calls.h: expected a facade of which");
+    }
+    framework_stop(&framework);
+}
+
+#ifndef NDEBUG
+static void set_timer(void *facade)
+{
+    static struct channel_timer timer;
+    channel_set_timer(facade, &timer, 1000);
+}
+
+static void give_back(void *facade)
+{
+    channel_release(facade);
+    channel_release(facade);
+}
+
+/* This thread has no run, as a helper's and one of an application's own have none. */
+WaysTest(stage4_facade, a_timer_of_another_thread_is_an_assertion)
+{
+    int client = begin(workers, "");
+    expect_abort(set_timer, recorder_facade(&recorder), "connection_is_own_run");
+    end(client);
+}
+
+WaysTest(stage4_facade, a_reference_that_nobody_took_is_an_assertion)
+{
+    int client = begin(workers, "");
+    expect_abort(give_back, recorder_facade(&recorder), "LIFE_STOPPED");
+    end(client);
+}
+#endif

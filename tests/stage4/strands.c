@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/server/strand.h"
+#include "support/aborts.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -389,6 +390,22 @@ WaysTest(stage4_strands, timers)
     cr_assert_eq(never.turn, 0);
     cr_assert_eq(cancelled.turn, 0);
 }
+
+#ifndef NDEBUG
+static void set_from_outside(void *timer)
+{
+    channel_set_timer(strand_facade(&strand), timer, 1000);
+}
+
+WaysTest(stage4_strands, a_timer_that_is_set_from_outside_is_an_assertion)
+{
+    static struct channel_timer timer;
+    begin(workers);
+    framework_await_asleep(&framework);
+    expect_abort(set_from_outside, &timer, "is_own_call");
+    end();
+}
+#endif
 
 /* ---- The end ---- */
 
