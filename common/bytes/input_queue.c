@@ -68,7 +68,7 @@ bool input_queue_retire(struct input_queue *queue)
     return true;
 }
 
-/* The message that is out was handed out under the old word, and is wiped or not by that. */
+/* The message that is out is retired first: whether it is wiped was settled when it was taken. */
 void input_queue_set_secret(struct input_queue *queue, bool secret)
 {
     if (secret != queue->secret)
@@ -112,7 +112,7 @@ static bool grow(struct input_queue *queue, size_t capacity)
     return true;
 }
 
-/* Makes sure of that much room behind the last byte; the limit allows it. False without memory. */
+/* Makes room for `wanted` bytes, which the limit allows, behind the last. False without memory. */
 static bool make_room(struct input_queue *queue, size_t wanted)
 {
     if (queue->block == NULL) {

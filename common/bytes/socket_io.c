@@ -24,6 +24,7 @@ ssize_t socket_send(int fd, const struct iovec *pieces, int count)
     return sent;
 }
 
+/* sendmsg(2) only reads the pieces, though its type does not say so. */
 ssize_t socket_send_now(int fd, const struct iovec *pieces, int count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
