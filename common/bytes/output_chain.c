@@ -148,7 +148,10 @@ static bool is_in_memory(const struct segment *link)
     return link->verbs == NULL || link->verbs->bytes != NULL;
 }
 
-/* Offers the socket `most` bytes of the memory that the chain begins with. */
+/*
+ * Offers the socket `most` bytes of the memory that the chain begins with. An iovec has no const,
+ * but writev(2) only reads.
+ */
 static ssize_t write_memory(struct output_chain *chain, write_call *call, size_t most,
                             size_t *offered)
 {

@@ -113,8 +113,8 @@ static const struct channel_facade_verbs facade_verbs = {
 
 /* ---- A run ----------------------------------------------------------------------------------- */
 
-/* Has the next message handled. The compiler would let only those touch the verbs that step C.6
- * shows. */
+/* Has the next message handled. Only the functions that step C.6 shows may touch the verbs, or
+ * clang would complain; this one is exempt. */
 static void client_treat(struct client *client, struct message message) NO_THREAD_SAFETY_ANALYSIS
 {
     if (!client->handler->verbs->handle_input(client->handler, message, &client->facade))
