@@ -151,12 +151,12 @@ static enum accept_result shed(struct listener *listener)
         socket_turn_away(fd, is_welcome(listener, &peer) ? listener->turn_away : "");
     }
     listener->reserve = open_reserve();
-    if (nobody) /* EMFILE comes before a look at who waits */
+    if (nobody) /* EMFILE comes even if nobody waits */
         return ACCEPT_NOTHING;
     return fd >= 0 ? ACCEPT_SHED : ACCEPT_EXHAUSTED;
 }
 
-/* Not a byte is answered: what would be said, a client could not tell from its server's answer. */
+/* Not a byte is answered, because a client could take it for its server's answer. */
 static enum accept_result refuse(struct listener *listener, const struct log *log, int fd,
                                  const struct endpoint *peer)
 {
