@@ -168,7 +168,8 @@ struct connection {
 
     /*
      * The runner's; there may be a hundred thousand connections, so these are small. A compiler may
-     * read several of them at once, so they begin a word that no other thread writes.
+     * change one by reading and writing the four bytes around it, so they stand in words that no
+     * other thread writes.
      */
     _Alignas(4) uint32_t marks; /* enum connection_mark */
     uint8_t traits;             /* enum handler_trait, and TRAIT_OUTGOING */
