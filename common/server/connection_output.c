@@ -37,8 +37,8 @@ static void finish_by_reset(struct connection *connection)
  * All is sent. The peer may be sending still, and the system would answer its next bytes after a
  * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
  * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
- * system has got all. Whoever need not linger may have a line on its way, too: the end of our
- * stream goes before the reset, which the close becomes then.
+ * system has got all. Even a peer that need not linger may have a line on its way, which turns the
+ * close into a reset, so the end of our stream goes before it.
  */
 static void finish(struct connection *connection, int64_t now)
 {
@@ -109,9 +109,9 @@ static void decide(struct connection *connection, enum output_result output, uns
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 /*
- * Has the time of output run while some of it waits. Messages that were put off wait for the
- * socket, too: it may have taken all there was and be full now. Those that wait for a result do
- * not.
+ * Has the progress timeout run while output waits, and while messages wait that the turn has put
+ * off, because the socket may have taken all there was and be full now. Messages that wait for a
+ * task or a hold do not count.
  */
 static void look_whether_it_waits(struct connection *connection, enum output_result output,
                                   int64_t now)

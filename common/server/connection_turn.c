@@ -9,7 +9,7 @@ enum {
     MESSAGES_PER_TURN = 64, /* then the other connections get their turn */
 };
 
-/* The marks with which a run need not look for more than messages. */
+/* The marks that an ordinary run may have: nothing but messages is to be looked for. */
 static const unsigned MARKS_OF_MESSAGES = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
 
 /* ---- Messages ------------------------------------------------------------------------------ */
@@ -46,7 +46,8 @@ static void cork(struct connection *connection, struct run *run)
 
 /*
  * Output is held back, so that the answers of a turn leave together. But the one to a message that
- * came alone, with an answer of one piece, need not be copied to wait for others.
+ * came alone, with an answer of one piece, need not be copied to wait for others, even if prepare()
+ * holds back what its calls say.
  */
 static void treat(struct connection *connection, struct run *run, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
