@@ -1,8 +1,14 @@
 /*
- * An executor as others see it: what its counters say, and where its workers are.
+ * An executor as others see it: its kind of queue, what its counters say, and where its workers
+ * are.
  */
 #include "common/base/container_of.h"
 #include "common/workers/executor.h"
+
+bool executor_has_priorities(const struct executor *executor)
+{
+    return executor->settings.queue_kind == &task_queue_priority;
+}
 
 static void see_all(struct executor *executor,
                     void (*see)(void *context, struct executor_place *place), void *context)

@@ -1,6 +1,6 @@
 /*
- * The executor's hand-over: common/workers/executor.c. A model of its own, without the rest of the
- * stage: who submits, the workers, and a thread that shuts down.
+ * The executor's hand-over: common/workers/executor.c and executor_threads.c. A model of its own, without the
+ * rest of the stage: who submits, the workers, and a thread that shuts down.
  *
  * A section under the lock is one step. Tasks have no names: it matters how many there are. Who is
  * taken out of `idle` may be any of those in it; in C it is the one that fell asleep last.

@@ -187,9 +187,56 @@ Test(step3_4, keeps_sleeping_with_nothing_to_do)
     step_stop(&server);
 }
 
-/* ---- 3.5: stage 3 ---- */
+/* ---- 3.5: a full queue ---- */
 
-Test(step3_5, a_server_that_nobody_asks_has_no_workers)
+enum { CROWD = 30 };
+
+/* All of them ask before the server sees the first question, so they come in one round. */
+static void crowd_asks(const struct server_process *server, int clients[CROWD])
+{
+    for (int i = 0; i < CROWD; i++)
+        clients[i] = client_connect(server);
+    step_freeze(server);
+    for (int i = 0; i < CROWD; i++)
+        step_ask(clients[i], "what is the answer?\n");
+    step_thaw(server);
+}
+
+/* Four workers and twenty places: for the last one there is neither. */
+Test(step3_5, who_finds_no_place_hears_so_at_once)
+{
+    static const char busy[] = "ERR server busy\n";
+    int clients[CROWD];
+    char answer[64] = "";
+    size_t got;
+    struct server_process server = step_start_with(QUESTIONS_ARE_SLOW " --drain-timeout 0.2");
+    crowd_asks(&server, clients);
+    client_try_receive(clients[CROWD - 1], answer, sizeof(busy) - 1, step_patience(), &got);
+    verdict(strcmp(answer, busy) == 0,
+            "Carl is the %dth who asks, and all that he heard was \"%s\"", CROWD, answer);
+    step_stop(&server);
+}
+
+/* It is refused, but it stays, and is answered when there is room. */
+Test(step3_5, keeps_who_found_no_place)
+{
+    int clients[CROWD];
+    struct server_process server = step_start_with(QUESTIONS_ARE_QUICK);
+    crowd_asks(&server, clients);
+    for (int i = 0; i < CROWD; i++) {
+        char answer = 0;
+        size_t got = 1;
+        while (answer != '\n' && got == 1)
+            client_try_receive(clients[i], &answer, 1, step_patience(), &got);
+        verdict(got == 1, "the %dth who asked heard nothing", i + 1);
+    }
+    client_echo(clients[CROWD - 1], "hello\n");
+    step_stop(&server);
+}
+
+/* ---- 3.6: on demand ---- */
+
+Test(step3_6, a_server_that_nobody_asks_has_no_workers)
 {
     struct server_process server = step_start_with("");
     int ann = client_connect(&server);
@@ -199,5 +246,80 @@ Test(step3_5, a_server_that_nobody_asks_has_no_workers)
     verdict(threads == 1, "nobody has asked anything, and there are %ld threads", threads);
     client_send_text(ann, "lo\n");
     client_expect_text(ann, "hello\n");
+    step_stop(&server);
+}
+
+/* ---- 3.7: whose choice ---- */
+
+Test(step3_7, who_is_willing_to_wait_is_answered)
+{
+    static const char wanted[] = "what is the answer?\n";
+    int clients[CROWD];
+    char answer[64] = "";
+    size_t got;
+    struct server_process server = step_start_with("--block-ms 100 --cost-for ?");
+    crowd_asks(&server, clients);
+    client_try_receive(clients[CROWD - 1], answer, sizeof(wanted) - 1, step_patience(), &got);
+    verdict(strcmp(answer, wanted) == 0,
+            "the queue was to have no limit, and the %dth client heard \"%s\"", CROWD, answer);
+    step_stop(&server);
+}
+
+/* ---- 3.8: a worker sleeps ---- */
+
+/* Its worker is a moment late to sleep when Ann has her answer, so she tries again. */
+Test(step3_8, a_worker_that_sleeps_takes_what_no_queue_holds)
+{
+    static const char busy[] = "ERR server busy\n", hello[] = "hello\n";
+    struct server_process server = step_start_with("--workers 1 --queue direct");
+    int ann = step_client(&server);
+    char answer[sizeof(busy)];
+    double end = step_patience();
+    do {
+        size_t got;
+        memset(answer, 0, sizeof(answer));
+        client_send_text(ann, hello);
+        client_try_receive(ann, answer, strlen(hello), end, &got);
+        if (strncmp(answer, busy, got) == 0)
+            client_try_receive(ann, answer + got, strlen(busy) - got, end, &got);
+    } while (strcmp(answer, busy) == 0 && test_now() < end);
+    verdict(strcmp(answer, hello) == 0, "the one worker has nothing to do, and Ann hears \"%s\"",
+            answer);
+    step_stop(&server);
+}
+
+Test(step3_8, a_worker_above_the_core_ends_when_it_is_not_called)
+{
+    enum { CARLS = 4, ONE_WORKER = 2 }; /* and the reactor */
+    int carls[CARLS];
+    struct server_process server = step_start_with(
+        "--workers 1 --max-workers 4 --queue bounded:1 --keep-alive 0.1 --block-ms 300");
+    for (int i = 0; i < CARLS; i++)
+        carls[i] = client_connect(&server);
+    for (int i = 0; i < CARLS; i++)
+        client_send_text(carls[i], "what is the answer?\n");
+    for (int i = 0; i < CARLS; i++)
+        client_expect_text(carls[i], "what is the answer?\n");
+    double end = step_patience();
+    long threads;
+    while ((threads = probe_own_threads(server.pid)) > ONE_WORKER && test_now() < end)
+        test_pause_ms(10);
+    verdict(threads == ONE_WORKER, "nobody asks any more, and there are still %ld threads",
+            threads);
+    step_stop(&server);
+}
+
+/* ---- 3.9: stage 3 ---- */
+
+Test(step3_9, the_counters_say_how_many_tasks_there_were)
+{
+    struct server_process server = step_start_with("");
+    client_close(step_client(&server));
+    double end = step_patience();
+    long long tasks;
+    while ((tasks = server_counter(&server, "tasks_completed")) != 1 && test_now() < end)
+        test_pause_ms(10); /* the worker counts behind its answer */
+    verdict(tasks == 1, "a worker has answered a line, and the counters say tasks_completed=%lld",
+            tasks);
     step_stop(&server);
 }

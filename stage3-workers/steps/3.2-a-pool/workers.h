@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-enum { WORKERS = 4, QUEUE_MAX = 1000 };
+enum { WORKERS = 4, QUEUE_MAX = 20 };
 
 struct handler;
 

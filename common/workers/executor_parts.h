@@ -1,0 +1,52 @@
+/*
+ * What the files of an executor call of each other: executor.c finds a place for each task,
+ * executor_threads.c has the threads that run them, executor_saturation.c what happens when there
+ * is no place. Nobody else includes this.
+ */
+#ifndef COMMON_EXECUTOR_PARTS_H
+#define COMMON_EXECUTOR_PARTS_H
+
+#include "common/workers/executor.h"
+
+struct worker;
+
+/* ---- Its threads --------------------------------------------------------------------------- */
+
+/** A new thread, if there are fewer than `limit`, or none at all. False: there is no new one. */
+bool executor_start_thread(struct executor *executor, size_t limit) REQUIRES(&executor->lock);
+
+/** The same, and the thread begins with the task. */
+bool executor_start_thread_for(struct executor *executor, struct task *task, size_t limit)
+    REQUIRES(&executor->lock);
+
+/**
+ * Hands the task over to a worker that sleeps: it needs no lock to begin. A worker sleeps only when
+ * the queue is empty, so no other task has waited for longer. False if none sleeps.
+ */
+bool executor_hand_over(struct executor *executor, struct task *task) REQUIRES(&executor->lock);
+
+/** Takes all sleeping workers out of `idle`, to be woken when the lock is released. */
+void executor_call_all(struct executor *executor) REQUIRES(&executor->lock);
+
+/** Wakes the workers of a list, with the lock or without. NULL: none. */
+void executor_wake(struct worker *called);
+
+/** Releases the lock before it wakes those that were called, which may want the lock next. */
+void executor_release(struct executor *executor) RELEASE(&executor->lock);
+
+/* ---- A place for a task -------------------------------------------------------------------- */
+
+/**
+ * Finds a thread or a place in the queue for the task. Without any thread a place is useless. `put`
+ * is how it is queued: task_queue_offer() or task_queue_insist().
+ */
+bool executor_place_task(struct executor *executor, struct task *task,
+                         bool (*put)(struct task_queue *, struct task *)) REQUIRES(&executor->lock);
+
+/** Runs a task, whose owner may be gone then. */
+void executor_run_task(struct task *task) NO_LOCK_HELD;
+
+/** Lets the owner know that its task will not run, with the lock released meanwhile. True. */
+bool executor_drop(struct executor *executor, struct task *task) REQUIRES(&executor->lock);
+
+#endif

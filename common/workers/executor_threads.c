@@ -1,0 +1,201 @@
+/*
+ * An executor's threads: how they begin, sleep, are woken, and end.
+ */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/test_point.h"
+#include "common/base/trace.h"
+#include "common/workers/executor_parts.h"
+
+enum {
+    BACK_OFF_MS = 100, /* after no thread could be started twice, before that is tried again */
+};
+
+/* A blocked submitter may try again. */
+static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->submitters > 0)
+        condition_signal(&executor->room);
+}
+
+/* A thread of the pool. It is on that thread's stack. */
+struct worker {
+    struct list_link link; /* in `idle` until it is called */
+    struct semaphore call;
+    _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
+    struct worker *next_called;  /* in `called` */
+    struct segment_cache cache;
+    struct executor_place place;
+};
+
+/* Takes a sleeping worker out of `idle`. It gets its call when the lock is released. */
+static void call_worker(struct executor *executor, struct worker *worker) REQUIRES(&executor->lock)
+{
+    list_remove(&worker->link);
+    worker->next_called = executor->called;
+    executor->called = worker;
+    executor->stats.idle--;
+}
+
+bool executor_hand_over(struct executor *executor, struct task *task)
+{
+    if (list_is_empty(&executor->idle))
+        return false;
+    struct worker *worker = container_of(executor->idle.next, struct worker, link);
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    worker->task = task;
+    call_worker(executor, worker);
+    return true;
+}
+
+void executor_wake(struct worker *called)
+{
+    while (called != NULL) {
+        struct worker *worker = called;
+        called = worker->next_called; /* what is called may end at once, and with it the link */
+        TEST_POINT("executor: before a call");
+        semaphore_post(&worker->call);
+    }
+}
+
+/* The task whose turn it is. One that a thread was started for waits for no room: it goes first. */
+static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
+{
+    if (executor->first_tasks.first != NULL)
+        return task_list_remove_first(&executor->first_tasks);
+    struct task *task = task_queue_take(&executor->queue);
+    if (task != NULL)
+        signal_room(executor);
+    return task;
+}
+
+/* Sleeps until it is called. A spare one calls itself after the keep-alive time: false then. */
+static bool doze(struct executor *executor, struct worker *self, bool spare)
+    RELEASE(&executor->lock)
+{
+    TEST_POINT("worker: finds nothing");
+    self->task = NULL;
+    list_insert_behind(&executor->idle, &self->link);
+    executor->stats.idle++;
+    signal_room(executor); /* a direct queue takes a task only if a worker waits */
+    mutex_unlock(&executor->lock);
+    TEST_POINT("worker: about to sleep");
+    if (spare && semaphore_wait_until(&self->call, clock_ms() + executor->settings.keep_alive))
+        return true;
+    if (spare) {
+        TEST_POINT("worker: has slept long enough");
+        mutex_lock(&executor->lock);
+        if (!list_is_empty(&self->link)) /* else another thread has called it */
+            call_worker(executor, self);
+        executor_release(executor);
+    }
+    semaphore_wait(&self->call);
+    return !spare;
+}
+
+/* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
+static struct task *next_task(struct executor *executor, struct worker *self)
+    RELEASE(&executor->lock)
+{
+    bool in_time = true;
+    struct task *task;
+    while ((task = take(executor)) == NULL && !executor->closing) {
+        bool spare = executor->stats.threads > executor->settings.core;
+        if (spare && (!in_time || executor->settings.keep_alive == 0))
+            break;
+        in_time = doze(executor, self, spare);
+        if ((task = self->task) != NULL)
+            return task;
+        mutex_lock(&executor->lock);
+    }
+    if (task == NULL) {
+        list_remove(&self->place.link);
+        segment_cache_close(&self->cache); /* before another thread can know of the end */
+        executor->stats.threads--;
+        condition_broadcast(&executor->room); /* for another thread, or because there is none */
+        condition_broadcast(&executor->gone);
+    }
+    mutex_unlock(&executor->lock);
+    return task;
+}
+
+/*
+ * In the worker, when the run is about to begin, if there is a max_wait. Differences of 32 bits
+ * hold for 49 days.
+ */
+static void look_at_wait(struct executor *executor, struct task *task) EXCLUDES(&executor->lock)
+{
+    uint32_t waited = ((uint32_t)clock_ms() - task->since) & TASK_SINCE_MASK;
+    task->late = waited > executor->settings.max_wait;
+    if (!task->late)
+        return;
+    mutex_lock(&executor->lock);
+    executor->stats.late++;
+    mutex_unlock(&executor->lock);
+}
+
+static void *worker(void *argument)
+{
+    struct executor *executor = argument;
+    struct worker self = {.place.fd = -1};
+    struct task *task;
+    unsigned turn = 0;
+    thread_holds_no_lock_yet();
+    thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
+                    atomic_fetch_add(&executor->named, 1) + 1);
+    thread_name(self.place.name);
+    semaphore_init(&self.call);
+    segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
+    mutex_lock(&executor->lock);
+    list_append(&executor->places, &self.place.link);
+    while ((task = next_task(executor, &self)) != NULL) {
+        if (executor->settings.max_wait > 0)
+            look_at_wait(executor, task);
+        atomic_store_explicit(&self.place.turn, ++turn, memory_order_relaxed);
+        atomic_store_explicit(&self.place.fd, task->fd, memory_order_relaxed);
+        executor_run_task(task);
+        atomic_store_explicit(&self.place.fd, -1, memory_order_relaxed);
+        mutex_lock(&executor->lock);
+        executor->stats.completed++;
+    }
+    semaphore_destroy(&self.call);
+    return NULL;
+}
+
+/* Whether the last attempts to start a thread have failed, and not long ago. */
+static bool is_backing_off(const struct executor *executor) REQUIRES(&executor->lock)
+{
+    return executor->failed_starts > 1 && clock_ms() < executor->start_again;
+}
+
+bool executor_start_thread(struct executor *executor, size_t limit)
+{
+    struct executor_stats *stats = &executor->stats;
+    if ((stats->threads > 0 && stats->threads >= limit) || is_backing_off(executor))
+        return false;
+    if (thread_start(NULL, worker, executor) != 0) {
+        executor->failed_starts++;
+        executor->start_again = clock_ms() + BACK_OFF_MS;
+        return false;
+    }
+    executor->failed_starts = 0;
+    stats->threads++;
+    if (stats->max_threads < stats->threads)
+        stats->max_threads = stats->threads;
+    return true;
+}
+
+bool executor_start_thread_for(struct executor *executor, struct task *task, size_t limit)
+{
+    if (!executor_start_thread(executor, limit))
+        return false;
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
+    return true;
+}
+
+void executor_call_all(struct executor *executor)
+{
+    while (!list_is_empty(&executor->idle))
+        call_worker(executor, container_of(executor->idle.next, struct worker, link));
+}

@@ -1,0 +1,68 @@
+/*
+ * The reactor: one thread that waits for events and gives each to whoever is attached to its key
+ * (Lea, "Reactor 1: Setup" and "Reactor 2: Dispatch Loop"; Schmidt's pattern of 1995).
+ *
+ * Interface:
+ * - Everything but reactor_hand_back() is for the one thread that calls reactor_run(). Nothing may
+ *   block there; what could is for a worker (workers.h).
+ * - What is attached to a key is a struct runnable.
+ */
+#ifndef REACTOR_H
+#define REACTOR_H
+
+#include "acceptor.h"
+#include "common/base/list.h"
+#include "common/events/selector.h"
+#include "common/events/timer_heap.h"
+#include "common/server/admission.h"
+#include "common/server/input_handler.h"
+#include "common/server/server.h"
+#include "common/workers/task_queue.h"
+#include "runnable.h"
+#include "selector_guard.h"
+#include "workers.h"
+
+struct handler;
+
+struct reactor {
+    struct server *server;
+    struct selector selector;
+    struct admission admission;
+    struct acceptor acceptor;
+    struct selection_key signals_key;
+    struct timer_heap timers;  /* one of each handler, so this also lists all of them */
+    struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct task_list round;    /* tasks for the workers, at the end of this round */
+    struct timer accept_timer; /* when to accept again, after the system was out of something */
+    struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
+    int64_t now;               /* when the last select returned, ms */
+    struct workers workers;
+
+    struct selector_guard guard;
+    bool stopping GUARDED_BY(&guard.lock); /* each handler is to finish what it has begun */
+    struct task *handed_back GUARDED_BY(&guard.lock); /* by workers; linked by next */
+};
+
+/** Opens the selector and registers the listener and the signals. 0, or -1 with errno. */
+int reactor_open(struct reactor *reactor, struct server *server,
+                 struct input_handler_factory *factory, const struct selector_provider *provider);
+
+/** The reactor that a key is registered with. Any thread that may use the key. */
+struct reactor *reactor_of(const struct selection_key *key);
+
+/** Waits and dispatches until a signal asks the server to stop and all handlers have ended. */
+void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
+
+/** Closes what reactor_open() opened. */
+void reactor_close(struct reactor *reactor);
+
+/** Whether the server is stopping. The reactor's thread; workers look at `stopping`. */
+bool reactor_is_stopping(const struct reactor *reactor);
+
+/** A worker gives back the task of a handler for which it cannot resume selection itself. */
+void reactor_hand_back(struct reactor *reactor, struct task *task) REQUIRES(&reactor->guard.lock);
+
+/** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
+void reactor_accept_at(struct reactor *reactor, int64_t moment);
+
+#endif

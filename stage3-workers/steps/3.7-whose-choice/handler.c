@@ -1,0 +1,254 @@
+#include "handler.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void handler_read(struct selection_key *key) NO_LOCK_HELD;
+static void handler_send(struct selection_key *key) NO_LOCK_HELD;
+static void handler_process(struct handler *handler) NO_LOCK_HELD;
+static void handler_run_task(struct task *task) NO_LOCK_HELD;
+static void handler_drop_task(struct task *task) NO_LOCK_HELD;
+
+/* Lea's two states. */
+static struct runnable reading = {handler_read};
+static struct runnable sending = {handler_send};
+
+static const struct task_verbs task_verbs = {handler_run_task, handler_drop_task};
+
+static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
+{
+    return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
+           selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) == 0;
+}
+
+bool handler_create(struct reactor *reactor, int fd)
+{
+    struct input_handler_factory *factory = reactor->server->listener.factory;
+    struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
+    struct input_handler *input =
+        handler != NULL ? input_handler_create(factory, handler->memory) : NULL;
+    if (input == NULL) {
+        free(handler);
+        return false;
+    }
+    handler->task = (struct task){.verbs = &task_verbs, .fd = fd};
+    list_init(&handler->again);
+    connection_open(&handler->connection, &reactor->server->home, fd, input);
+    connection_live_to(&handler->connection, LIFE_STARTING);
+    if (!handler_register(reactor, handler, fd)) {
+        timer_heap_cancel(&reactor->timers, &handler->timer);
+        connection_detach(&handler->connection);
+        free(handler);
+        return false;
+    }
+    handler_process(handler);
+    return true;
+}
+
+void handler_close(struct handler *handler)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    timer_heap_cancel(&reactor->timers, &handler->timer);
+    selector_cancel(&handler->key);
+    list_remove(&handler->again);
+    close(connection_detach(&handler->connection));
+    admission_leave(&reactor->admission);
+    free(handler);
+}
+
+/* ---- In the reactor's thread --------------------------------------------------------------- */
+
+/* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
+static bool handler_resume(struct handler *handler, unsigned wants)
+{
+    if (wants == CONNECTION_OVER)
+        return false;
+    handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
+    return wants == handler->key.interest || selector_interest(&handler->key, wants) == 0;
+}
+
+/* What the connection waits for decides which of Lea's two states comes next. */
+static void handler_wait(struct handler *handler) NO_LOCK_HELD
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    unsigned wants = connection_wants(&handler->connection);
+    if (wants == CONNECTION_RUN) {
+        list_append(&reactor->again, &handler->again); /* the others go first */
+        wants = SELECT_NOTHING;
+    }
+    if (!handler_resume(handler, wants)) {
+        handler_close(handler);
+        return;
+    }
+    timer_heap_set_by(&reactor->timers, &handler->timer,
+                      connection_deadline(&handler->connection, reactor->now));
+}
+
+static void handler_set_processing(struct handler *handler, bool processing)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    mutex_lock(&reactor->guard.lock);
+    handler->processing = processing;
+    mutex_unlock(&reactor->guard.lock);
+}
+
+/* Lea's "process" and "send", whoever does them. */
+static void handler_call(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
+{
+    struct run run = {.found = &handler->found};
+    connection_handle(&handler->connection, &run, how);
+    connection_send(&handler->connection, &run);
+}
+
+/* The reactor's thread does what a worker need not, or will not, do. */
+static void handler_do(struct handler *handler, enum connection_messages how) NO_LOCK_HELD
+{
+    handler_call(handler, how);
+    handler_wait(handler);
+}
+
+/* A timer that is due is not given up, however busy the workers are. */
+static void handler_submit(struct handler *handler) NO_LOCK_HELD
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    if (!connection_must_run(&handler->connection))
+        task_list_append(&reactor->round, &handler->task);
+    else if (!executor_insist(reactor->executor, &handler->task))
+        handler_refuse(&handler->task);
+}
+
+/* Gives a whole request to a worker. If less has come, the reactor goes on itself. */
+static void handler_process(struct handler *handler)
+{
+    struct connection *connection = &handler->connection;
+    struct executor *executor = reactor_of(&handler->key)->executor;
+    handler->task.urgent = executor_has_priorities(executor) && connection_is_urgent(connection);
+    if (!connection_find(connection, &handler->found)) {
+        handler_do(handler, HANDLE_MESSAGES);
+        return;
+    }
+    selector_interest(&handler->key, SELECT_NOTHING);
+    handler_set_processing(handler, true);
+    handler_submit(handler);
+}
+
+/* State "reading": input has come, or room for what could not be sent before. */
+static void handler_read(struct selection_key *key)
+{
+    struct handler *handler = container_of(key, struct handler, key);
+    if ((key->ready & SELECT_READ) != 0)
+        connection_receive(&handler->connection);
+    handler_process(handler);
+}
+
+/* State "sending": there is room for output, and nothing is read before that has left. */
+static void handler_send(struct selection_key *key)
+{
+    handler_process(container_of(key, struct handler, key));
+}
+
+/* One that has more to do after its turn is in the list again, behind the others. */
+void handler_take_turns(struct list_link *list)
+{
+    struct list_link turns;
+    list_move(&turns, list);
+    while (!list_is_empty(&turns)) {
+        struct handler *handler = container_of(turns.next, struct handler, again);
+        list_remove(&handler->again);
+        handler_process(handler);
+    }
+}
+
+/* The timer of one that is being processed is set again when it is back. */
+static bool handler_is_due(struct handler *handler)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    mutex_lock(&reactor->guard.lock);
+    timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
+    bool processing = handler->processing;
+    mutex_unlock(&reactor->guard.lock);
+    return !processing;
+}
+
+/* A timer that fires too early, because its clock has begun anew, is only set again. */
+void handler_expire(struct handler *handler)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    if (!handler_is_due(handler))
+        return;
+    list_remove(&handler->again); /* it goes on now, or is put in again */
+    bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
+    if (connection_expire(&handler->connection, reactor->now) || stops)
+        handler_process(handler);
+    else
+        handler_wait(handler);
+}
+
+struct handler *handler_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler, timer);
+}
+
+static struct handler *handler_of(struct task *task)
+{
+    return container_of(task, struct handler, task);
+}
+
+void handler_refuse(struct task *task)
+{
+    handler_set_processing(handler_of(task), false);
+    handler_do(handler_of(task), REFUSE_MESSAGE);
+}
+
+void handler_go_on(struct task *task)
+{
+    struct handler *handler = handler_of(task);
+    struct reactor *reactor = reactor_of(&handler->key);
+    handler_set_processing(handler, false);
+    if (reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0))
+        handler_process(handler);
+    else
+        handler_wait(handler);
+}
+
+/* ---- In a worker --------------------------------------------------------------------------- */
+
+/*
+ * The end of the worker's part, as in Hitchens' design of 2006: it takes the guard, wakes the
+ * selector and switches the client's events on itself. To close the connection, to stop it, to give
+ * it another turn, or to set its timer to an earlier moment, it leaves to the reactor.
+ */
+static void handler_hand_back(struct handler *handler)
+{
+    struct reactor *reactor = reactor_of(&handler->key);
+    unsigned wants = connection_wants(&handler->connection);
+    int64_t deadline = connection_deadline(&handler->connection, clock_ms());
+    selector_guard_acquire(&reactor->guard);
+    if (reactor->stopping || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
+        !handler_resume(handler, wants)) {
+        reactor_hand_back(reactor, &handler->task);
+    } else {
+        handler->processing = false; /* the reactor runs nothing before it has had the guard */
+    }
+    selector_guard_release(&reactor->guard);
+}
+
+/* Lea's Processer: what a worker does. */
+static void handler_run_task(struct task *task)
+{
+    struct handler *handler = handler_of(task);
+    bool refused = task->late && !connection_must_run(&handler->connection);
+    handler_call(handler, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    handler_hand_back(handler);
+}
+
+/* The saturation policy has given up a request: it gets no reply. */
+static void handler_drop_task(struct task *task)
+{
+    struct handler *handler = handler_of(task);
+    handler_call(handler, DROP_MESSAGE);
+    handler_hand_back(handler);
+}
