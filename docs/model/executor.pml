@@ -57,7 +57,7 @@ inline call_worker(w) {
 #define GIVE_TASK(w) worker[w].task = true; call_worker(w)
 
 /* Part of a step under the lock: to a worker that sleeps, or else into the queue. */
-inline hand_over() {
+inline executor_hand_over() {
     if
 #ifndef NO_HAND_OVER
     :: worker[0].idle -> GIVE_TASK(0)
@@ -81,7 +81,7 @@ inline hand_over() {
     i = 0
 
 /* Without the lock. */
-inline wake() {
+inline executor_wake() {
     for (i : 0 .. WORKERS - 1) {
         if
         :: mine[i] ->
@@ -104,11 +104,11 @@ inline executor_submit_all() {
         :: else ->
             accepted++;
             SAY1("%e: submits a task\n", me);
-            hand_over();
+            executor_hand_over();
             TAKE_CALLED
         fi
     }
-    wake()
+    executor_wake()
 }
 
 inline executor_shutdown() {
@@ -123,7 +123,7 @@ inline executor_shutdown() {
         }
         TAKE_CALLED
     }
-    wake()
+    executor_wake()
 }
 
 proctype submitter(mtype:thread me) {
@@ -164,7 +164,7 @@ end_asleep: /* where it may stay for good */
             CALL_ITSELF(w);
             TAKE_CALLED
         }
-        wake();
+        executor_wake();
         atomic { worker[w].call > 0 -> worker[w].call-- }
     fi
 }
