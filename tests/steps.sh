@@ -382,13 +382,13 @@ first_linked() { # STEP echo|all [OBJECT]
 }
 
 # Stands in for what has a folder in common/apps, all applications but echo, in a program that is only
-# linked. A folder has an application or a service of a chain.
+# linked. A folder has an application or a service of a chain. A step's own small one counts instead.
 without_applications() {
     for folder in common/apps/*/; do
         name=$(basename "$folder")
         [ ! -d "$folder" ] || [ "$name" = echo ] ||
             echo "extern const char ${name}_application, ${name}_service;
-                const char ${name}_application = 0, ${name}_service = 0;"
+                __attribute__((weak)) const char ${name}_application = 0, ${name}_service = 0;"
     done | ${CC:-cc} -x c -c -o "$work/without.o" -
 }
 
@@ -776,7 +776,7 @@ expect_diff() { # STEP
 
 # What a step is the first to link of common/ counts, too, as it is shown with it. Of the core's steps most are
 # shapes. These still link more than they show:
-NOT_SHOWN_YET='4.4 5.3'
+NOT_SHOWN_YET='5.3'
 
 expect_small_steps() { # STEP...
     shapes=0 unseen=0 most=0

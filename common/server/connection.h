@@ -19,6 +19,7 @@
  *
  *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
  *   connection_shared.c    others send to it as well: stages 4, 5
+ *   connection_rate.c      how fast its output leaves at most: stage 5
  *   connection_posts.c, connection_timers.c, connection_tasks.c, connection_hold.c
  *                          an application that uses them
  *   connection_outgoing.c  a connection that we have asked for: stages 4, 5
@@ -355,7 +356,8 @@ enum output_result connection_shared_flush(struct channel_facade *facade);
 /** Bytes that wait to be sent. Any thread, if the connection is shared. */
 uint64_t connection_output_held(const struct connection *connection);
 
-/** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory. */
+/** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory.
+ * (connection_rate.c) */
 bool connection_set_write_rate(struct connection *connection, uint64_t rate);
 
 /**

@@ -74,11 +74,3 @@ enum output_result connection_shared_flush(struct channel_facade *facade)
     connection_unlock_output(connection);
     return result;
 }
-
-bool connection_set_write_rate(struct connection *connection, uint64_t rate)
-{
-    connection_lock_output(connection);
-    bool set = output_chain_set_rate(&connection->output, rate);
-    connection_unlock_output(connection);
-    return set;
-}

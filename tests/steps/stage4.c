@@ -6,6 +6,8 @@
 #include "support/deadline.h"
 
 #include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -107,33 +109,202 @@ Test(step4_3, ann_is_greeted_while_bobs_name_is_looked_up)
     step_stop(&server);
 }
 
-/* ---- 4.4: stage 4 ---- */
+/* ---- 4.4: output from anywhere ---- */
 
-/* Whether the client gets this text in time. */
+/* Whether the client gets a line with this text in time. */
 static bool hears(int client, const char *text)
 {
-    char heard[4096] = "";
+    char line[4096] = "";
     size_t length = 0, got = 1;
     double end = step_patience();
-    while (got == 1 && length + 1 < sizeof(heard) && strstr(heard, text) == NULL) {
-        client_try_receive(client, heard + length, 1, end, &got);
-        length += got;
-        heard[length] = '\0';
+    while (strstr(line, text) == NULL) {
+        if (length + 1 == sizeof(line) || (length > 0 && line[length - 1] == '\n'))
+            length = 0;
+        client_try_receive(client, line + length, 1, end, &got);
+        if (got == 0)
+            return false;
+        line[++length] = '\0';
     }
-    return strstr(heard, text) != NULL;
+    return true;
+}
+
+static struct server_process start_chat(const char *options)
+{
+    struct server_process server;
+    bool chats = server_try_start(&server, "--app chat %s", options);
+    if (!chats)
+        server_forget(&server);
+    verdict(chats, "the server has no chat");
+    return server;
+}
+
+static int join_chat(const struct server_process *server)
+{
+    int client = client_connect(server);
+    cr_assert(hears(client, "welcome"), "nobody is welcome to the chat");
+    return client;
 }
 
 Test(step4_4, what_one_client_says_another_one_hears)
 {
-    struct server_process server;
-    bool chats = server_try_start(&server, "--app chat");
-    if (!chats)
-        server_forget(&server);
-    verdict(chats, "the server has no chat");
-    int ann = client_connect(&server);
-    int bob = client_connect(&server);
-    cr_assert(hears(ann, "welcome") && hears(bob, "welcome"));
+    struct server_process server = start_chat("");
+    int ann = join_chat(&server);
+    int bob = join_chat(&server);
     client_send_text(ann, "good morning\n");
     verdict(hears(bob, "] good morning\n"), "Bob did not hear what Ann said");
+    step_stop(&server);
+}
+
+/* Bob's socket is full, and only the dispatcher can wait until it has room. */
+Test(step4_4, what_waits_for_a_listener_leaves_when_he_reads)
+{
+    enum { LINES = 2000 };
+    struct server_process server = start_chat("--send-buffer 4096");
+    int ann = join_chat(&server);
+    int bob = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    cr_assert(hears(bob, "welcome"));
+    for (int i = 0; i < LINES; i++)
+        client_send_text(ann, "I have so much to say that Bob's socket will be full of it\n");
+    client_send_text(ann, "good night\n");
+    step_await_read(&server, ann);
+    verdict(hears(bob, "] good night\n"), "Bob did not hear what had waited for him");
+    step_stop(&server);
+}
+
+/* ---- 4.5: in one call ---- */
+
+/*
+ * The server counts the calls of a connection when that has ended. A busy machine may need more
+ * than one for each listener, and a chat may say who comes and goes.
+ */
+Test(step4_5, lines_that_are_pasted_cost_each_listener_few_calls)
+{
+    enum { LISTENERS = 10, LINES = 64, FEW = LISTENERS * LINES / 2 };
+    char lines[16 * LINES] = "";
+    int listeners[LISTENERS];
+    struct server_process server = start_chat("");
+    int ann = join_chat(&server);
+    for (int i = 0; i < LISTENERS; i++)
+        listeners[i] = join_chat(&server);
+    for (int i = 1; i < LINES; i++)
+        strcat(lines, "good morning\n");
+    strcat(lines, "good night\n");
+    client_send_text(ann, lines);
+    for (int i = 0; i < LISTENERS; i++) {
+        cr_assert(hears(listeners[i], "] good night\n"), "a listener did not hear all");
+        close(listeners[i]);
+    }
+    server_await_counter(&server, "closed", LISTENERS);
+    long long calls = server_counter(&server, "writes");
+    verdict(calls < FEW, "%d lines for %d listeners have cost %lld calls", LINES, LISTENERS, calls);
+    step_stop(&server);
+}
+
+/* ---- 4.6: a connection of ours ---- */
+
+Test(step4_6, what_a_client_says_another_server_answers)
+{
+    struct server_process relay;
+    struct server_process server = step_start_with("");
+    bool relays = server_try_start(&relay, "--app relay --to 127.0.0.1:%d", server.port);
+    if (!relays)
+        server_forget(&relay);
+    verdict(relays, "the server does not connect to others");
+    int ann = client_connect(&relay);
+    int bob = client_connect(&relay);
+    for (int i = 0; i < 3; i++) {
+        verdict(step_answers(ann, "good morning\n") && step_answers(bob, "hello\n"),
+                "what the other server has answered did not come back");
+    }
+    server_await_counter(&server, "accepted", 2);
+    client_half_close(ann);
+    client_expect_end(ann);
+    step_stop(&relay);
+    step_stop(&server);
+}
+
+/* ---- 4.7: stage 4 ---- */
+
+enum { SAID = 1500, SAID_SIZE = 8, HEARD_SIZE = 2 * SAID * (SAID_SIZE + 64), ROUNDS = 5 };
+enum { ANN, BOB, CARL, CARLA = CARL + 60, CLIENTS };
+
+/* One who hears the others: what they say, without what the chat itself says. */
+struct listener {
+    int client;
+    int talkers; /* so many have yet to say their last line, which is an exclamation mark */
+    size_t length;
+    char text[HEARD_SIZE];
+};
+
+/* The last line in the text is whole: keeps it if somebody has said it. */
+static void keep_line(struct listener *listener)
+{
+    size_t begin = listener->length - 1;
+    while (begin > 0 && listener->text[begin - 1] != '\n')
+        begin--;
+    if (listener->text[begin] != '[')
+        listener->length = begin;
+    else if (listener->text[listener->length - 2] == '!')
+        listener->talkers--;
+}
+
+static void hear_some(struct listener *listener)
+{
+    char bytes[65536];
+    ssize_t got = recv(listener->client, bytes, sizeof(bytes), MSG_DONTWAIT);
+    cr_assert_gt(got, 0, "a listener was disconnected");
+    for (ssize_t i = 0; i < got && listener->length < HEARD_SIZE; i++) {
+        listener->text[listener->length++] = bytes[i];
+        if (bytes[i] == '\n')
+            keep_line(listener);
+    }
+}
+
+/* All at once, because a talker that does not read is not read either. */
+static void hear_all(struct listener listeners[CLIENTS])
+{
+    struct pollfd waiting[CLIENTS];
+    bool hears = true;
+    for (int i = 0; i < CLIENTS; i++)
+        waiting[i] = (struct pollfd){.fd = listeners[i].client, .events = POLLIN};
+    while (hears) {
+        hears = false;
+        cr_assert_gt(poll(waiting, CLIENTS, test_deadline_ms()), 0, "a listener did not hear all");
+        for (int i = 0; i < CLIENTS; i++) {
+            if (waiting[i].revents != 0)
+                hear_some(&listeners[i]);
+            hears = hears || listeners[i].talkers > 0;
+        }
+    }
+}
+
+/*
+ * One worker sends what Ann says, and another one what Bob says, to Carl first and to Carla last.
+ * Without an order they overtake each other on this way, sooner or later.
+ */
+Test(step4_7, what_is_said_has_one_order)
+{
+    static struct listener listeners[CLIENTS];
+    static char lines[SAID * SAID_SIZE];
+    struct server_process server = start_chat("");
+    char *end = lines;
+    for (int i = 1; i < SAID; i++)
+        end += sprintf(end, "%d\n", i);
+    strcpy(end, "!\n");
+    for (int i = 0; i < CLIENTS; i++)
+        listeners[i].client = join_chat(&server);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CLIENTS; i++) {
+            listeners[i].talkers = i == ANN || i == BOB ? 1 : 2;
+            listeners[i].length = 0;
+        }
+        client_send_text(listeners[ANN].client, lines);
+        client_send_text(listeners[BOB].client, lines);
+        hear_all(listeners);
+        verdict(listeners[CARL].length == listeners[CARLA].length &&
+                    memcmp(listeners[CARL].text, listeners[CARLA].text, listeners[CARL].length) ==
+                        0,
+                "Carl and Carla did not hear the same, in round %d", round);
+    }
     step_stop(&server);
 }
