@@ -44,6 +44,7 @@ static bool make_room(struct burst *burst)
         return false;
     burst->held = held;
     burst->capacity = capacity;
+    burst->end = burst_end;
     return true;
 }
 

@@ -55,6 +55,8 @@ struct burst {
     struct connection **held;
     size_t count;
     size_t capacity;
+    void (*end)(struct burst *burst); /* burst_end(), if there is anything to end: so the core,
+                                         which has runs, links no bursts */
 };
 
 /** The run is over: what is still held back leaves. */

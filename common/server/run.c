@@ -24,7 +24,7 @@ void run_begin(struct run *run, const struct connection *connection)
 void run_end(struct run *run)
 {
     run_make_calls(run);
-    if (run->burst.held != NULL)
-        burst_end(&run->burst);
+    if (run->burst.end != NULL)
+        run->burst.end(&run->burst);
     run_enter(run->outer);
 }

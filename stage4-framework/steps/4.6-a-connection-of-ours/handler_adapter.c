@@ -5,6 +5,7 @@
 #include "common/base/trace.h"
 #include "dispatcher.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,8 +68,10 @@ void handler_adapter_release(struct handler_adapter *adapter)
 {
     if (atomic_fetch_sub(&adapter->references, 1) > 1)
         return;
+    assert(adapter->connection.life == LIFE_STOPPED); /* else somebody gave back too many */
     if (adapter->place != NULL)
         admission_leave(adapter->place);
+    channel_facade_end(&adapter->connection.facade);
     mutex_destroy(&adapter->output_lock);
     mutex_destroy(&adapter->state_lock);
     free(adapter);
