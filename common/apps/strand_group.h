@@ -20,7 +20,7 @@
  *   struct that begins with it. It needs OFFERS_STRANDS and OFFERS_OUTPUT_FROM_ELSEWHERE. One that
  *   has more verbs of its own makes a table. What that leaves out of the four functions below is
  *   filled in (but not for a factory of channel_connect()); where it has one of its own in the
- *   place, that has to call the one below:
+ *   place, that has to call the one below, and is NO_LOCK_HELD, too:
  *
  *   static const struct input_handler_verbs verbs = {.next_message = next_message,
  *                                                    .handle_input = strand_member_handle_input,
