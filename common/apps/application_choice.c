@@ -51,7 +51,9 @@ static void append_names(char *text, const struct application *const *applicatio
     for (size_t i = 0; applications[i] != NULL; i++) {
         if (!is_offered(applications[i], offers))
             continue;
-        append(text, "%s%s", between, applications[i]->name);
+        append(text, "%s%s", between,
+               applications[i]->name != NULL ? applications[i]->name
+                                             : "one whose name is left out");
         between = ", ";
     }
 }
@@ -61,7 +63,8 @@ static bool parse_application(const struct option *option, const char *text)
 {
     struct application_choice *choice = option->target;
     for (size_t i = 0; choice->applications[i] != NULL; i++) {
-        if (strcmp(choice->applications[i]->name, text) == 0) {
+        const char *name = choice->applications[i]->name;
+        if (name != NULL && strcmp(name, text) == 0) {
             choice->chosen = choice->applications[i];
             return true;
         }
@@ -95,7 +98,8 @@ static char *own_help(struct application_choice *choice, struct option *option)
 static void tell_defaults(struct options *options, struct application_choice *choice,
                           const struct application *application)
 {
-    for (const char *const *own = application->defaults; own != NULL && *own != NULL; own += 2) {
+    const char *const *own = application->defaults;
+    for (; own != NULL && own[0] != NULL && own[1] != NULL; own += 2) {
         struct option *option = options_look_for(options, own[0]);
         char *help = option != NULL ? own_help(choice, option) : NULL;
         if (help != NULL)
@@ -106,7 +110,7 @@ static void tell_defaults(struct options *options, struct application_choice *ch
 bool application_set_defaults(struct options *options, const struct application *application)
 {
     for (const char *const *own = application->defaults; own != NULL && *own != NULL; own += 2) {
-        if (options_set_if_absent(options, own[0], own[1]))
+        if (own[1] != NULL && options_set_if_absent(options, own[0], own[1]))
             continue;
         fprintf(stderr, "%s: --app: %s has a default for %s that the option does not take: '%s'\n",
                 options->program, application->name, own[0], own[1] != NULL ? own[1] : "");

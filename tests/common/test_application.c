@@ -554,6 +554,33 @@ Test(application, with_a_default_that_nobody_could_type_is_refused, .init = cr_r
                             "does not take: '101'\n");
 }
 
+/* The last value of the pairs is left out, of an option that this stage does not have. */
+Test(application, with_an_option_and_no_default_is_refused, .init = cr_redirect_stderr)
+{
+    static const char *const defaults[] = {"--pages", "3", "--of-another-stage", NULL};
+    const char *help;
+    cr_assert_eq(settle_with(defaults, NULL, &help), 2);
+    fflush(stderr);
+    cr_assert_stderr_eq_str("stage9-test: --app: mine has a default for --of-another-stage that "
+                            "the option does not take: ''\n");
+}
+
+Test(application, without_a_name_is_not_chosen, .init = cr_redirect_stderr)
+{
+    static const struct application echo = {.name = "echo"};
+    static const struct application nameless = {.handler_size = 0};
+    static const struct application *const table[] = {&echo, &nameless, NULL};
+    char *arguments[] = {"stage9-test", "--app=mine", NULL};
+    struct application_choice choice;
+    struct options options;
+    options_init(&options, "stage9-test", "");
+    application_options(&options, &choice, table, 0);
+    cr_assert_eq(options_parse(&options, 2, arguments), 2);
+    fflush(stderr);
+    cr_assert_stderr_eq_str("stage9-test: --app: expected one of echo, one whose name is left out, "
+                            "got 'mine'\n");
+}
+
 static struct own_counter first_count = {.name = "mine_first"};
 static struct own_counter second_count = {.name = "mine_second"};
 
