@@ -91,29 +91,27 @@ def array(*replies):
 
 def reply_ends(data, at=0):
     """Where the reply that begins there ends; -1 if it is not whole."""
-    end = data.find(b"\r\n", at)
-    if end < 0:
-        return -1
-    kind, line = data[at:at + 1], bytes(data[at + 1:end])
-    if kind in (b"+", b"-"):
-        return end + 2
-    try:
-        number = int(line)
-    except ValueError:
-        raise Failure(f"an answer begins with {shown(data[at:end])}") from None
-    if kind == b":":
-        return end + 2
-    if kind == b"$":
-        end += 2 + (number + 2 if number >= 0 else 0)
-        return end if end <= len(data) else -1
-    if kind == b"*":
-        end += 2
-        for _ in range(max(number, 0)):
-            end = reply_ends(data, end)
-            if end < 0:
+    size, left = len(data), 1
+    while left:
+        end = data.find(b"\r\n", at)
+        if end < 0:
+            return -1
+        kind, left = data[at], left - 1
+        if kind not in b"+-":
+            try:
+                number = int(data[at + 1:end])
+            except ValueError:
+                kind = ord("?")
+            if kind not in b":$*":
+                raise Failure(f"an answer begins with {shown(data[at:end])}")
+        at = end + 2
+        if kind == ord("*"):
+            left += max(number, 0)
+        elif kind == ord("$") and number >= 0:
+            at += number + 2
+            if at > size:
                 return -1
-        return end
-    raise Failure(f"an answer begins with {shown(data[at:end])}")
+    return at
 
 
 # ---- a server, and clients ----------------------------------------------------------------------------
