@@ -1,16 +1,10 @@
 #include "common/apps/handler_element.h"
 
 #include "common/base/container_of.h"
-#include "common/server/channel_calls.h"
 
 static struct handler_element *element_of(struct input_handler *handler)
 {
     return container_of(handler, struct handler_element, handler);
-}
-
-struct handler_element *handler_element_of(struct channel_facade *facade)
-{
-    return container_of(facade, struct handler_element, facade);
 }
 
 static bool pass_holds_input(const struct input_handler *self);
@@ -41,6 +35,12 @@ static void fit(struct handler_element *element)
     verbs->duplex = (traits & TRAIT_DUPLEX) != 0;
 }
 
+void handler_element_set_inner(struct handler_element *element, struct input_handler *inner)
+{
+    element->inner = inner;
+    fit(element);
+}
+
 void handler_element_init(struct handler_element *element, const struct input_handler_verbs *verbs,
                           const struct channel_facade_verbs *facade_verbs,
                           struct input_handler *inner)
@@ -48,11 +48,8 @@ void handler_element_init(struct handler_element *element, const struct input_ha
     element->handler.verbs = &element->verbs;
     element->all_verbs = verbs;
     element->facade.verbs = facade_verbs;
-    element->inner = inner;
-    fit(element);
+    handler_element_set_inner(element, inner);
 }
-
-/* ---- Towards the application --------------------------------------------------------------- */
 
 static enum framing_result pass_next_message(struct input_handler *self,
                                              struct channel_facade *facade,
@@ -191,141 +188,4 @@ const struct input_handler_verbs handler_element_verbs = {
     .end_of_input = pass_end_of_input,
     .stopping = pass_stopping,
     .stopped = pass_stopped,
-};
-
-/* ---- Towards the socket -------------------------------------------------------------------- */
-
-static struct channel_facade *outer(struct channel_facade *facade)
-{
-    return handler_element_of(facade)->outer;
-}
-
-static struct input_queue *pass_input(struct channel_facade *facade)
-{
-    return channel_input(outer(facade));
-}
-
-static enum output_result pass_enqueue(struct channel_facade *facade, struct piece piece)
-{
-    return channel_enqueue(outer(facade), piece);
-}
-
-static enum output_result pass_flush(struct channel_facade *facade)
-{
-    return channel_flush(outer(facade));
-}
-
-/* The element stays, and the handler behind it changes. Elements in front of it may have to fit. */
-static void pass_set_handler(struct channel_facade *facade, struct input_handler *handler)
-{
-    struct handler_element *element = handler_element_of(facade);
-    element->inner = handler;
-    fit(element);
-    channel_set_handler(element->outer, &element->handler);
-}
-
-static void pass_suspend(struct channel_facade *facade)
-{
-    channel_suspend(outer(facade));
-}
-
-static void pass_resume(struct channel_facade *facade)
-{
-    channel_resume(outer(facade));
-}
-
-static void pass_close(struct channel_facade *facade)
-{
-    channel_close(outer(facade));
-}
-
-static void pass_reset(struct channel_facade *facade)
-{
-    channel_reset(outer(facade));
-}
-
-static void pass_finish(struct channel_facade *facade)
-{
-    channel_finish(outer(facade));
-}
-
-/* Makes the handler of a new connection behind an element like one that there is. */
-struct another_factory {
-    struct input_handler_factory factory;
-    struct input_handler_factory *inner;
-    const struct handler_element *model;
-};
-
-static struct input_handler *create_another(struct input_handler_factory *self,
-                                            void *memory) NO_LOCK_HELD
-{
-    struct another_factory *another = container_of(self, struct another_factory, factory);
-    const struct handler_element_kind *kind = another->model->kind;
-    struct handler_element *element = memory;
-    struct input_handler *inner = input_handler_create(
-        another->inner, (unsigned char *)memory + handler_element_room(kind->size));
-    if (inner == NULL)
-        return NULL;
-    kind->begin(element, another->model, inner);
-    return &element->handler;
-}
-
-static int pass_connect(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
-                        struct input_handler_factory *factory) NO_LOCK_HELD
-{
-    const struct handler_element *model = handler_element_of(facade);
-    if (model->kind == NULL)
-        return channel_connect(model->outer, to, timeout, factory);
-    struct another_factory another = {
-        .factory = {.handler_size = handler_element_room(model->kind->size) + factory->handler_size,
-                    .create = create_another},
-        .inner = factory,
-        .model = model,
-    };
-    return channel_connect(model->outer, to, timeout, &another.factory);
-}
-
-static bool pass_set_write_rate(struct channel_facade *facade, uint64_t bytes_per_second)
-{
-    return channel_set_write_rate(outer(facade), bytes_per_second);
-}
-
-static int pass_peer(struct channel_facade *facade, struct endpoint *endpoint)
-{
-    return channel_peer(outer(facade), endpoint);
-}
-
-static enum end_reason pass_end_reason(struct channel_facade *facade)
-{
-    return channel_end_reason(outer(facade));
-}
-
-/* The element is in the connection's memory, so a reference to the channel keeps it, too. */
-static void pass_retain(struct channel_facade *facade)
-{
-    channel_retain(outer(facade));
-}
-
-static void pass_release(struct channel_facade *facade)
-{
-    channel_release(outer(facade));
-}
-
-const struct channel_facade_verbs handler_element_facade_verbs = {
-    .outer = outer,
-    .input = pass_input,
-    .enqueue = pass_enqueue,
-    .flush = pass_flush,
-    .set_handler = pass_set_handler,
-    .suspend = pass_suspend,
-    .resume = pass_resume,
-    .close = pass_close,
-    .reset = pass_reset,
-    .finish = pass_finish,
-    .connect = pass_connect,
-    .set_write_rate = pass_set_write_rate,
-    .peer = pass_peer,
-    .end_reason = pass_end_reason,
-    .retain = pass_retain,
-    .release = pass_release,
 };

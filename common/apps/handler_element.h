@@ -68,12 +68,22 @@ void handler_element_init(struct handler_element *element, const struct input_ha
                           const struct channel_facade_verbs *facade_verbs,
                           struct input_handler *inner);
 
+/** The handler behind an element is another one from now on, which may have other traits. */
+void handler_element_set_inner(struct handler_element *element, struct input_handler *inner);
+
 /** The size of an element, rounded up so that the handler behind it can follow in one block. */
 static inline size_t handler_element_room(size_t size)
 {
     size_t unit = alignof(int64_t);
     return (size + unit - 1) / unit * unit;
 }
+
+/**
+ * As channel_connect(): the new connection's handler is behind an element of the same kind, if
+ * there is one.
+ */
+int handler_element_connect(struct channel_facade *facade, const struct endpoint *to,
+                            int64_t timeout, struct input_handler_factory *factory) NO_LOCK_HELD;
 
 /** The element that a facade belongs to. */
 struct handler_element *handler_element_of(struct channel_facade *facade);

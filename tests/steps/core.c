@@ -296,3 +296,30 @@ Test(stepC_29, a_handler_that_hangs_is_cut_short)
     step_stop_told(&server);
     client_close(carl);
 }
+
+/* ---- C.30: an element, and C.31: both sides ---- */
+
+static void expect_shown(const char *word, const char *what)
+{
+    struct server_process server = step_start_with(step_is_core_before(30) ? "" : "--log-traffic");
+    int ann = step_client(&server);
+    verdict(await_word(&server, word) != NULL, "Ann said hello, and the log does not show %s",
+            what);
+    client_close(ann);
+    step_stop(&server);
+}
+
+Test(stepC_30, what_comes_in_is_shown)
+{
+    expect_shown("event=input", "that");
+}
+
+Test(stepC_31, what_goes_out_is_shown)
+{
+    expect_shown("event=output", "what she was answered");
+}
+
+Test(stepC_31, each_line_is_shown_as_text)
+{
+    expect_shown("text=\"hello\\n\"", "her word");
+}
