@@ -68,7 +68,7 @@ bench: all $(BENCH_TOOLS) $$(PEERS) $(COUNTED)
 bench-full: all $(BENCH_TOOLS) $$(PEERS) $(COUNTED)
 	$(BENCH) full
 
-### bench-beside [OTHER=../old/build]: measure every stage beside another build of it, and beside the floor, and write docs/measuring.md; four minutes
+### bench-beside [OTHER=../old/build]: measure every stage beside another build of it, and beside the floor, and write docs/measuring.md; seven minutes
 OTHER ?= ../old/build
 .PHONY: bench-beside
 bench-beside: all $(BENCH_TOOLS)

@@ -358,12 +358,13 @@ def beside(programs, other, docs):
     servers = {"raw epoll": programs.tool("raw_epoll")}
     for name, server in programs.with_workers(4).items():
         servers.update({name: server, there(name): others[name]} if name in others else {})
-    cells = [Cell("echo", name, server, dict(LONG, connections=100, depth=depth))
-             for depth in (1, 16) for name, server in servers.items()]
+    cells = [Cell("echo", name, server, dict(LONG, connections=100, depth=depth), variant, pinned)
+             for depth in (1, 16) for variant, pinned in (("one each", None), ("shared", []))
+             for name, server in servers.items()]
     about = dict(measure.machine(), rounds=10)
     rows, failures = measure.measure_rounds(programs.tools, cells, about["rounds"])
     found = figures.Results(about, rows)
-    text = (f"Before: commit {commit_of(other)}. {figures.machine_text(about)}\n\n"
+    text = (f"Before: commit {commit_of(other)}. {figures.machine_text(about, '')}\n\n"
             f"{figures.beside_table(found, there, 'raw epoll')}")
     print(text)
     put(docs, "bench-beside", {"beside": text})

@@ -23,12 +23,13 @@ PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
 class Cell:
     """A server under a load. `group` says what it is compared within: an experiment and a load."""
 
-    def __init__(self, experiment, program, server, load, variant=""):
+    def __init__(self, experiment, program, server, load, variant="", pinned=None):
         self.experiment = experiment
         self.program = program
         self.server = server  # a command line, or a function that serves as a context
         self.load = load  # the load generator's options, without the dashes
         self.variant = variant
+        self.pinned = pinned  # options for the load generator; None: a processor for the server, another one for the load
 
     def key(self):
         return (self.experiment, self.program, self.variant, tuple(sorted(self.load.items())))
@@ -74,7 +75,7 @@ def measure(tools, cell):
         with cell.server() as (port, pid):
             result = run_load(tools, dict(cell.load, port=port, pid=pid), [])
     else:
-        result = run_load(tools, cell.load, ["--"] + cell.server)
+        result = run_load(tools, cell.load, ["--"] + cell.server, cell.pinned)
     result.update(experiment=cell.experiment, program=cell.program, variant=cell.variant)
     return result
 

@@ -135,25 +135,20 @@ def echo_ratio(program, to, depth):
                                          dict(here, program=to))
 
 
-def echo_ratios(results, program, to, depth):
-    """Of each round: what a message of a hundred clients costs this program, to what it costs that one."""
-    here = {"experiment": "echo", "connections": 100, "depth": depth}
-    return results.ratios("cpu_us_per_reply", dict(here, program=program), dict(here, program=to))
-
-
 def beside_table(results, there, floor):
     """Each program beside what `there` makes of its name: costs, their ratio, how far the rounds lie apart, and the floor."""
     lines = []
-    for depth in results.values("depth", experiment="echo"):
-        for program in results.values("program", experiment="echo"):
-            ratios = echo_ratios(results, program, there(program), depth)
-            if ratios:
-                costs = [results.median("cpu_us_per_reply", experiment="echo", program=name, depth=depth)
-                         for name in (there(program), program)]
-                lines.append([program, str(depth)] + [number(cost) for cost in costs] + [
-                    number(median(ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}",
-                    number(median(echo_ratios(results, program, floor, depth)))])
-    return table(["program", "depth", "before, us", "now, us", "ratio", "rounds", "to the floor"], lines)
+    for depth in results.values("depth"):
+        for variant in results.values("variant"):
+            here = {"depth": depth, "variant": variant}
+            for program in results.values("program"):
+                ratios = results.ratios("cpu_us_per_reply", dict(here, program=program), dict(here, program=there(program)))
+                if ratios:
+                    costs = [results.median("cpu_us_per_reply", program=name, **here) for name in (there(program), program)]
+                    to_floor = results.ratio("cpu_us_per_reply", dict(here, program=program), dict(here, program=floor))
+                    lines.append([program, str(depth), variant] + [number(cost) for cost in costs] + [
+                        number(median(ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}", number(to_floor)])
+    return table(["program", "depth", "processors", "before, us", "now, us", "ratio", "rounds", "to the floor"], lines)
 
 
 def crowd_ratio(program):
