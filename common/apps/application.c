@@ -64,18 +64,25 @@ static void say_busy(struct input_handler *self, struct message message,
     channel_enqueue(facade, piece_copy(server_busy_text));
 }
 
+static bool is_same(const void *one, const void *other, size_t length)
+{
+    return memcmp(one, other, length) == 0;
+}
+
 /* Its author must not write any more what has been read: it comes to nothing, or to half. */
-__attribute__((unused)) static bool is_as_written(const struct maker *maker)
+static bool is_as_written(const struct maker *maker)
 {
     const struct application *application = maker->application;
-    return memcmp(application, &maker->written, sizeof(maker->written)) == 0 &&
-           memcmp(application->verbs, &maker->written_verbs, sizeof(maker->written_verbs)) == 0;
+    return is_same(application, &maker->written, sizeof(maker->written)) &&
+           is_same(application->verbs, &maker->written_verbs, sizeof(maker->written_verbs));
 }
 
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
-    assert(is_as_written(maker));
+    bool as_written = is_as_written(maker);
+    assert(as_written);
+    (void)as_written;
     struct input_handler *handler = factory->handler_size > 0 ? memory : &maker->handler;
     if (handler == memory)
         handler->verbs = &maker->verbs;
@@ -145,7 +152,9 @@ static struct input_handler_factory *open_maker(const struct application *applic
 static void close_maker(struct input_handler_factory *factory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
-    assert(is_as_written(maker));
+    bool as_written = is_as_written(maker);
+    assert(as_written);
+    (void)as_written;
     if (maker->application->finish != NULL)
         maker->application->finish(maker->data);
     free(maker);
