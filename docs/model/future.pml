@@ -49,7 +49,7 @@ inline call() {
 }
 
 /* In the executor's thread. */
-inline run_task() {
+inline executor_run_task() {
 #ifdef LOOK_THEN_RUN
     if
     :: state == FUTURE_PENDING ->
@@ -109,7 +109,7 @@ inline future_task_get() {
     got++
 }
 
-proctype worker(mtype:thread me) { run_task() }
+proctype worker(mtype:thread me) { executor_run_task() }
 proctype canceller(mtype:thread me) { future_task_cancel() }
 proctype getter(mtype:thread me) {
     future_task_get()
