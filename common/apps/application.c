@@ -80,9 +80,9 @@ static bool is_as_written(const struct maker *maker)
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
-    bool as_written = is_as_written(maker);
-    assert(as_written);
-    (void)as_written;
+    bool table_is_as_written = is_as_written(maker);
+    assert(table_is_as_written);
+    (void)table_is_as_written;
     struct input_handler *handler = factory->handler_size > 0 ? memory : &maker->handler;
     if (handler == memory)
         handler->verbs = &maker->verbs;
@@ -152,9 +152,9 @@ static struct input_handler_factory *open_maker(const struct application *applic
 static void close_maker(struct input_handler_factory *factory)
 {
     struct maker *maker = container_of(factory, struct maker, factory);
-    bool as_written = is_as_written(maker);
-    assert(as_written);
-    (void)as_written;
+    bool table_is_as_written = is_as_written(maker);
+    assert(table_is_as_written);
+    (void)table_is_as_written;
     if (maker->application->finish != NULL)
         maker->application->finish(maker->data);
     free(maker);
