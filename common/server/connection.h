@@ -19,7 +19,7 @@
  *
  *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
  *   connection_shared.c    others send to it as well: stages 4, 5
- *   connection_rate.c      how fast its output leaves at most: stage 5
+ *   connection_rate.c      how fast its output leaves at most: C.32, stage 5
  *   connection_posts.c, connection_timers.c, connection_tasks.c, connection_hold.c
  *                          an application that uses them
  *   connection_outgoing.c  a connection that we have asked for: stages 4, 5

@@ -1,6 +1,6 @@
 /*
- * How fast a connection's output leaves at most, which is the gate of its chain (output_rate.c):
- * stage 5 offers that, so only there is it linked.
+ * How fast a connection's output leaves at most, which is the gate of its chain (output_rate.c).
+ * Step C.32 and stage 5 offer that, so only they link it.
  */
 #include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"

@@ -323,3 +323,25 @@ Test(stepC_31, each_line_is_shown_as_text)
 {
     expect_shown("text=\"hello\\n\"", "her word");
 }
+
+/* ---- C.32: a rate ---- */
+
+/* At forty bytes per second Eve's hundred and twenty take three seconds, and the loop sleeps. */
+Test(stepC_32, a_client_gets_no_more_than_its_rate)
+{
+    enum { BYTES = 120 };
+    char answers[BYTES];
+    struct server_process server = step_start_with(step_is_core_before(32) ? "" : "--throttle 40");
+    int eve = client_connect(&server);
+    double begin = test_now();
+    for (int i = 0; i < BYTES / 6; i++)
+        client_send_text(eve, "hello\n");
+    double busy = probe_busy_during(server.pid, 200);
+    size_t got = step_receive(eve, answers, BYTES);
+    double took = test_now() - begin;
+    verdict(got == BYTES, "Eve had %zu of %d bytes, and nothing wakes the rest", got, BYTES);
+    verdict(took > 2.5, "Eve had %d bytes, at most 40 in a second, after %.2f s", BYTES, took);
+    verdict(busy < 0.5, "while Eve's bytes wait the loop spins");
+    client_close(eve);
+    step_stop(&server);
+}

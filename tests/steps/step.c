@@ -54,6 +54,7 @@ TestSuite(stepC_28, .timeout = 60);
 TestSuite(stepC_29, .timeout = 60);
 TestSuite(stepC_30, .timeout = 60);
 TestSuite(stepC_31, .timeout = 60);
+TestSuite(stepC_32, .timeout = 60);
 TestSuite(step3_1, .timeout = 60);
 TestSuite(step3_2, .timeout = 60);
 TestSuite(step3_3, .timeout = 60);
