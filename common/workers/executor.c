@@ -3,16 +3,6 @@
 #include "common/base/clock.h"
 #include "common/base/trace.h"
 
-#include <sched.h>
-
-void executor_release(struct executor *executor)
-{
-    struct worker *called = executor->called;
-    executor->called = NULL;
-    mutex_unlock(&executor->lock);
-    executor_wake(called);
-}
-
 void executor_open(struct executor *executor, const struct executor_settings *settings)
 {
     assert(settings->max >= settings->core);
@@ -88,10 +78,7 @@ void executor_submit_all(struct executor *executor, struct task_list *tasks)
         if (!accept_task(executor, task))
             task_list_append(&refused, task);
     }
-    bool has_called = executor->called != NULL;
     executor_release(executor);
-    if (has_called)
-        sched_yield(); /* they begin first, so that the caller's next round is a larger one */
     *tasks = refused;
 }
 

@@ -31,7 +31,10 @@ void executor_call_all(struct executor *executor) REQUIRES(&executor->lock);
 /** Wakes the workers of a list, with the lock or without. NULL: none. */
 void executor_wake(struct worker *called);
 
-/** Releases the lock before it wakes those that were called, which may want the lock next. */
+/**
+ * Releases the lock before it wakes those that were called, which may want the lock next, and lets
+ * them begin before the caller goes on.
+ */
 void executor_release(struct executor *executor) RELEASE(&executor->lock);
 
 /* ---- A place for a task -------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
 #include "common/base/trace.h"
 #include "common/workers/executor_parts.h"
 
+#include <sched.h>
+
 enum {
     BACK_OFF_MS = 100, /* after no thread could be started twice, before that is tried again */
 };
@@ -56,6 +58,16 @@ void executor_wake(struct worker *called)
         TEST_POINT("executor: before a call");
         semaphore_post(&worker->call);
     }
+}
+
+void executor_release(struct executor *executor)
+{
+    struct worker *called = executor->called;
+    executor->called = NULL;
+    mutex_unlock(&executor->lock);
+    executor_wake(called);
+    if (called != NULL)
+        sched_yield(); /* a loop that comes back later finds more to do in one round */
 }
 
 /* The task whose turn it is. One that a thread was started for waits for no room: it goes first. */
