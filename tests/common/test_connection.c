@@ -1159,8 +1159,9 @@ static void *drain_all(void *argument)
         poll(&watched, 1, 1);
         connection_send(drainer->connection, &(struct run){0});
         if (connection_is_over(drainer->connection))
-            break;
+            return NULL;
     }
+    connection_send(drainer->connection, &(struct run){0}); /* a run follows whatever was sent */
     return NULL;
 }
 
