@@ -64,6 +64,7 @@ static void say_busy(struct input_handler *self, struct message message,
     channel_enqueue(facade, piece_copy(server_busy_text));
 }
 
+/* Byte by byte, and also what lies between the members, because it was copied with them. */
 static bool is_same(const void *one, const void *other, size_t length)
 {
     return memcmp(one, other, length) == 0;

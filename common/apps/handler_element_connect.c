@@ -1,3 +1,6 @@
+/*
+ * An element and connections that are opened: the new one's handler gets an element of its own.
+ */
 #include "common/apps/handler_element.h"
 
 #include "common/base/container_of.h"

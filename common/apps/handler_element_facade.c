@@ -1,3 +1,7 @@
+/*
+ * The side of an element that the application's handler sees: each verb goes on to the facade in
+ * front of it.
+ */
 #include "common/apps/handler_element.h"
 
 #include "common/base/container_of.h"

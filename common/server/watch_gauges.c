@@ -1,3 +1,6 @@
+/*
+ * What a watch counts: the gauges of loops and parts, and how late each loop was.
+ */
 #include "common/server/watch.h"
 
 #include <poll.h>
