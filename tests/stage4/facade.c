@@ -207,7 +207,7 @@ WaysTest(stage4_facade, case_28_suspend_and_resume_from_different_threads)
 WaysTest(stage4_facade, timers_fire_with_input_suspended)
 {
     int client = begin(workers, "");
-    client_send_text(client, "later 100\nnot before\n");
+    client_send_text(client, "later 400\nnot before\n");
     client_await_delivered(client);
     framework_await_asleep(&framework);
     long before = test_point_count(DISPATCHER_AWAKE);
