@@ -164,10 +164,13 @@ Test(stage3_workers, shrink_after_keep_alive)
                      CORE, MOST, BLOCK_MS);
     int clients[MOST];
     for (int round = 0; round < 2; round++) {
+        /* They come at once: none is answered before the last one has its worker. */
+        server_signal(&server, SIGSTOP);
         for (int i = 0; i < MOST; i++) {
             clients[i] = client_connect(&server);
             client_send_text(clients[i], "hello\n");
         }
+        server_signal(&server, SIGCONT);
         threads_await(server.pid, "worker", MOST);
         clients_expect_text(clients, MOST, "hello\n");
         double begin = test_now();

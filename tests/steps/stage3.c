@@ -60,8 +60,10 @@ Test(step3_1, keeps_a_client_whose_question_takes_longer_than_it_may_be_silent)
     size_t got;
     struct server_process server =
         step_start_with("--idle-timeout 0.2 --block-ms 600 --cost-for ?");
+    step_freeze(&server); /* else he may be cut before this process comes to ask */
     int carl = client_connect(&server);
     client_send_text(carl, "what is the answer?\n");
+    step_thaw(&server);
     client_try_receive(carl, answer, 20, step_patience(), &got);
     step_expect_alive(&server);
     verdict(got == 20,
@@ -78,7 +80,7 @@ Test(step3_1, keeps_answering_what_has_begun_when_it_is_told_to_stop)
     struct server_process server = step_start_with("--block-ms 600 --cost-for ?");
     int carl = step_client(&server);
     step_ask(carl, "what is the answer?\n");
-    test_pause_ms(200);
+    step_await_read(&server, carl);
     server_signal(&server, SIGTERM);
     client_try_receive(carl, answer, 20, step_patience(), &got);
     verdict(
