@@ -294,8 +294,9 @@ static void put_relay_before(struct server_process *server)
 }
 
 /**
- * Whether a server that has ended was refused the free port that it had been given. Linux may give the same one
- * to two sockets with SO_REUSEADDR, as long as neither listens: that is bad luck, and no fault of the server.
+ * Whether a server that has ended was refused the free port that it had been given. Linux may give
+ * the same one to two sockets with SO_REUSEADDR, as long as neither listens: that is bad luck, and
+ * no fault of the server.
  */
 static bool lost_its_port(const struct server_process *server)
 {
