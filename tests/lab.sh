@@ -4,7 +4,8 @@
 #   usage: tests/lab.sh COMMAND ...        (tests/steps.mk calls this, from the top)
 #
 #   lay-out STEP FOLDER  makes the folder: the sources of the step before, whose program calls itself
-#                        `server`, a Makefile, the task, and a workflow for a repository of one's own
+#                        `server`, and what the step `gives`, a Makefile, the task, and a workflow for a
+#                        repository of one's own
 #   exercise STEP FOLDER makes a folder for the exercise on the page of a step: with its own sources
 #   hint STEP FILE       the next of the step's three hints; FILE remembers how many were given
 #   solution STEP        where the step is, and what is new in it
@@ -200,6 +201,9 @@ lay_out() { # STEP FOLDER
     need_lab "$1"
     old=$(steps before "$1")
     begin "$2" "$old"
+    for file in $(steps field "$1" gives); do
+        cp "$(steps folder "$1")/$file" "$2" || exit 2
+    done
     # shellcheck disable=SC2046 # names of sources have no spaces
     makefile "$1" test-step $([ -z "$old" ] || steps sources "$old") >"$2/Makefile" &&
         readme "$1" "$old" >"$2/README.md" || exit 2

@@ -55,6 +55,9 @@ check_step() { # STEP
     *) check "the program in the lab of step $step has a name of its own" \
         'grep -qE "\"server: echo|program_invocation_short_name|_NAME \"server\"" "$lab"/*.c' ;;
     esac
+    for file in $(tests/steps.sh field "$step" gives); do
+        check "the lab of step $step has $file" '[ -s "$lab/$file" ]'
+    done
     out=$(cat "$lab/README.md")
     check "the lab of step $step has a task" '[ "$(sed -n 3p "$lab/README.md" | wc -w)" -ge 10 ]'
     grep '.\{40\}' "$(tests/steps.sh folder "$step")/hints.md" >"$work/hint_lines$step"

@@ -41,6 +41,7 @@
 #   from: stage5 acceptor.c    takes these files from that stage, or step
 #   shares: 2.7 (or stage2)    takes all other files that it does not have itself from there
 #   omits: a.c b.c             but for these
+#   gives: a.c                 its lab begins with these files of its folder, too
 #   renames: old=new=variable  files, structs and variables of the step before have other names here;
 #                              a line counts as new only if more than a name is
 #   loses: by chance           its program waits forever now and then, so what it has lost of the older
