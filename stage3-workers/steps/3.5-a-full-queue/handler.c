@@ -35,7 +35,6 @@ bool handler_create(struct reactor *reactor, int fd)
         return false;
     }
     handler->task = (struct task){.verbs = &task_verbs, .fd = fd};
-    list_init(&handler->again);
     connection_open(&handler->connection, &reactor->server->home, fd, input);
     connection_live_to(&handler->connection, LIFE_STARTING);
     if (!handler_register(reactor, handler, fd)) {
@@ -53,7 +52,6 @@ void handler_close(struct handler *handler)
     struct reactor *reactor = reactor_of(&handler->key);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
-    list_remove(&handler->again);
     close(connection_detach(&handler->connection));
     admission_leave(&reactor->admission);
     free(handler);
@@ -70,16 +68,27 @@ static bool handler_resume(struct handler *handler, unsigned wants)
     return wants == handler->key.interest || selector_interest(&handler->key, wants) == 0;
 }
 
+/* Whether it is in the reactor's list: then the next key there is attached, and no state. */
+static bool handler_has_turn(const struct handler *handler)
+{
+    return handler->key.attachment != &reading && handler->key.attachment != &sending;
+}
+
+/* Puts it into the reactor's list, unless it is there: the others go first. */
+static void handler_give_turn(struct handler *handler)
+{
+    if (!handler_has_turn(handler))
+        turns_append(&reactor_of(&handler->key)->again, &handler->key);
+}
+
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
     struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
     if (wants == CONNECTION_RUN) {
-        list_append(&reactor->again, &handler->again); /* the others go first */
-        wants = SELECT_NOTHING;
-    }
-    if (!handler_resume(handler, wants)) {
+        handler_give_turn(handler);
+    } else if (!handler_resume(handler, wants)) {
         handler_close(handler);
         return;
     }
@@ -138,14 +147,14 @@ static void handler_send(struct selection_key *key)
 }
 
 /* One that has more to do after its turn is in the list again, behind the others. */
-void handler_take_turns(struct list_link *list)
+void handler_take_turns(struct turns *list)
 {
-    struct list_link turns;
-    list_move(&turns, list);
-    while (!list_is_empty(&turns)) {
-        struct handler *handler = container_of(turns.next, struct handler, again);
-        list_remove(&handler->again);
-        handler_process(handler);
+    struct turns turns = *list;
+    struct selection_key *key;
+    list->first = NULL;
+    while ((key = turns_take_first(&turns)) != NULL) {
+        key->attachment = &reading;
+        handler_process(container_of(key, struct handler, key));
     }
 }
 
@@ -166,10 +175,9 @@ void handler_expire(struct handler *handler)
     struct reactor *reactor = reactor_of(&handler->key);
     if (!handler_is_due(handler))
         return;
-    list_remove(&handler->again); /* it goes on now, or is put in again */
     bool stops = reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0);
-    if (connection_expire(&handler->connection, reactor->now) || stops)
-        handler_process(handler);
+    if (connection_expire(&handler->connection, reactor->now) || stops || handler_has_turn(handler))
+        handler_give_turn(handler); /* in this round; then the timer is set again */
     else
         handler_wait(handler);
 }

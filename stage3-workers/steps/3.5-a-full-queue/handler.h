@@ -20,8 +20,7 @@
 
 struct handler {
     struct selection_key key;
-    struct timer timer;     /* when to look at its clocks if no event comes before */
-    struct list_link again; /* in the reactor's list while it goes on without an event */
+    struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
@@ -32,7 +31,10 @@ struct handler {
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */
 bool handler_create(struct reactor *reactor, int fd) NO_LOCK_HELD;
 
-/** Ends the connection at once: what waits is dropped. */
+/**
+ * Ends the connection at once: what waits is dropped. It is in the list `again` only if no turns
+ * are taken any more.
+ */
 void handler_close(struct handler *handler) NO_LOCK_HELD;
 
 /** Its timer has fired: a clock may have run out, or the server stops. */
@@ -45,7 +47,7 @@ void handler_refuse(struct task *task) NO_LOCK_HELD;
 void handler_go_on(struct task *task) NO_LOCK_HELD;
 
 /** Gives each handler in the reactor's list `again` another turn. */
-void handler_take_turns(struct list_link *list) NO_LOCK_HELD;
+void handler_take_turns(struct turns *list) NO_LOCK_HELD;
 
 /** Whose timer that is. */
 struct handler *handler_of_timer(struct timer *timer);

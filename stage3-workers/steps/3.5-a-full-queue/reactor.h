@@ -5,15 +5,15 @@
  * Interface:
  * - Everything but reactor_hand_back() is for the one thread that calls reactor_run(). Nothing may
  *   block there; what could is for a worker (workers.h).
- * - What is attached to a key is a struct runnable.
+ * - What is attached to a key is a struct runnable, or, in the list `again`, the next key.
  */
 #ifndef REACTOR_H
 #define REACTOR_H
 
 #include "acceptor.h"
-#include "common/base/list.h"
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
+#include "common/events/turns.h"
 #include "common/server/admission.h"
 #include "common/server/input_handler.h"
 #include "common/server/server.h"
@@ -31,7 +31,7 @@ struct reactor {
     struct acceptor acceptor;
     struct selection_key signals_key;
     struct timer_heap timers;  /* one of each handler, so this also lists all of them */
-    struct list_link again;    /* handlers that have more to do, and wait for no event */
+    struct turns again;        /* handlers that have more to do, and wait for no event */
     struct task_list round;    /* tasks for the workers, at the end of this round */
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */

@@ -28,7 +28,6 @@ int reactor_open(struct reactor *reactor, struct server *server,
         return -1;
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
-    list_init(&reactor->again);
     selector_guard_init(&reactor->guard, &reactor->selector);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
@@ -156,7 +155,7 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
 static int reactor_timeout(const struct reactor *reactor)
 {
-    return list_is_empty(&reactor->again) ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
+    return reactor->again.first == NULL ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
 }
 
 /* Hands over what this round has found for workers; what they do not take is refused. */
