@@ -58,7 +58,7 @@ static void close_scene(struct scene *scene)
 static void await_without(int fd, const char *text, const char *unwanted)
 {
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         cr_assert_eq(chat_try_line(fd, &line, end), CLIENT_GOT, "`%s` did not come", text);
         cr_assert_null(strstr(line.text, unwanted), "unwanted: `%s`", line.text);
@@ -70,7 +70,7 @@ static void await_both(int fd, const char *one, const char *other, const char *u
 {
     static struct chat_line line;
     const char *wanted[] = {one, other};
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (wanted[0] != NULL || wanted[1] != NULL) {
         cr_assert_eq(chat_try_line(fd, &line, end), CLIENT_GOT, "`%s` did not come",
                      wanted[0] != NULL ? one : other);
@@ -99,12 +99,21 @@ static void join_both(struct scene *scene, int *ann, int *bob)
     chat_await_line(*ann, "* user1~beta is now bob");
 }
 
-SceneTest(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker, "")
+/* The same with the two of them. */
+#define BothTest(suite, name, options)                                                             \
+    static void suite##_##name##_of(struct scene *scene, int ann, int bob);                        \
+    SceneTest(suite, name, options)                                                                \
+    {                                                                                              \
+        int ann;                                                                                   \
+        int bob;                                                                                   \
+        join_both(scene, &ann, &bob);                                                              \
+        suite##_##name##_of(scene, ann, bob);                                                      \
+    }                                                                                              \
+    static void suite##_##name##_of(struct scene *scene, int ann, int bob)
+
+BothTest(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker, "")
 {
     enum { LINES = 500 };
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     int carl = chat_join_as(&scene->servers[0], "carl");
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
@@ -127,7 +136,7 @@ SceneTest(chat_broker, lines_cross_once_in_order_and_not_to_the_speaker, "")
 static void await_list(int fd, const char *first)
 {
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         client_send_text(fd, "/who\n");
         do {
@@ -136,11 +145,8 @@ static void await_list(int fd, const char *first)
     } while (strcmp(line.text, first) != 0);
 }
 
-SceneTest(chat_broker, who_comes_who_goes_and_who_is_where, "")
+BothTest(chat_broker, who_comes_who_goes_and_who_is_where, "")
 {
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     client_send_text(ann, "/who\n");
     chat_expect_line(ann, "* 2 here");
     chat_expect_line(ann, "* ann on alpha");
@@ -202,7 +208,7 @@ SceneTest(chat_broker, a_server_that_dies_is_mourned_once, "--broker-lease 1")
     server_await_end(&scene->servers[1], test_now() + 10);
     server_forget(&scene->servers[1]);
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int departures[USERS] = {0};
     for (int i = 0; i < USERS; i++) {
         int who = -1;
@@ -250,9 +256,7 @@ Test(chat_broker, without_redis_the_chat_goes_on_and_it_is_told_once)
     chat_await_line(carl, "* ann~alpha is now ann");
     expect_local_talk(ann, carl, "as before");
     server_await_counter(&server, "lines_published", 1);
-    client_close(ann);
-    client_close(carl);
-    server_stop(&server);
+    server_close_all(&server);
     redis_kill(&redis);
 }
 
@@ -273,18 +277,14 @@ Test(chat_broker, a_name_that_is_taken_when_redis_comes_back)
     redis_signal(&redis, SIGCONT);
     chat_await_line(ann, "ERR somebody else is called ann");
     chat_expect_line(ann, "* you stay ann~alpha");
-    client_close(ann);
-    server_stop(&alpha);
+    server_close_all(&alpha);
     redis_kill(&redis);
 }
 
 /* On a busy machine they may be without redis for long: nobody may be given up meanwhile. */
-SceneTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_sides,
-          "--broker-lease 30")
+BothTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_sides,
+         "--broker-lease 30")
 {
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     redis_kill(&scene->redis);
     chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
@@ -301,11 +301,8 @@ SceneTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both
     redis_await(&scene->redis, "EXISTS chat:nick:ann chat:nick:bob", ":2");
 }
 
-SceneTest(chat_broker, a_redis_that_is_stopped_stops_nobody, "--broker-lease 2")
+BothTest(chat_broker, a_redis_that_is_stopped_stops_nobody, "--broker-lease 2")
 {
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     int carl = chat_join_as(&scene->servers[0], "carl");
     redis_signal(&scene->redis, SIGSTOP);
     expect_local_talk(ann, carl, "at once");
@@ -348,7 +345,7 @@ SceneTest(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed
     await_subscribers(&scene->redis, 2);
     client_send_text(ann, "the last one\n");
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int heard = 0;
     do {
         cr_assert_eq(chat_try_line(bob, &line, end), CLIENT_GOT, "heard %d", heard);
@@ -359,11 +356,8 @@ SceneTest(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed
 }
 
 /** Of two users with one name, it stays with the one who has had it for longer. */
-SceneTest(chat_broker, the_older_lease_keeps_the_name, "--broker-lease 1")
+BothTest(chat_broker, the_older_lease_keeps_the_name, "--broker-lease 1")
 {
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     /* A younger one: another server has granted it while this one could not renew its own. */
     redis_expect(&scene->redis, "SET chat:nick:ann \"gamma.1 9999999999999\" PX 60000", "+OK");
     redis_await(&scene->redis,
@@ -403,12 +397,9 @@ static void await_renewals(const struct redis *redis, const char *nick, int coun
  * A name that a user of the same server has is taken, whether or not anybody can be asked. If the
  * server asked for it again later, redis would say that it is its own, with a younger lease.
  */
-SceneTest(chat_broker, a_name_of_somebody_here_is_refused_once, "--broker-lease 1")
+BothTest(chat_broker, a_name_of_somebody_here_is_refused_once, "--broker-lease 1")
 {
     char before[REDIS_ANSWER_SIZE];
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     int carl = chat_join_as(&scene->servers[1], "carl");
     redis_ask(&scene->redis, "GET chat:nick:bob", before);
     kill_redis(scene, ann, bob);
@@ -452,15 +443,12 @@ SceneTest(chat_broker, who_loses_his_name_gets_another_one_in_any_case, "--broke
  * Whoever can publish can do so in the name of a server. Its next lines seem to be old ones then;
  * but when nothing newer comes, they are heard again, and not only after the lease that was forged.
  */
-SceneTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 1")
+BothTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 1")
 {
     static struct chat_line line;
     char owner[REDIS_ANSWER_SIZE];
     char incarnation[64];
     char command[200];
-    int ann;
-    int bob;
-    join_both(scene, &ann, &bob);
     chat_expect_heard(ann, "ann", bob);
     redis_ask(&scene->redis, "GET chat:nick:ann", owner);
     cr_assert_eq(sscanf(owner, "alpha.%63[0-9a-f]", incarnation), 1, "`%s`", owner);
@@ -468,7 +456,7 @@ SceneTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 
              incarnation);
     redis_ask(&scene->redis, command, owner);
     chat_await_line(bob, "* 1000 lines from other servers did not arrive");
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (int i = 0; strncmp(line.text, "[ann] again ", 12) != 0; i++) {
         char text[32];
         snprintf(text, sizeof text, "again %d\n", i);
@@ -499,7 +487,7 @@ Test(chat_broker, with_a_password)
     struct server_process alpha = start(redis.port, 0, options);
     snprintf(options, sizeof options, "--broker-password-file %s", wrong);
     struct server_process beta = start(redis.port, 1, options);
-    int ann = chat_join_as(&alpha, "ann");
+    chat_join_as(&alpha, "ann");
     char nick[CHAT_NICK_SIZE];
     int bob = chat_join(&beta, nick);
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
@@ -507,10 +495,8 @@ Test(chat_broker, with_a_password)
     server_errors(&beta, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, "event=broker_down reason=\"WRONGPASS"), "`%s`", errors);
     cr_assert_null(strstr(errors, "simsim"));
-    client_close(ann);
-    client_close(bob);
-    server_stop(&alpha);
-    server_stop(&beta);
+    server_close_all(&alpha);
+    server_close_all(&beta);
     redis_kill(&redis);
     remove(right);
     remove(wrong);

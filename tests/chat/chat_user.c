@@ -16,11 +16,6 @@ enum {
     LOOK_SIZE = 512
 }; /* not much more than a line, because what is behind it is copied in vain */
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 enum client_outcome chat_try_line(int fd, struct chat_line *line, double end)
 {
     line->length = 0;
@@ -56,7 +51,7 @@ enum client_outcome chat_try_line(int fd, struct chat_line *line, double end)
 static const char *next_line(const char *where, int fd, const char *wanted)
 {
     static struct chat_line line;
-    enum client_outcome outcome = chat_try_line(fd, &line, deadline());
+    enum client_outcome outcome = chat_try_line(fd, &line, test_deadline());
     cr_assert_eq(outcome, CLIENT_GOT, "%s: expected the line `%s`, got `%.*s`, then %s", where,
                  wanted, (int)line.length, line.text, client_outcome_text(outcome));
     return line.text;

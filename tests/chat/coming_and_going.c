@@ -38,7 +38,7 @@ static void take_what_is_there(int fd)
 /** Comes, is greeted, says a few lines, reads or not, and leaves in one of four ways. */
 static void visit(struct storm *storm, unsigned *seed)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int fd = client_try_connect(storm->server, (struct client_buffers){0});
     if (fd < 0 || !test_await(fd, POLLIN, end)) {
         atomic_fetch_add(&storm->failures, 1);

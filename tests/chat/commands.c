@@ -69,8 +69,7 @@ ServerTest(chat_commands, nick_that_somebody_has_is_refused_until_it_is_free, "-
     static struct chat_line line;
     client_send_text(two, "/nick one\n");
     do {
-        cr_assert_eq(chat_try_line(two, &line, test_now() + test_deadline_ms() / 1000.0),
-                     CLIENT_GOT);
+        cr_assert_eq(chat_try_line(two, &line, test_deadline()), CLIENT_GOT);
     } while (strncmp(line.text, "ERR ", 4) != 0 && strncmp(line.text, "* you are", 9) != 0);
     cr_assert(strncmp(line.text, "ERR ", 4) == 0, "a nickname that is taken: `%s`", line.text);
     chat_expect_heard(two, "two", one);
@@ -102,9 +101,8 @@ ServerTest(chat_commands, nick_goes_to_one_of_many, "--app chat --workers 4")
         for (int i = 0; i < USERS; i++) {
             bool answered = false;
             while (!answered) {
-                cr_assert_eq(
-                    chat_try_line(users[i], &line, test_now() + test_deadline_ms() / 1000.0),
-                    CLIENT_GOT, "user %d got no answer", i);
+                cr_assert_eq(chat_try_line(users[i], &line, test_deadline()), CLIENT_GOT,
+                             "user %d got no answer", i);
                 got_it += strncmp(line.text, "* you are best", 14) == 0;
                 answered = strncmp(line.text, "* you are best", 14) == 0 ||
                            strncmp(line.text, "ERR ", 4) == 0;
@@ -131,9 +129,7 @@ static void expect_list(const char *options)
     chat_expect_line(users[USERS - 1], "* 30 here");
     for (int i = 0; i < USERS; i++) {
         int number;
-        cr_assert_eq(
-            chat_try_line(users[USERS - 1], &line, test_now() + test_deadline_ms() / 1000.0),
-            CLIENT_GOT);
+        cr_assert_eq(chat_try_line(users[USERS - 1], &line, test_deadline()), CLIENT_GOT);
         cr_assert_eq(sscanf(line.text, "* name-%d", &number), 1, "`%s`", line.text);
         cr_assert(number >= 0 && number < USERS && !listed[number], "listed twice: %d", number);
         listed[number] = true;
@@ -187,8 +183,7 @@ ServerTest(chat_commands, help_tells_the_commands, "--app chat --idle-timeout 12
     int one = chat_join_as(server, "one");
     client_send_text(one, "/help\n/nothing\n");
     for (;;) {
-        cr_assert_eq(chat_try_line(one, &line, test_now() + test_deadline_ms() / 1000.0),
-                     CLIENT_GOT);
+        cr_assert_eq(chat_try_line(one, &line, test_deadline()), CLIENT_GOT);
         if (strcmp(line.text, NO_COMMAND) == 0) {
             break;
         }
@@ -275,7 +270,7 @@ ServerTest(chat_commands, quit_goes_first_in_a_priority_queue,
     size_t length = 0;
     last[0] = '\0';
     while (!strstr(last, "* goodbye\n")) {
-        cr_assert(test_await(urgent, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+        cr_assert(test_await(urgent, POLLIN, test_deadline()));
         ssize_t got = recv(urgent, last + length, sizeof last - 1 - length, 0);
         cr_assert_gt(got, 0);
         length += (size_t)got;

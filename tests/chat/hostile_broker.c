@@ -88,7 +88,7 @@ static void shake_hands(struct scene *scene)
     client_send_text(scene->subscriber, SUBSCRIBED);
     scene->commander = backend_accept(&scene->broker);
     client_expect_text(scene->commander, head);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (int lines = 0; lines < 2;) {
         cr_assert_lt(length, sizeof hello - 1);
         cr_assert_eq(client_try_receive(scene->commander, hello + length, 1, end, &got),
@@ -239,7 +239,7 @@ Test(chat_hostile_broker, new_names_of_others_are_within_the_budget)
         snprintf(text, sizeof text, "chat1 beta 9 60000 0 %d = n%d n%d", i, i - 1, i);
         send_message(scene.subscriber, text);
     }
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int told = 0;
     int lines = 0;
     while (told < NAMES) {
@@ -291,7 +291,7 @@ SceneTest(chat_hostile_broker, one_that_confirms_nothing,
 static void expect_next(int fd, const char *text)
 {
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     cr_assert_eq(chat_try_line(fd, &line, end), CLIENT_GOT, "`%s` did not come", text);
     cr_assert_str_eq(line.text, text);
 }
@@ -398,7 +398,7 @@ static void expect_link(const struct scene *scene, int user, int number)
 static void await_end(int fd)
 {
     static struct chat_line line;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (chat_try_line(fd, &line, end) == CLIENT_GOT) {
     }
     cr_assert_lt(test_now(), end, "it was not disconnected");
@@ -420,7 +420,7 @@ static bool is_heard_by_somebody_new(const struct scene *scene, int number)
     char nick[CHAT_NICK_SIZE];
     char text[100];
     int user = chat_join(&scene->server, nick);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     snprintf(text, sizeof text, "chat1 beta 9 60000 %d 0 L eve line %d", number, number);
     send_message(scene->subscriber, text);
     snprintf(text, sizeof text, "[eve] line %d", number);

@@ -58,7 +58,7 @@ static void ask(const char *where, int fd, const char *command, char answer[REDI
     char text[512];
     snprintf(text, sizeof text, "%s\r\n", command);
     client_send_text_at(where, fd, text);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     bool is_whole = false;
     while (!is_whole) {
         size_t got;
@@ -85,7 +85,7 @@ static void ask(const char *where, int fd, const char *command, char answer[REDI
 static bool answers(struct redis *redis)
 {
     char answer[REDIS_ANSWER_SIZE];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int status;
     while (test_now() < end) {
         if (waitpid(redis->pid, &status, WNOHANG) == redis->pid) {
@@ -164,7 +164,7 @@ void redis_await_at(const char *where, const struct redis *redis, const char *co
                     const char *expected)
 {
     char answer[REDIS_ANSWER_SIZE];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         ask(where, redis->client, command, answer);
         if (strcmp(answer, expected) == 0) {

@@ -49,10 +49,9 @@ ServerTest(chat_silent_users, one_that_never_reads_is_let_go_and_slows_nobody,
         for (int i = 0; i < LINES; i++) {
             client_send(talker, line, length);
         }
-        cr_assert(
-            crowd_receive(&listeners, 3L * LINES * round, test_now() + test_deadline_ms() / 1000.0),
-            "the others heard %ld of %d lines (%d were let go)", listeners.heard, 3 * LINES * round,
-            listeners.ended);
+        cr_assert(crowd_receive(&listeners, 3L * LINES * round, test_deadline()),
+                  "the others heard %ld of %d lines (%d were let go)", listeners.heard,
+                  3 * LINES * round, listeners.ended);
     }
     free(line);
     long grown = probe_resident_kib(server->pid) - memory;
@@ -103,7 +102,7 @@ ServerTest(chat_silent_users, one_that_reads_late_gets_it_all, "--app chat --sen
         client_send(talker, line, length);
     }
     server_await_counter(server, "messages", before + SAID);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (int count = 0; count < SAID;) {
         enum client_outcome outcome = chat_try_line(late, &heard, end);
         cr_assert_eq(outcome, CLIENT_GOT, "of %d lines he heard %d: %s", SAID, count,
@@ -219,7 +218,7 @@ Test(chat_silent_users, server_stops_and_tells_nobody_of_departures)
     }
     int leaves = chat_join_as(&server, "leaves");
     client_close(leaves);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     cr_assert(crowd_receive(&crowd, USERS, end), "%ld of %d users were told that one has left",
               crowd.heard, USERS);
     server_signal(&server, SIGTERM);

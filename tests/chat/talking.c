@@ -143,18 +143,16 @@ ServerTest(chat_talking, erratum_02_bare_line_end_does_not_stall_what_follows, "
     client_expect_silence(two, 50);
 }
 
-Test(chat_talking, erratum_02_thousands_of_bare_line_ends)
+ServerTest(chat_talking, erratum_02_thousands_of_bare_line_ends, "--app chat")
 {
     enum { BLANKS = 20000 };
     static char blanks[BLANKS];
     memset(blanks, '\n', sizeof blanks);
-    struct server_process server = server_start("--app chat");
-    int one = chat_join_as(&server, "one");
-    int two = chat_join_as(&server, "two");
+    int one = chat_join_as(server, "one");
+    int two = chat_join_as(server, "two");
     client_send(one, blanks, sizeof blanks);
     client_send_text(one, "still here\n");
     chat_expect_line(two, "[one] still here");
-    server_close_all(&server);
 }
 
 ServerTest(chat_talking, a_line_may_come_byte_by_byte, "--app chat")
@@ -242,8 +240,8 @@ ServerTest(chat_talking, control_characters_are_not_relayed_and_other_text_is, "
         client_send(one, relayed[i].sent, relayed[i].length);
         client_send_text(one, "\n");
         do {
-            cr_assert_eq(chat_try_line(two, &line, test_now() + test_deadline_ms() / 1000.0),
-                         CLIENT_GOT, "text %zu does not arrive", i);
+            cr_assert_eq(chat_try_line(two, &line, test_deadline()), CLIENT_GOT,
+                         "text %zu does not arrive", i);
         } while (line.text[0] == '*');
         cr_assert(strncmp(line.text, prefix, strlen(prefix)) == 0, "text %zu: `%s`", i, line.text);
         cr_assert_not(has_control(line.text, line.length), "text %zu: `%s`", i, line.text);
@@ -263,8 +261,7 @@ ServerTest(chat_talking, control_character_in_two_segments, "--app chat")
     client_await_delivered(one);
     client_send(one, "\x9b!\n", 3);
     do {
-        cr_assert_eq(chat_try_line(two, &line, test_now() + test_deadline_ms() / 1000.0),
-                     CLIENT_GOT);
+        cr_assert_eq(chat_try_line(two, &line, test_deadline()), CLIENT_GOT);
     } while (line.text[0] == '*');
     cr_assert_not(has_control(line.text, line.length), "`%s`", line.text);
 }

@@ -1266,7 +1266,7 @@ static size_t stream_length(void)
 /* Reads so many bytes, or to the deadline. How many came. */
 static size_t receive(int fd, unsigned char *data, size_t length)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     size_t received = 0;
     while (received < length && test_await(fd, POLLIN, end))
         received += take_now(fd, data + received, length - received);

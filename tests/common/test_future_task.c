@@ -42,15 +42,13 @@ static int64_t deadline(void)
 
 static bool await_flag(atomic_bool *flag)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!atomic_load(flag) && test_left_ms(end) > 0)
-        test_pause_ms(1);
+    WAIT_FOR(atomic_load(flag));
     return atomic_load(flag);
 }
 
 static void expect_calls(struct errand *errand, int calls, int dones)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (atomic_load(&errand->dones) < dones && test_left_ms(end) > 0)
         test_pause_ms(1);
     cr_assert_eq(atomic_load(&errand->calls), calls, "called %d times", errand->calls);
@@ -266,7 +264,7 @@ Test(future_task, is_over_before_anybody_is_woken)
     errand.waits = true;
     submit(&office, &errand);
     wait_in_thread(&waiting, &errand);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (atomic_load(&office.monitor.waiting) == 0 && test_left_ms(end) > 0)
         test_pause_ms(1);
     mutex_lock(&office.monitor.lock); /* without which nobody is woken */

@@ -189,7 +189,7 @@ BenchTest(input_queue, a_reset_peer_is_an_error_and_no_end_of_stream, ROOMY)
     pair_close(bench->ends);
     tcp_pair_open(bench->ends);
     close_with_reset(bench->ends[0]);
-    cr_assert(test_await(bench->ends[1], POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(bench->ends[1], POLLIN, test_deadline()));
     cr_assert_eq(fill(bench), -1);
     cr_assert_eq(errno, ECONNRESET);
     bench->ends[0] = dup(bench->ends[1]);

@@ -697,7 +697,7 @@ SELECTOR_TEST(a_wakeup_does_not_hide_what_is_ready)
 /* Waits until some thread sleeps in select: the selector says so itself, before it does. */
 static bool await_sleeper(void)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (atomic_load(&selector.sleep) == 0) {
         if (test_left_ms(end) == 0)
             return false;
@@ -862,9 +862,7 @@ static void *make_change(void *argument)
 /* Whether it is done, after it was given some time in which it should not be. */
 static bool is_done_early(struct change *change)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!atomic_load(&change->begun) && test_left_ms(end) > 0)
-        test_pause_ms(1);
+    WAIT_FOR(atomic_load(&change->begun));
     test_pause_ms(QUIET_MS);
     return atomic_load(&change->done);
 }
@@ -919,7 +917,7 @@ SELECTOR_TEST(the_selecting_thread_needs_no_lock_for_what_it_does_not_tell_the_k
 {
     struct change change = {.what = REST};
     pthread_t thread;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     watch_fd(&key, ends[1], SELECT_READ);
     check(pthread_create(&thread, NULL, select_and_rest, &change) == 0);
     while (!atomic_load(&change.begun) && test_left_ms(end) > 0)

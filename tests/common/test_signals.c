@@ -370,7 +370,7 @@ SignalsTest(signals, case_37_of_thousands_of_signals_none_is_slept_through)
     pthread_t thread;
     int reports = 0;
     cr_assert_eq(pthread_create(&thread, NULL, send_signals, &sender), 0);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!atomic_load(&sender.done)) {
         cr_assert(test_await(signals->fd, POLLIN, end));
         signals_take(signals);
@@ -394,7 +394,7 @@ SignalsTest(signals, any_thread_may_ring)
 {
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, ring_once, NULL), 0);
-    cr_assert(test_await(signals->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(signals->fd, POLLIN, test_deadline()));
     signals_take(signals);
     cr_assert_not(signals->stop);
     pthread_join(thread, NULL);

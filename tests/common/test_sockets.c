@@ -155,7 +155,7 @@ Test(sockets, a_peer_has_an_address_also_when_it_has_reset)
         endpoint_format(&peer, text);
         cr_assert_str_eq(text, expected);
         close_with_reset(ends[1]);
-        cr_assert(test_await(ends[0], POLLIN, test_now() + test_deadline_ms() / 1000.0));
+        cr_assert(test_await(ends[0], POLLIN, test_deadline()));
         endpoint_of_peer(&peer, ends[0]);
         endpoint_format(&peer, text);
 #ifdef SO_PEERNAME
@@ -318,7 +318,7 @@ static unsigned port_of(const struct listener *listener)
 /* Whether something is readable in time: bytes, an end, or a connection to accept. */
 static bool comes(int fd)
 {
-    return test_await(fd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
+    return test_await(fd, POLLIN, test_deadline());
 }
 
 ListenerTest(sockets, port_0_becomes_the_port_it_is)
@@ -800,7 +800,7 @@ Test(sockets, writable_is_what_takes_a_write_or_fails_it)
     fill_up(ends[0]);
     cr_assert_not(socket_is_writable(ends[0]));
     close_with_reset(ends[1]);
-    cr_assert(test_await(ends[0], POLLHUP, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(ends[0], POLLHUP, test_deadline()));
     cr_assert(socket_is_writable(ends[0]));
     close(ends[0]);
 }

@@ -41,7 +41,7 @@ static void *raise_flag(void *argument)
 
 static bool await_flag(const atomic_bool *flag)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!atomic_load(flag)) {
         if (test_left_ms(end) == 0)
             return false;
@@ -178,7 +178,7 @@ Test(thread, reads_its_name_without_the_lists_lock)
 {
     char names[2][THREAD_NAME_SIZE];
     pthread_t threads[2];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     cr_assert_eq(thread_start(&threads[0], read_name_and_stay, names[0]), 0);
     while (!atomic_load_explicit(&has_read_its_name, memory_order_relaxed)) {
         cr_assert_gt(test_left_ms(end), 0);

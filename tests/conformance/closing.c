@@ -21,7 +21,7 @@ TestSuite(closing, .timeout = 60);
 /* Several reasons to close at a time: an error, the end of the stream, a timeout, a reset. */
 static void end_in_many_ways(int client, int way, const char *too_long, size_t length)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     client_send_text(client, "one\ntwo\nthree\n");
     if (way & 1) {
         client_try_send(client, too_long, length, end);

@@ -13,11 +13,6 @@ TestSuite(descriptors, .timeout = 60);
 
 enum { LIMIT = 32, TRIED = 60 };
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 /**
  * Connects TRIED clients to a server with LIMIT descriptors, and sees that each is either served or
  * told and closed. @return how many are served; their descriptors are in @p served
@@ -30,15 +25,16 @@ static int fill(const struct server_process *server, int served[TRIED])
         char reply[64];
         size_t got;
         int client = client_connect(server);
-        client_try_send(client, "x\n", 2, deadline());
-        enum client_outcome outcome = client_try_receive(client, reply, 2, deadline(), &got);
+        client_try_send(client, "x\n", 2, test_deadline());
+        enum client_outcome outcome = client_try_receive(client, reply, 2, test_deadline(), &got);
         if (outcome == CLIENT_GOT && memcmp(reply, "x\n", 2) == 0) {
             served[count++] = client;
             continue;
         }
         size_t more = 0;
         if (outcome == CLIENT_GOT) {
-            outcome = client_try_receive(client, reply + 2, sizeof reply - 2, deadline(), &more);
+            outcome =
+                client_try_receive(client, reply + 2, sizeof reply - 2, test_deadline(), &more);
         }
         got += more;
         cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET,
@@ -55,7 +51,7 @@ static int fill(const struct server_process *server, int served[TRIED])
 
 static void expect_service_again(const struct server_process *server)
 {
-    double end = deadline();
+    double end = test_deadline();
     bool answered = false;
     while (!answered && test_left_ms(end) > 0) {
         int client = client_connect(server);
@@ -130,7 +126,7 @@ Test(descriptors, case_23_two_thousand_clients_one_after_another)
         server_start_limited((struct server_limits){.descriptors = 20}, "");
     for (int i = 0; i < 2000; i++) {
         int client = client_connect(&server);
-        cr_assert(client_try_echo(client, "one after another\n", deadline()),
+        cr_assert(client_try_echo(client, "one after another\n", test_deadline()),
                   "client %d, one at a time, to a server with 20 descriptors gets no right answer",
                   i + 1);
         client_half_close(client);

@@ -72,9 +72,8 @@ static void read_late(const char *drain_timeout)
     test_pause_ms(PAUSE_MS);                        /* what is asked: does the server wait? */
     client_expect(client, lines, length);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(half_close, case_06_outlasts_the_drain_timeout)

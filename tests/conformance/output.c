@@ -83,9 +83,8 @@ Test(output, erratum_05_memory_is_bounded)
     long grown = probe_resident_kib(server.pid) - before;
     cr_assert_lt(grown, 24 * 1024, "%d clients that send and never read grew the server by %ld KiB",
                  CLIENTS, grown);
-    clients_close(clients, CLIENTS);
     free(lines);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 ServerTest(output, reading_resumes_under_the_low_mark,

@@ -20,7 +20,7 @@ TestSuite(overload, .timeout = 60);
  */
 static int connect_until_served(const struct server_process *server)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (test_left_ms(end) > 0) {
         int client = client_connect(server);
         if (client_try_echo(client, "is there a place\n", end)) {
@@ -66,8 +66,8 @@ ServerTest(overload, case_21_client_over_the_limit_is_not_served,
         size_t got;
         int second = client_connect(server);
         client_try_send(second, "served?\n", 8, test_now() + 1);
-        enum client_outcome outcome = client_try_receive(
-            second, reply, sizeof reply, test_now() + test_deadline_ms() / 1000.0, &got);
+        enum client_outcome outcome =
+            client_try_receive(second, reply, sizeof reply, test_deadline(), &got);
         bool told = got == strlen(BUSY) && memcmp(reply, BUSY, got) == 0;
         cr_assert((outcome == CLIENT_ENDED && told) || (outcome == CLIENT_RESET && (told || !got)),
                   "client 2 of 1 sent `served?`: expected `ERR server busy` and a close (or a "

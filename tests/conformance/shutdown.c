@@ -19,11 +19,6 @@
 
 TestSuite(shutdown, .timeout = 60);
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 ServerTest(shutdown, case_39_idle_server_exits_0, "")
 {
 }
@@ -44,7 +39,7 @@ Test(shutdown, sigint_exits_0)
     int client = client_connect(&server);
     client_echo(client, "hello\n");
     server_signal(&server, SIGINT);
-    int status = server_await_end(&server, deadline());
+    int status = server_await_end(&server, test_deadline());
     cr_assert_eq(status, 0,
                  "sent SIGINT, expected exit status 0; wait status 0x%x (-1: still runs)",
                  (unsigned)status);
@@ -149,7 +144,7 @@ static long long take_all(int client)
     char bytes[4096];
     long long all = 0;
     size_t got;
-    while (client_try_receive(client, bytes, 1, deadline(), &got) == CLIENT_GOT) {
+    while (client_try_receive(client, bytes, 1, test_deadline(), &got) == CLIENT_GOT) {
         all += 1;
     }
     return all;
@@ -174,7 +169,7 @@ Test(shutdown, case_39_answers_arrive_although_the_client_still_sends)
     send_lines(client, &next, 100);
     long long got = take_all(client);
     client_close(client);
-    cr_assert_eq(server_await_end(&server, deadline()), 0);
+    cr_assert_eq(server_await_end(&server, test_deadline()), 0);
     server_errors(&server, errors, sizeof errors);
     long long sent = stats_value(errors, "bytes_out", NULL);
     cr_assert_eq(got, sent, "the server sent %lld bytes of answers, and %lld arrived", sent, got);
@@ -210,7 +205,7 @@ static bool say_first_message(struct server_process *server, int *client)
     *client = client_connect(server);
     server_signal(server, SIGTERM);
     client_await_refusal(server);
-    client_try_send(*client, "just connected\n", 15, deadline());
+    client_try_send(*client, "just connected\n", 15, test_deadline());
     return test_now() < connected + 1;
 }
 
@@ -220,7 +215,7 @@ static bool say_first_message(struct server_process *server, int *client)
  */
 Test(shutdown, case_39_a_first_message_may_come_after_the_signal)
 {
-    double end = deadline();
+    double end = test_deadline();
     struct server_process server = server_start("--drain-timeout 30");
     int client;
     while (!say_first_message(&server, &client)) {
@@ -303,7 +298,7 @@ static void check_second_signal(int second)
     server_signal(&server, SIGTERM);
     client_await_refusal(&server);
     server_signal(&server, second);
-    int status = server_await_end(&server, deadline());
+    int status = server_await_end(&server, test_deadline());
     cr_assert(status != -1 && WIFSIGNALED(status) && WTERMSIG(status) == second,
               "while it drained the server got signal %d and should be killed by it; wait status "
               "0x%x (-1: still runs)",
@@ -375,7 +370,7 @@ Test(shutdown, case_39_a_log_that_nobody_reads_does_not_keep_the_server)
     server_signal(&server, SIGUSR1);
     double begin = test_now();
     server_signal(&server, SIGTERM);
-    int status = server_await_end(&server, deadline());
+    int status = server_await_end(&server, test_deadline());
     double took = test_now() - begin;
     if (status == -1) {
         server_signal(&server, SIGKILL);

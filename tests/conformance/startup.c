@@ -74,6 +74,5 @@ Test(startup, port_is_free_again_after_the_end)
     struct server_process second = server_start("--port=%d", port);
     client = client_connect(&second);
     client_echo(client, "hello again\n");
-    client_close(client);
-    server_stop(&second);
+    server_close_all(&second);
 }

@@ -59,7 +59,7 @@ Test(stats, counters_at_exit)
     struct server_process server = server_start("--stats");
     some_traffic(&server);
     server_signal(&server, SIGTERM);
-    server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    server_await_end(&server, test_deadline());
     server_errors(&server, text, sizeof text);
     server_expect_exit(&server);
     expect_counters(text, 1);
@@ -71,7 +71,7 @@ Test(stats, silent_without_the_option)
     struct server_process server = server_start("");
     some_traffic(&server);
     server_signal(&server, SIGTERM);
-    server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    server_await_end(&server, test_deadline());
     server_errors(&server, text, sizeof text);
     server_expect_exit(&server);
     int lines;

@@ -21,7 +21,7 @@ TestSuite(contract_ends, .timeout = 60);
 static void await_said(const struct server_process *server, const char *text)
 {
     char errors[8192];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         server_errors(server, errors, sizeof errors);
         if (strstr(errors, text) != NULL) {
@@ -66,46 +66,44 @@ static void expect_bytes(int client, size_t length)
  * Most of the answer has to wait for the client, which is in no hurry. What the client has sent
  * behind the message is dropped.
  */
-Test(contract_ends, false_of_a_handler_delivers_what_was_enqueued)
+ServerTest(contract_ends, false_of_a_handler_delivers_what_was_enqueued,
+           OBEDIENT "--send-buffer 8192 --idle-timeout 0")
 {
     enum { BYTES = 900000 };
-    struct server_process server = server_start(OBEDIENT "--send-buffer 8192 --idle-timeout 0");
     int client = client_connect_with(
-        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+        server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
     client_send_text(client, "fail 900000\nnot handled\n");
     client_await_reply(client);
     test_pause_ms(100);
     expect_bytes(client, BYTES);
     client_expect_end(client);
     client_close(client);
-    await_said(&server, "ended: closed by the application\n");
-    server_stop(&server);
+    await_said(server, "ended: closed by the application\n");
 }
 
 /*
  * A client that sends all it has before it reads anything. If the server left that unread, each
  * would wait for the other, until the progress timeout cuts the client off without its answer.
  */
-Test(contract_ends, who_sends_on_after_a_close_gets_all_that_was_queued)
+ServerTest(contract_ends, who_sends_on_after_a_close_gets_all_that_was_queued,
+           OBEDIENT "--send-buffer 8192 --idle-timeout 0")
 {
     enum { BYTES = 900000, PIECES = 256 };
     static char piece[65536];
-    struct server_process server = server_start(OBEDIENT "--send-buffer 8192 --idle-timeout 0");
     int client = client_connect_with(
-        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+        server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
     client_send_text(client, "fail 900000\n");
     client_await_reply(client);
     memset(piece, 'y', sizeof piece);
     for (int i = 0; i < PIECES; i++) {
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         cr_assert_eq(client_try_send(client, piece, sizeof piece, end), sizeof piece,
                      "the server stopped reading after %d pieces", i);
     }
     expect_bytes(client, BYTES);
     client_expect_end(client);
     client_close(client);
-    await_said(&server, "ended: closed by the application\n");
-    server_stop(&server);
+    await_said(server, "ended: closed by the application\n");
 }
 
 /* ---- suspended input ---- */
@@ -165,49 +163,40 @@ Test(contract_ends, an_end_of_stream_while_input_is_suspended_with_poll)
 }
 
 /* It may not send, so it cannot be blamed for sending nothing. */
-Test(contract_ends, suspended_input_is_not_idle)
+ClientTest(contract_ends, suspended_input_is_not_idle, OBEDIENT "--idle-timeout 0.6")
 {
-    struct server_process server = server_start(OBEDIENT "--idle-timeout 0.6");
-    int client = client_connect(&server);
     client_send_text(client, "later 1500\n");
     client_expect_text(client, "later\n");
     client_echo(client, "still there\n");
-    client_close(client);
-    server_stop(&server);
 }
 
 /* Nor for the half of a line that it has sent. */
-Test(contract_ends, a_message_has_its_time_when_input_is_not_suspended)
+ClientTest(contract_ends, a_message_has_its_time_when_input_is_not_suspended,
+           OBEDIENT "--request-timeout 1")
 {
-    struct server_process server = server_start(OBEDIENT "--request-timeout 1");
-    int client = client_connect(&server);
     client_send_text(client, "later 2500\nhalf a ");
     client_expect_text(client, "later\n");
     client_send_text(client, "line\n");
     client_expect_text(client, "half a line\n");
-    client_close(client);
-    server_stop(&server);
 }
 
 /* ---- a message that is too long for the input queue ---- */
 
-Test(contract_ends, a_message_that_does_not_fit_is_too_long)
+ClientTest(contract_ends, a_message_that_does_not_fit_is_too_long,
+           OBEDIENT "--max-line 1000 --log info")
 {
     enum { BYTES = 100000 };
-    struct server_process server = server_start(OBEDIENT "--max-line 1000 --log info");
-    int client = client_connect(&server);
     char *bytes = malloc(BYTES);
     cr_assert_not_null(bytes);
     memset(bytes, 'x', BYTES);
     memcpy(bytes, "# ", 2);
     client_send(client, bytes, BYTES);
     client_expect_end(client);
-    await_said(&server, "ended: a message was too long\n");
-    await_named(&server, client, "a message was too long");
+    await_said(server, "ended: a message was too long\n");
+    await_named(server, client, "a message was too long");
     client_close(client);
-    cr_assert_eq(server_counter(&server, "too_long"), 1);
+    cr_assert_eq(server_counter(server, "too_long"), 1);
     free(bytes);
-    server_stop(&server);
 }
 
 /* ---- the log ---- */
@@ -219,8 +208,7 @@ static void check_log(const char *options, const char *sent, const char *why)
     client_send_text(client, sent);
     client_expect_end(client);
     await_named(&server, client, why);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(contract_ends, the_log_names_a_client_that_took_too_long)

@@ -20,7 +20,7 @@ TestSuite(contract_hold, .timeout = 60);
 static void await_said(const struct server_process *server, const char *text)
 {
     char errors[8192];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         server_errors(server, errors, sizeof errors);
         if (strstr(errors, text) != NULL) {
@@ -66,14 +66,12 @@ ServerTest(contract_hold, what_comes_behind_it_waits, PATIENT)
     tell(server, "tell\n");
     client_expect_text(client, "went on\ntwo\nthree\n");
     client_echo(client, "four\n");
-    client_close(client);
 }
 
 ServerTest(contract_hold, its_own_timer_ends_it, PATIENT)
 {
     int client = client_that_waits(server, "hold 50\ntwo\nhold 50\nthree\n");
     client_expect_text(client, "went on\ntwo\nholding\nwent on\nthree\n");
-    client_close(client);
 }
 
 ServerTest(contract_hold, a_thread_that_is_nobodys_ends_it, PATIENT)
@@ -81,14 +79,12 @@ ServerTest(contract_hold, a_thread_that_is_nobodys_ends_it, PATIENT)
     int client = client_that_waits(server, "hold\ntwo\n");
     tell(server, "tell thread\n");
     client_expect_text(client, "went on\ntwo\n");
-    client_close(client);
 }
 
 ServerTest(contract_hold, it_may_be_ended_before_it_begins, PATIENT)
 {
     int client = client_that_waits(server, "early\ntwo\nearly\n");
     client_expect_text(client, "went on\ntwo\nholding\nwent on\n");
-    client_close(client);
 }
 
 /* It hears that it is told, and only then holds: for once, and not again. */
@@ -106,7 +102,6 @@ ServerTest(contract_hold, it_may_be_ended_long_before_it_begins, PATIENT)
     client_expect_silence(client, 100);
     tell(server, "tell\n");
     client_expect_text(client, "went on\nthree\n");
-    client_close(client);
 }
 
 /* Each round is told by a thread of its own, at any moment of the others' runs. */
@@ -121,7 +116,6 @@ ServerTest(contract_hold, none_of_many_is_forgotten, PATIENT)
         tell(server, round % 4 == 1 ? "tell\n" : "tell thread\n");
         clients_expect_text(clients, CLIENTS, "went on\n");
     }
-    clients_close(clients, CLIENTS);
 }
 
 /* More than the input queue holds: the rest waits in the sockets, and nothing is lost. */
@@ -137,7 +131,6 @@ ServerTest(contract_hold, what_does_not_fit_is_read_later, PATIENT "--max-line 1
     client_expect_text(client, "went on\n");
     client_expect(client, lines, length);
     client_echo(client, "and on\n");
-    client_close(client);
     free(lines);
 }
 
@@ -156,9 +149,6 @@ ServerTest(contract_hold, no_clock_runs_meanwhile,
     client_expect_text(busy, "went on\n");
     client_send_text(busy, "line\n");
     client_expect_text(busy, "half a line\n");
-    client_close(quiet);
-    client_close(busy);
-    client_close(idle);
 }
 
 /* ---- a client that goes ---- */
@@ -201,9 +191,8 @@ static void an_end_of_stream_ends_it(const char *selector, size_t behind)
     client_half_close(client);
     client_expect_end(client);
     await_said(&server, "ended: the client has closed\n");
-    client_close(client);
     free(bytes);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(contract_hold, an_end_of_stream_is_noticed)
@@ -239,8 +228,7 @@ static void a_handler_may_stay(const char *selector, const char *line)
     client_expect_text(client, "went on\ntwo\n");
     client_expect_end(client);
     await_said(&server, "ended: the client has closed\n");
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(contract_hold, a_handler_may_answer_a_client_that_has_ended_its_half)

@@ -98,7 +98,7 @@ static void remove_folder(void)
 static size_t talk(const struct server_process *server, const char *request)
 {
     size_t got;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int client = client_connect(server);
     client_try_send(client, request, strlen(request), end);
     enum client_outcome outcome = client_try_receive(client, reply, sizeof reply - 1, end, &got);

@@ -23,7 +23,7 @@ static bool has_applications(void)
 static void first_words(int client, char *text, size_t size)
 {
     size_t got = 0;
-    client_try_receive(client, text, 1, test_now() + test_deadline_ms() / 1000.0, &got);
+    client_try_receive(client, text, 1, test_deadline(), &got);
     size_t more = 0;
     if (got == 1) {
         client_try_receive(client, text + 1, size - 2, test_now() + 0.05, &more);
@@ -78,7 +78,7 @@ static void check_refusal(const char *application, const char *request, const ch
     faults_switch(&server);
     int client = client_connect(&server);
     client_send_text(client, request);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     size_t length = 0;
     text[0] = '\0';
     while (strstr(text, refusal) == NULL && test_left_ms(end) > 0 && length + 1 < sizeof text) {

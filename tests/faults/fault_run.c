@@ -17,11 +17,6 @@ static const char busy[] = "ERR server busy\n";
 
 enum { BUSY_LENGTH = sizeof busy - 1 };
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 bool faults_all(void)
 {
     const char *choice = getenv("FAULTS");
@@ -69,7 +64,7 @@ static int count_of(const char *text, const char *wanted)
 void faults_switch(const struct server_process *server)
 {
     static char text[1 << 16];
-    double end = deadline();
+    double end = test_deadline();
     server_errors(server, text, sizeof text);
     int before = count_of(text, "faults: o"); /* on or off */
     server_signal(server, SIGUSR2);
@@ -121,7 +116,7 @@ void fault_end(struct server_process *server, bool stop, int exit_status,
     if (stop) {
         server_signal(server, SIGTERM);
     }
-    int status = server_await_end(server, deadline());
+    int status = server_await_end(server, test_deadline());
     fault_look(server, report);
     if (status == -1) {
         server_signal(server, SIGKILL);
@@ -154,7 +149,8 @@ static const char *take(struct visitor *visitor, const char *expected, size_t le
     static char reply[1 << 17];
     size_t got;
     cr_assert_leq(length, sizeof reply);
-    enum client_outcome outcome = client_try_receive(visitor->fd, reply, length, deadline(), &got);
+    enum client_outcome outcome =
+        client_try_receive(visitor->fd, reply, length, test_deadline(), &got);
     size_t compared = got < BUSY_LENGTH ? got : BUSY_LENGTH;
     bool turned_away = got > 0 && memcmp(reply, busy, compared) == 0;
     cr_assert(turned_away || memcmp(reply, expected, got) == 0,
@@ -174,7 +170,7 @@ void visitor_exchange(struct visitor *visitor, const void *data, size_t length,
     if (visitor->lost) {
         return;
     }
-    client_try_send(visitor->fd, data, length, deadline());
+    client_try_send(visitor->fd, data, length, test_deadline());
     size_t first = expected_length < BUSY_LENGTH ? expected_length : BUSY_LENGTH;
     const char *how = take(visitor, expected, first);
     if (how == NULL) {
@@ -197,7 +193,7 @@ void visitor_expect_end(struct visitor *visitor)
     if (visitor->lost) {
         return;
     }
-    enum client_outcome outcome = client_try_receive(visitor->fd, &byte, 1, deadline(), &got);
+    enum client_outcome outcome = client_try_receive(visitor->fd, &byte, 1, test_deadline(), &got);
     cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET,
               "visitor %s of %s: expected the end, got %s", visitor->name, server_name(),
               client_outcome_text(outcome));
@@ -217,7 +213,7 @@ void visitor_leave(struct visitor *visitor)
 void expect_service(const struct server_process *server)
 {
     static char errors[1 << 16];
-    double end = deadline();
+    double end = test_deadline();
     struct visitor visitor;
     do {
         visitor = visitor_connect(server, "afterwards");
@@ -226,7 +222,7 @@ void expect_service(const struct server_process *server)
              test_left_ms(end) > 0);
     if (visitor.lost) {
         server_signal(server, SIGTERM); /* and shows its counters */
-        test_await(server->pidfd, POLLIN, deadline());
+        test_await(server->pidfd, POLLIN, test_deadline());
         server_errors(server, errors, sizeof errors);
     }
     cr_assert(!visitor.lost, "no fault is on any more, and %s serves nobody: %s; %s", server_name(),

@@ -46,7 +46,7 @@ static int await_pair(const struct server_process *relay, int client, double end
     int count = poll(watched, 2, test_left_ms(end));
     if (count == 0) {
         server_signal(relay, SIGTERM); /* and shows its counters */
-        test_await(relay->pidfd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
+        test_await(relay->pidfd, POLLIN, test_deadline());
         server_errors(relay, errors, sizeof errors);
     }
     cr_assert_gt(count, 0, "neither connected nor closed; plan %s; %s", getenv("FAULT_PLAN"),
@@ -74,7 +74,7 @@ static bool answer(int server, int client, double end)
 /* A question and an answer; of several connections that were made for it the last one counts. */
 static bool talk(const struct server_process *relay)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     bool talked = false;
     int stale;
     int server;
@@ -150,7 +150,7 @@ Test(fault_relay, case_40_without_a_descriptor_for_its_server_a_client_is_closed
     listen_somewhere();
     faults_plan("socket:1=EMFILE", false);
     struct server_process relay = server_start("--app relay --to 127.0.0.1:%d --stats", port);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int client = client_connect(&relay);
     int server = accept_server(end);
     client_send_text(client, "there is room\n");
@@ -197,7 +197,7 @@ Test(fault_relay, a_name_that_nobody_answers_costs_the_connect_timeout_once)
                      port);
     faults_switch(&relay);
     clients_connect(&relay, clients, CLIENTS, NULL);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (int i = 0; i < CLIENTS; i++) {
         servers[i] = accept_server(end);
     }

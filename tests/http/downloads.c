@@ -46,8 +46,7 @@ static void expect_sparse(int fd, off_t from, size_t length)
         size_t count;
         size_t here = length - done < sizeof got ? length - done : sizeof got;
         memcpy(expected, &at, sizeof at);
-        enum client_outcome outcome =
-            client_try_receive(fd, got, here, test_now() + test_deadline_ms() / 1000.0, &count);
+        enum client_outcome outcome = client_try_receive(fd, got, here, test_deadline(), &count);
         cr_assert_eq(outcome, CLIENT_GOT, "at %lld: %s", (long long)at + (long long)count,
                      client_outcome_text(outcome));
         cr_assert_eq(memcmp(got, expected, here), 0, "in the 64 KiB from %lld", (long long)at);
@@ -152,8 +151,7 @@ SiteTest(http_downloads, a_file_that_becomes_shorter, "")
     expect_sparse(fd, 0, MIB);
     cr_assert_eq(truncate(site_path(site, "big.bin"), BIG / 2), 0);
     size_t got;
-    enum client_outcome outcome =
-        client_try_receive(fd, rest, sizeof rest, test_now() + test_deadline_ms() / 1000.0, &got);
+    enum client_outcome outcome = client_try_receive(fd, rest, sizeof rest, test_deadline(), &got);
     cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET, "%s",
               client_outcome_text(outcome));
     cr_assert_leq(got + MIB, BIG / 2, "%zu bytes", got + MIB);
@@ -237,7 +235,7 @@ Test(http_downloads, case_29_a_download_does_not_hold_up_the_others)
     for (int i = 0; i < PAGES; i++) {
         size_t got;
         client_send_text(other, "GET /page.txt HTTP/1.1\r\n" HOST "\r\n");
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         while (!test_await(other, 1, test_now())) { /* POLLIN */
             client_try_receive(fast, dropped, sizeof dropped, test_now() + 1, &got);
             cr_assert_lt(test_now(), end, "page %d does not come", i);

@@ -56,7 +56,7 @@ SiteTest(http_hostile, case_15_half_a_request_and_one_byte_per_idle_period,
     int body = client_connect(server);
     client_send_text(head, "GET /page.txt HTTP/1.1\r\n" HOST "X: ");
     client_send_text(body, "GET / HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\n");
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!test_await(head, POLLIN, test_now() + 0.1) ||
            !test_await(body, POLLIN, test_now() + 0.1)) {
         cr_assert_lt(test_now(), end, "still there");
@@ -464,13 +464,13 @@ static void use_up_descriptors(const struct site *site, bool odd, int *served, i
         char head[13] = "";
         fds[i] = client_connect_with(&server, (struct client_buffers){.receive = 4096});
         client_send_text(fds[i], "GET /large.bin HTTP/1.1\r\n" HOST "\r\n");
-        client_try_receive(fds[i], head, 12, test_now() + test_deadline_ms() / 1000.0, &got);
+        client_try_receive(fds[i], head, 12, test_deadline(), &got);
         *served += strcmp(head, "HTTP/1.1 200") == 0;
         if (strcmp(head, "HTTP/1.1 503") == 0) {
             static char rest[2048];
             ++*refused;
-            enum client_outcome outcome = client_try_receive(
-                fds[i], rest, sizeof rest, test_now() + test_deadline_ms() / 1000.0, &got);
+            enum client_outcome outcome =
+                client_try_receive(fds[i], rest, sizeof rest, test_deadline(), &got);
             cr_assert_eq(outcome, CLIENT_ENDED, "it still holds a descriptor");
         }
     }
@@ -557,7 +557,7 @@ Test(http_hostile, case_19_all_that_are_let_in_can_have_their_files)
     for (int i = 0; i < CLIENTS; i++) {
         char head[13] = "";
         size_t got;
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         client_try_send(clients[i], request, sizeof request - 1, end);
         client_try_receive(clients[i], head, 12, end, &got);
         served += strcmp(head, "HTTP/1.1 200") == 0;

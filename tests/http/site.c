@@ -85,18 +85,13 @@ void site_close(const struct site *site)
 
 /* ---- replies ---- */
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 /** Takes what has come of the head, and not a byte more. False once the connection has ended. */
 static bool take_some_head(int fd, struct reply *reply, size_t *length, bool *whole)
 {
     char *to = reply->head + *length;
     ssize_t there = recv(fd, to, sizeof reply->head - 1 - *length, MSG_PEEK);
     if (there <= 0) {
-        return there < 0 && errno == EAGAIN && test_await(fd, POLLIN, deadline());
+        return there < 0 && errno == EAGAIN && test_await(fd, POLLIN, test_deadline());
     }
     to[there] = '\0';
     char *end = strstr(*length >= 3 ? to - 3 : reply->head, "\r\n\r\n");
@@ -137,7 +132,7 @@ void reply_take_at(const char *where, int fd, struct reply *reply, bool to_head)
     }
     cr_assert_leq((size_t)reply->length, sizeof reply->body, "%s", where);
     enum client_outcome outcome =
-        client_try_receive(fd, reply->body, (size_t)reply->length, deadline(), &reply->got);
+        client_try_receive(fd, reply->body, (size_t)reply->length, test_deadline(), &reply->got);
     cr_assert_eq(outcome, CLIENT_GOT, "%s: %zu of %lld bytes, then %s", where, reply->got,
                  reply->length, client_outcome_text(outcome));
 }

@@ -140,7 +140,7 @@ MailTest(pop3_hostile, case_17_a_command_that_is_too_long, "")
     client_close(client);
     client = pop3_connect(server);
     char *endless = line_of(1 << 20, "\r\nQUIT\r\n", &length);
-    client_try_send(client, endless, length, test_now() + test_deadline_ms() / 1000.0);
+    client_try_send(client, endless, length, test_deadline());
     cr_assert(strncmp(pop3_line(client), "-ERR", 4) == 0);
     client_expect_gone(client);
     client_close(client);
@@ -238,7 +238,7 @@ static void vanish(const struct server_process *server, const char *text, size_t
     case 1: client_reset(client); break;
     default:
         client_half_close(client);
-        while (test_await(client, POLLIN, test_now() + test_deadline_ms() / 1000.0)) {
+        while (test_await(client, POLLIN, test_deadline())) {
             char byte[256];
             size_t got;
             if (client_try_receive(client, byte, sizeof byte, test_now() + 0.1, &got) ==

@@ -67,8 +67,7 @@ Test(pop3_passwords, a_long_name_is_nobodys)
         pop3_ok(client, command);
         pop3_error(client, "PASS " MAILBOX_PASSWORD);
     }
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* Blanks belong to a password, in front, behind and in it. */

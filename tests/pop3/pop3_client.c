@@ -44,8 +44,7 @@ const char *pop3_line_at(const char *where, int fd)
 {
     static char line[POP3_LINE_SIZE];
     size_t length;
-    bool whole =
-        take_line(fd, line, sizeof line, &length, test_now() + test_deadline_ms() / 1000.0);
+    bool whole = take_line(fd, line, sizeof line, &length, test_deadline());
     cr_assert(whole, "%s: expected a line, got `%.*s`", where, (int)length, line);
     cr_assert(length >= 2 && line[length - 2] == '\r', "%s: `%.*s` does not end with CR LF", where,
               (int)length - 1, line);
@@ -108,7 +107,7 @@ char *pop3_lines_at(const char *where, int fd, size_t *length)
 {
     size_t capacity = 1 << 16;
     char *text = malloc(capacity);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     *length = 0;
     for (;;) {
         if (capacity - *length < POP3_LINE_SIZE) {

@@ -179,7 +179,7 @@ Test(pop3_usage, without_options_there_is_a_mailbox_to_try)
 /** Waits until a folder is empty. */
 static bool empties(const char *folder)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (*shell("ls -A %s", folder) != '\0') {
         if (test_left_ms(end) <= 0) {
             return false;
@@ -208,7 +208,7 @@ Test(pop3_usage, the_mailbox_to_try_goes_however_the_server_ends)
         server_signal(&server, SIGTERM);
         client_await_refusal(&server); /* that one has been seen */
         server_signal(&server, signals[i]);
-        int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+        int status = server_await_end(&server, test_deadline());
         cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == signals[i], "%#x", (unsigned)status);
         cr_assert(empties(folder), "after signal %d: %s", signals[i], shell("ls -A %s", folder));
         client_close(client);

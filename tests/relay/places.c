@@ -83,7 +83,7 @@ static void read_upload(int server)
 {
     static char got[UPLOAD];
     size_t length;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     cr_assert_eq(client_try_receive(server, got, sizeof got, end, &length), CLIENT_GOT,
                  "%zu of %d bytes came", length, UPLOAD);
     client_expect_gone(server);
@@ -93,7 +93,7 @@ static void read_upload(int server)
 /** A client finds a place, perhaps after some that do not: the relay closes in its own time. */
 static int await_place(const struct scene *scene)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (;;) {
         int client = client_connect(&scene->relay);
         struct pollfd either[] = {{.fd = scene->backend.listening, .events = POLLIN},

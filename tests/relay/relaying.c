@@ -98,7 +98,7 @@ static void expect_cut(int fd, const char *bytes)
 {
     char byte;
     size_t length;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     client_expect_text(fd, bytes);
     enum client_outcome outcome = client_try_receive(fd, &byte, 1, end, &length);
     cr_assert_eq(outcome, CLIENT_RESET, "expected a reset, not: %s", client_outcome_text(outcome));
@@ -177,7 +177,7 @@ static void make_pattern(void)
 static size_t read_until_reset(int fd)
 {
     static char got[PATTERN];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (size_t at = 0;;) {
         size_t length;
         enum client_outcome outcome =
@@ -271,7 +271,7 @@ static void push_against(int from, int to, const struct server_process *relay)
     cr_assert_lt(sent, MUCH, "the relay has taken %zu bytes that nobody reads", sent);
     long grown = probe_resident_kib(relay->pid) - before;
     cr_assert(probe_sanitized() || grown < 4096, "it has grown by %ld KiB", grown);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (size_t at = 0; at < sent;) {
         size_t piece = sizeof bytes - at % sizeof bytes;
         piece = piece < sent - at ? piece : sent - at;
@@ -308,7 +308,7 @@ SceneTest(relay, a_direction_that_is_stopped_does_not_stop_the_other, "--idle-ti
         static char got[sizeof bytes];
         size_t length;
         client_send(scene->client, bytes, sizeof bytes);
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         cr_assert_eq(client_try_receive(scene->server, got, sizeof got, end, &length), CLIENT_GOT,
                      "what the client sends does not arrive while it does not read");
     }
@@ -328,7 +328,7 @@ static void a_reset_passes_full_directions(const char *options)
     cr_assert_lt(sent, MUCH);
     cr_assert_lt(client_push(scene.server, bytes, sizeof bytes, MUCH, 300), MUCH);
     client_reset(scene.client);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (size_t i = 0; i < MUCH; i += sizeof bytes) {
         cr_assert_eq(client_try_send(scene.server, bytes, sizeof bytes, end), sizeof bytes,
                      "the relay does not read any more");
@@ -366,7 +366,7 @@ static void exchange_much(const char *options)
     size_t seen[2] = {0, 0};
     int fds[2] = {scene.client, scene.server};
     static char got[30000];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while ((seen[0] < length || seen[1] < length) && test_left_ms(end) > 0) {
         size_t before = sent[0] + sent[1] + seen[0] + seen[1];
         for (int i = 0; i < 2; i++) {
@@ -379,7 +379,7 @@ static void exchange_much(const char *options)
             seen[i] += more;
         }
         if (sent[0] + sent[1] + seen[0] + seen[1] > before) {
-            end = test_now() + test_deadline_ms() / 1000.0;
+            end = test_deadline();
         } else {
             struct pollfd ends[2];
             for (int i = 0; i < 2; i++) {

@@ -25,9 +25,8 @@ Test(relay_targets, the_next_one_is_tried_when_one_refuses)
     client_expect_text(server, "is anybody there?\n");
     cr_assert_eq(server_counter(&relay, "connects_failed"), 2);
     cr_assert_eq(server_counter(&relay, "connects"), 3);
-    client_close(client);
     client_close(server);
-    server_stop(&relay);
+    server_close_all(&relay);
     backend_close(&backend);
 }
 
@@ -78,8 +77,7 @@ Test(relay_targets, the_one_with_the_fewest_connections_is_first)
         client_close(ones[i]);
         client_close(twos[i]);
     }
-    clients_close(clients, 6);
-    server_stop(&relay);
+    server_close_all(&relay);
     backend_close(&one);
     backend_close(&two);
 }
@@ -123,9 +121,8 @@ Test(relay_targets, one_that_does_not_answer_has_the_connect_timeout)
     char errors[4096];
     server_errors(&relay, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, "Connection timed out"), "%s", errors);
-    client_close(client);
     client_close(server);
-    server_stop(&relay);
+    server_close_all(&relay);
     backend_close(&backend);
     close_silence(&silence);
 }
@@ -214,9 +211,8 @@ Test(relay_targets, a_name_that_is_not_found_is_one_that_does_not_answer)
     server_errors(&relay, errors, sizeof errors);
     cr_assert_not_null(strstr(errors, " to=a..b:80 reason="), "%s", errors);
     cr_assert_eq(server_counter(&relay, "connects"), 1);
-    client_close(client);
     client_close(server);
-    server_stop(&relay);
+    server_close_all(&relay);
     backend_close(&backend);
 }
 
@@ -226,8 +222,7 @@ static void expect_echo_through(const char *bind, const char *target)
     struct server_process relay = server_start("--app relay --to %s:%d", target, echo.port);
     int client = client_connect(&relay);
     client_echo(client, "there and back\n");
-    client_close(client);
-    server_stop(&relay);
+    server_close_all(&relay);
     server_stop(&echo);
 }
 

@@ -45,9 +45,8 @@ static void check_memory(long max_line, long high_mark)
     for (int i = 0; i < CLIENTS; i++) {
         client_reset(clients[i]);
     }
-    client_close(witness);
     free(line);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(soak_bounds, case_11_memory_is_bounded_by_the_line)

@@ -28,29 +28,27 @@ static void send_crowd(const struct server_process *server, long connections, ui
 }
 
 /* After the first tenth everything has been used once, and has taken what it keeps. */
-Test(soak_nothing_left, connections_leave_nothing_behind)
+ServerTest(soak_nothing_left, connections_leave_nothing_behind, "--max-line 1000")
 {
     long connections = soak_number("SOAK_CONNECTIONS", 3000);
-    struct server_process server = server_start("--max-line 1000");
-    long descriptors = probe_descriptors(server.pid);
+    long descriptors = probe_descriptors(server->pid);
     double begin = test_now();
-    send_crowd(&server, connections / 10, 1);
-    long before = probe_resident_kib(server.pid);
-    send_crowd(&server, connections, 2);
-    cr_assert(probe_await_descriptors(server.pid, descriptors),
+    send_crowd(server, connections / 10, 1);
+    long before = probe_resident_kib(server->pid);
+    send_crowd(server, connections, 2);
+    cr_assert(probe_await_descriptors(server->pid, descriptors),
               "%ld connections have come and gone; %ld descriptors are open, %ld were", connections,
-              probe_descriptors(server.pid), descriptors);
-    server_await_counter(&server, "closed", server_counter(&server, "accepted"));
-    long after = probe_resident_kib(server.pid);
+              probe_descriptors(server->pid), descriptors);
+    server_await_counter(server, "closed", server_counter(server, "accepted"));
+    long after = probe_resident_kib(server->pid);
     double took = test_now() - begin;
     fprintf(stderr,
             "%s: %ld connections in %.1f s; descriptors %ld -> %ld, resident %ld -> %ld KiB\n",
             server_name(), connections + connections / 10, took, descriptors,
-            probe_descriptors(server.pid), before, after);
+            probe_descriptors(server->pid), before, after);
     cr_assert(probe_sanitized() || after - before < SLACK_KIB,
               "%ld connections have come and gone, and %s has grown from %ld to %ld KiB",
               connections, server_name(), before, after);
-    server_stop(&server);
 }
 
 /* Idle connections with every timeout running: looking after them is no work to speak of. */

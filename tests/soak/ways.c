@@ -14,11 +14,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 long soak_number(const char *name, long standard)
 {
     const char *text = getenv(name);
@@ -40,7 +35,7 @@ long long soak_bound(const struct server_process *server, const char *name)
     static char text[1 << 16];
     char wanted[32];
     const char *said = NULL;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     snprintf(wanted, sizeof wanted, " %s=", name);
     while (said == NULL && test_now() < end) {
         server_errors(server, text, sizeof text);
@@ -103,7 +98,7 @@ static bool take(struct member *member, int client, size_t length, const char *w
 {
     size_t got;
     enum client_outcome outcome =
-        client_try_receive(client, member->received, length, deadline(), &got);
+        client_try_receive(client, member->received, length, test_deadline(), &got);
     if (outcome != CLIENT_GOT) {
         fail(member, "%s: expected %zu bytes, got %zu, then %s (%s)", way, length, got,
              client_outcome_text(outcome), strerror(errno));
@@ -121,7 +116,7 @@ static bool take(struct member *member, int client, size_t length, const char *w
 static bool echo(struct member *member, int client, size_t length, const char *way)
 {
     double begin = test_now();
-    if (client_try_send(client, member->sent, length, deadline()) != length) {
+    if (client_try_send(client, member->sent, length, test_deadline()) != length) {
         fail(member, "%s: cannot send %zu bytes: %s", way, length, strerror(errno));
         return false;
     }
@@ -137,7 +132,8 @@ static bool echo(struct member *member, int client, size_t length, const char *w
 static void expect_end(struct member *member, int client, const char *way)
 {
     size_t got;
-    enum client_outcome outcome = client_try_receive(client, member->received, 1, deadline(), &got);
+    enum client_outcome outcome =
+        client_try_receive(client, member->received, 1, test_deadline(), &got);
     if (outcome != CLIENT_ENDED) {
         fail(member, "%s: expected the end, got %s", way, client_outcome_text(outcome));
     }
@@ -148,7 +144,7 @@ static void expect_gone(struct member *member, int client, const char *way)
 {
     size_t got;
     enum client_outcome outcome;
-    double end = deadline();
+    double end = test_deadline();
     do {
         outcome = client_try_receive(client, member->received, WAYS_TEXT, end, &got);
     } while (outcome == CLIENT_GOT);
@@ -188,7 +184,7 @@ static void way_echo_and_end(struct member *member, int client)
 
 static void way_unfinished(struct member *member, int client)
 {
-    client_try_send(client, "unfinished", 10, deadline());
+    client_try_send(client, "unfinished", 10, test_deadline());
     if (chance(member, 2)) {
         client_reset(client);
     } else {
@@ -210,10 +206,10 @@ static void way_too_long(struct member *member, int client)
     for (size_t sent = 0; sent < length;) {
         size_t piece = length - sent < WAYS_TEXT ? length - sent : WAYS_TEXT;
         memset(member->sent, 'x', piece);
-        client_try_send(client, member->sent, piece, deadline());
+        client_try_send(client, member->sent, piece, test_deadline());
         sent += piece;
     }
-    client_try_send(client, "\n", 1, deadline());
+    client_try_send(client, "\n", 1, test_deadline());
     memcpy(member->sent, error, sizeof error - 1);
     if (take(member, client, sizeof error - 1, "too long")) {
         expect_end(member, client, "too long");
@@ -224,7 +220,7 @@ static void way_too_long(struct member *member, int client)
 /* Replies are on their way, and nobody wants them any more. */
 static void way_unread(struct member *member, int client)
 {
-    client_try_send(client, member->sent, make_lines(member, 20), deadline());
+    client_try_send(client, member->sent, make_lines(member, 20), test_deadline());
     if (chance(member, 2)) {
         client_reset(client);
     } else {
@@ -253,7 +249,7 @@ static void way_slow_writer(struct member *member, int client)
     memset(member->sent, 's', length);
     member->sent[length - 1] = '\n';
     for (size_t i = 0; i < length; i++) {
-        client_try_send(client, member->sent + i, 1, deadline());
+        client_try_send(client, member->sent + i, 1, test_deadline());
         test_pause_ms(3);
     }
     if (test_now() - begin < WAYS_PATIENCE_S) {
@@ -271,11 +267,11 @@ static void way_slow_reader(struct member *member, int client)
         member->sent[length + 999] = '\n';
         length += 1000;
     }
-    client_try_send(client, member->sent, length, deadline());
+    client_try_send(client, member->sent, length, test_deadline());
     for (size_t got = 0; got < length;) {
         size_t piece = length - got < 2000 ? length - got : 2000;
         size_t now;
-        if (client_try_receive(client, member->received + got, piece, deadline(), &now) !=
+        if (client_try_receive(client, member->received + got, piece, test_deadline(), &now) !=
             CLIENT_GOT) {
             fail(member, "slow reader: %zu of %zu bytes, then nothing more", got + now, length);
             break;
@@ -293,7 +289,7 @@ static void way_slow_reader(struct member *member, int client)
 /* Half a line, then silence: the server's request timeout ends it. */
 static void way_stalled(struct member *member, int client)
 {
-    client_try_send(client, "half a li", 9, deadline());
+    client_try_send(client, "half a li", 9, test_deadline());
     expect_gone(member, client, "stalled");
     client_close(client);
 }

@@ -81,8 +81,7 @@ Test(stage1_pool, erratum_30_as_many_as_there_are_threads_have_left)
     }
     int eleventh = client_connect(&server);
     client_echo(eleventh, "hi\n");
-    client_close(eleventh);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* With all threads in a slow message the next client waits for one of them, message after message.
@@ -111,12 +110,11 @@ Test(stage1_pool, slow_messages_keep_the_pool_busy)
     server_stop(&server);
 }
 
-Test(stage1_pool, threads_are_used_again)
+ServerTest(stage1_pool, threads_are_used_again, "--threads 2")
 {
     long acceptor = threads_without_clients();
-    struct server_process server = server_start("--threads 2");
     for (int i = 0; i < 200; i++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_echo(client, "one of many\n");
         if (i % 3 == 0) {
             client_reset(client);
@@ -124,9 +122,8 @@ Test(stage1_pool, threads_are_used_again)
             client_close(client);
         }
     }
-    cr_assert_eq(probe_own_threads(server.pid), acceptor + 2, "200 clients later there are %ld",
-                 probe_own_threads(server.pid) - acceptor);
-    server_stop(&server);
+    cr_assert_eq(probe_own_threads(server->pid), acceptor + 2, "200 clients later there are %ld",
+                 probe_own_threads(server->pid) - acceptor);
 }
 
 /* A client that left while it waited for a thread is no trouble when its turn comes. */

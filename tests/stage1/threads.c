@@ -105,7 +105,7 @@ Test(stage1_threads, two_thousand_clients_fit_in_memory)
 
 static int connect_until_served(const struct server_process *server)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (test_left_ms(end) > 0) {
         int client = client_connect(server);
         if (client_try_echo(client, "is there a thread\n", end)) {
@@ -122,7 +122,7 @@ static int connect_until_served(const struct server_process *server)
 /** Waits until the client has a thread, or is told something. @return whether it has one */
 static bool gets_a_thread(const struct server_process *server, int client, long threads_before)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (test_left_ms(end) > 0) {
         if (test_await(client, POLLIN, test_now() + 0.001)) {
             return false;

@@ -51,9 +51,8 @@ ParameterizedTest(int *selector, stage2_selectors, lines)
     client_half_close(client);
     client_expect_text(client, "last\n");
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 ParameterizedTestParameters(stage2_selectors, many_clients_that_come_and_go)
@@ -149,9 +148,8 @@ ParameterizedTest(int *selector, stage2_selectors, no_interest_in_what_is_not_wa
     client_exchange(client, lines + taken, length - taken, lines, length);
     client_echo(client, "all has been read\n");
     expect_no_cpu(&server, *selector, "a client whose output has all gone");
-    client_close(client);
     free(lines);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 Test(stage2_selectors, unknown_selector_is_bad_usage)

@@ -221,8 +221,7 @@ Test(store, clients_come_and_go_in_the_middle)
     server_await_counter(&store, "closed", ROUNDS);
     int ann = client_connect(&store);
     ask(ann, "PING\r\n", "+PONG\r\n");
-    client_close(ann);
-    server_stop(&store);
+    server_close_all(&store);
 }
 
 /* Also of two lists that one request has filled, and of an element that nobody else gets. */
@@ -302,8 +301,7 @@ Test(store, those_who_wait_come_and_go)
         }
     }
     server_await_counter(&store, "closed", ROUNDS * WAITERS);
-    client_close(pusher);
-    server_stop(&store);
+    server_close_all(&store);
 }
 
 Test(store, memory_is_a_number_within_its_limits)

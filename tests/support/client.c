@@ -22,11 +22,6 @@
 
 enum { CHUNK = 65536, SHOWN = 60 };
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 /** Writes @p length bytes readable into @p text, the first SHOWN of them, with C escapes. */
 static const char *readable(char text[SHOWN * 4 + 64], const void *data, size_t length)
 {
@@ -101,7 +96,7 @@ static int connect_outcome(int fd)
 {
     int error = 0;
     socklen_t size = sizeof error;
-    if (!test_await(fd, POLLOUT, deadline())) {
+    if (!test_await(fd, POLLOUT, test_deadline())) {
         return ETIMEDOUT;
     }
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -160,7 +155,7 @@ int client_connect_at(const char *where, const struct server_process *server,
 /* Seldom, because a server that stops accepts each of these first: a slow one would have no end. */
 void client_await_refusal_at(const char *where, const struct server_process *server)
 {
-    double end = deadline();
+    double end = test_deadline();
     int pause = 1;
     int fd;
     while ((fd = client_try_connect(server, (struct client_buffers){0})) >= 0) {
@@ -194,7 +189,7 @@ void client_send_at(const char *where, int fd, const void *data, size_t length)
 {
     char text[SHOWN * 4 + 64];
     errno = 0;
-    size_t sent = client_try_send(fd, data, length, deadline());
+    size_t sent = client_try_send(fd, data, length, test_deadline());
     cr_assert_eq(sent, length, "%s: sending %s: the server took %zu bytes, then: %s", where,
                  readable(text, data, length), sent, strerror(errno));
 }
@@ -223,7 +218,7 @@ size_t client_push(int fd, const void *data, size_t length, size_t most, int qui
 
 void client_await_delivered_at(const char *where, int fd)
 {
-    double end = deadline();
+    double end = test_deadline();
     int left = 1;
     while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0 && test_left_ms(end) > 0) {
         test_pause_ms(1); /* there is no event for this */
@@ -320,7 +315,7 @@ void client_expect_at(const char *where, int fd, const void *expected, size_t le
 {
     static char data[CHUNK];
     char text[SHOWN * 4 + 64];
-    double end = deadline();
+    double end = test_deadline();
     size_t done = 0;
     while (done < length) {
         size_t rest = length - done < CHUNK ? length - done : CHUNK;
@@ -341,7 +336,7 @@ void client_expect_text_at(const char *where, int fd, const char *expected)
 /** Takes what comes before the end, at most SHOWN bytes of it. */
 static enum client_outcome outcome_before_end(int fd, char data[SHOWN], size_t *got)
 {
-    enum client_outcome outcome = client_try_receive(fd, data, 1, deadline(), got);
+    enum client_outcome outcome = client_try_receive(fd, data, 1, test_deadline(), got);
     if (outcome == CLIENT_GOT) {
         size_t more;
         client_try_receive(fd, data + 1, SHOWN - 1, test_now() + 0.05, &more);
@@ -373,8 +368,8 @@ void client_expect_gone_at(const char *where, int fd)
 
 void client_await_reply_at(const char *where, int fd)
 {
-    cr_assert(test_await(fd, POLLIN, deadline()), "%s: waited %d ms for a reply to begin", where,
-              test_deadline_ms());
+    cr_assert(test_await(fd, POLLIN, test_deadline()), "%s: waited %d ms for a reply to begin",
+              where, test_deadline_ms());
 }
 
 void client_expect_silence_at(const char *where, int fd, int milliseconds)
@@ -398,7 +393,7 @@ void client_exchange_at(const char *where, int fd, const void *data, size_t leng
                         const void *expected, size_t expected_length)
 {
     static char buffer[CHUNK];
-    double end = deadline();
+    double end = test_deadline();
     size_t sent = 0;
     size_t done = 0;
     while (done < expected_length || sent < length) {

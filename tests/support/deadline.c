@@ -22,6 +22,11 @@ double test_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+double test_deadline(void)
+{
+    return test_now() + test_deadline_ms() / 1000.0;
+}
+
 int test_left_ms(double end)
 {
     double left = (end - test_now()) * 1000.0;

@@ -18,12 +18,21 @@ int test_deadline_ms(void);
 /** Seconds on the monotonic clock. */
 double test_now(void);
 
+/** The moment at which a wait that begins now is over: a test_now() time. */
+double test_deadline(void);
+
 /** Milliseconds left until @p end (a test_now() time), rounded up, never negative: for poll(2). */
 int test_left_ms(double end);
 
 /** A pause between two looks at something that gives no event. Not for anything that can be
  * awaited. */
 void test_pause_ms(int milliseconds);
+
+/** Waits until the condition is true, or the deadline has come: the caller looks which. For what
+ * gives no event. */
+#define WAIT_FOR(condition)                                                                        \
+    for (double await_end = test_deadline(); !(condition) && test_left_ms(await_end) > 0;)         \
+    test_pause_ms(1)
 
 /** Waits until @p fd has one of @p events, or an error, or @p end has come. Returns true for an
  * event. */

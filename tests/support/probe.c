@@ -56,7 +56,7 @@ long probe_own_threads(pid_t pid)
 
 bool probe_await_own_threads(pid_t pid, long wanted)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (probe_own_threads(pid) != wanted) {
         if (test_left_ms(end) == 0) {
             return false;
@@ -91,7 +91,7 @@ static bool all_sleep(pid_t pid)
 
 bool probe_await_asleep(pid_t pid)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!all_sleep(pid)) {
         if (test_left_ms(end) <= 0) {
             return false;
@@ -119,7 +119,7 @@ long probe_descriptors(pid_t pid)
 
 bool probe_await_descriptors(pid_t pid, long most)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (probe_descriptors(pid) > most) {
         if (test_left_ms(end) == 0) {
             return false;

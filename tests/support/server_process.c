@@ -208,7 +208,7 @@ void server_errors(const struct server_process *server, char *text, size_t size)
  * deadline. */
 static bool read_ready_line(struct server_process *server)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     size_t length = 0;
     while (length + 1 < sizeof server->ready_line && test_await(server->out, POLLIN, end)) {
         char byte;
@@ -383,7 +383,7 @@ void server_stop_at(const char *where, struct server_process *server)
 void server_expect_exit_at(const char *where, struct server_process *server)
 {
     char errors[ERRORS_SHOWN];
-    int status = server_await_end(server, test_now() + test_deadline_ms() / 1000.0);
+    int status = server_await_end(server, test_deadline());
     server_errors(server, errors, sizeof errors);
     if (status == -1) {
         server_signal(server, SIGKILL);
@@ -448,7 +448,7 @@ long long server_counter_at(const char *where, const struct server_process *serv
     /* Only what comes now is looked at: thousands of lines may stand there. */
     off_t before = file_length(server->err);
     server_signal(server, SIGUSR1);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (lines == 0 && test_left_ms(end) > 0) {
         /* A file gives no event; a server that died does. */
         test_await(server->pidfd, POLLIN, test_now() + 0.002);
@@ -469,7 +469,7 @@ long long server_counter_at(const char *where, const struct server_process *serv
 void server_await_counter_at(const char *where, const struct server_process *server,
                              const char *name, long long least)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     long long value;
     while ((value = server_counter_at(where, server, name)) < least && test_left_ms(end) > 0) {
     }
@@ -504,7 +504,7 @@ struct program_result program_run(const char *options, ...)
     process.pid = spawn(argv, out, process.err, (struct server_limits){0});
     process.pidfd = pidfd_of(process.pid);
     process.out = out;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     int status = -1;
     while (status == -1 && !result.started && !result.late) {
         status = server_await_end(&process, test_now() + 0.02);
