@@ -497,7 +497,7 @@ check_shown() { # DOCUMENT
 
 # All tests there are, as suite/test. A macro may make several of one: its
 # Test(suite, name##_ending), or one with parameters: its ParameterizedTest(..., suite, name). Stage 5
-# has suites of stage 4 under another name (#define), of whose WaysTests it makes two.
+# has suites of stage 4 under another name (#define), of whose WaysTests and OneClientTests it makes two.
 list_tests() {
     find tests -name '*.c' -exec awk '
         FNR == 1 { split("", endings) }
@@ -511,7 +511,7 @@ list_tests() {
                 endings[macro] = endings[macro] " " test
             else {
                 print test
-                two_ways[test] = /^WaysTest/
+                two_ways[test] = /^(Ways|OneClient)Test/
             }
         }
         match($0, /^[A-Z_]+\([a-z0-9_]+\)/) {

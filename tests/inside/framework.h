@@ -8,8 +8,9 @@
  *
  * Rules:
  * - One of them at a time, because signals belong to the process; Criterion has one for each test.
- * - The last thing in a test is framework_stop(). It asserts that the dispatchers end, that every
- *   connection was closed, and that nothing is registered or set any more.
+ * - The last thing in a test is framework_close(). It asserts that the dispatchers end, that every
+ *   connection was closed, that nothing is registered or set any more, and that each recorder had a
+ *   whole life (recorder.h).
  */
 #ifndef TESTS_INSIDE_FRAMEWORK_H
 #define TESTS_INSIDE_FRAMEWORK_H
@@ -42,6 +43,7 @@ struct framework {
     struct admission admission;
     FRAMEWORK_DISPATCHERS;
     bool runs;
+    bool ended;
     struct server_process process; /**< for clients */
     struct client_buffers buffers; /**< theirs, of those that connect from now on */
 };
@@ -113,10 +115,25 @@ void framework_await_count_at(const char *where, const struct framework *framewo
 /** Ends a connection at once, as a deadline does. Any thread. */
 void framework_cut_off(struct channel_facade *facade);
 
+/** Closes all connections that the test has to it, and stops it. Does nothing if it has ended. Not
+ * where a handler opens connections to this framework itself: it would lose its descriptors. */
+void framework_close(struct framework *framework);
+
 /** Tells the dispatchers to stop, and asserts that they do, with all connections closed. */
 void framework_stop(struct framework *framework);
 
 /** The end, of a framework whose dispatchers were told to stop already. */
 void framework_end(struct framework *framework);
+
+/** A WaysTest whose body has `client`, who was served once before: the suite's begin() connects it,
+ * with these options. Closes the framework behind the body, if that has not. */
+#define OneClientTest(suite, name, options)                                                        \
+    static void suite##_##name##_of(int client);                                                   \
+    WaysTest(suite, name)                                                                          \
+    {                                                                                              \
+        suite##_##name##_of(begin(workers, options));                                              \
+        framework_close(&framework);                                                               \
+    }                                                                                              \
+    static void suite##_##name##_of(int client __attribute__((unused)))
 
 #endif

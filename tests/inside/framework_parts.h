@@ -98,7 +98,7 @@ int framework_accept_at(const char *where, struct framework *framework, int *fd)
 {
     struct listener *listener = &framework->server.listener;
     int client = client_connect_at(where, &framework->process, framework->buffers);
-    cr_assert(test_await(listener->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(listener->fd, POLLIN, test_deadline()));
     cr_assert_eq(listener_accept(listener, SOCK_NONBLOCK, &framework->server.log, fd),
                  ACCEPT_CONNECTION, "%s: accept", where);
     return client;
@@ -109,7 +109,9 @@ bool framework_register(struct framework *framework, int fd, struct input_handle
     struct dispatcher *dispatcher = stage_next(framework);
     admission_enter(&framework->admission);
     bool registered = dispatcher_register_channel(dispatcher, fd, ONE_HANDLER(handler));
-    if (!registered) {
+    if (registered) {
+        recorders_add(handler);
+    } else {
         admission_leave(&framework->admission);
     }
     return registered;
@@ -160,7 +162,7 @@ static bool all_asleep(struct framework *framework)
  */
 void framework_await_asleep_at(const char *where, struct framework *framework, size_t held)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     bool quiet = false;
     while (!quiet && test_left_ms(end) > 0) {
         quiet = nothing_under_way(framework, held) && all_asleep(framework) &&
@@ -174,10 +176,7 @@ void framework_await_asleep_at(const char *where, struct framework *framework, s
 
 void framework_await_waiting_at(const char *where, struct framework *framework, size_t count)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (executor_stats(&framework->executor).waiting != count && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(executor_stats(&framework->executor).waiting == count);
     cr_assert_eq(executor_stats(&framework->executor).waiting, count,
                  "%s: waited for %zu tasks in the queue; there are %zu", where, count,
                  executor_stats(&framework->executor).waiting);
@@ -186,10 +185,7 @@ void framework_await_waiting_at(const char *where, struct framework *framework, 
 void framework_await_count_at(const char *where, const struct framework *framework,
                               enum counter counter, uint64_t count)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (framework_count(framework, counter) < count && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(framework_count(framework, counter) >= count);
     cr_assert_eq(framework_count(framework, counter), count,
                  "%s: waited %d ms for counter %d to be %d; it is %d", where, test_deadline_ms(),
                  (int)counter, (int)count, (int)framework_count(framework, counter));
@@ -207,6 +203,14 @@ void recorder_lose(struct channel_facade *facade)
 }
 
 /* ---- the end ---- */
+
+void framework_close(struct framework *framework)
+{
+    if (!framework->ended) {
+        server_drop_clients(&framework->process);
+        framework_stop(framework);
+    }
+}
 
 void framework_stop(struct framework *framework)
 {
@@ -251,6 +255,8 @@ void framework_end(struct framework *framework)
     server_close(&framework->server);
     cr_assert_eq(closed, accepted, "%d connections were made and %d closed", (int)accepted,
                  (int)closed);
+    recorders_expect_whole_lives();
+    framework->ended = true;
 }
 
 #endif

@@ -46,11 +46,6 @@ static bool await_registered(struct registrar *registrar, double end)
     return atomic_load(&registrar->registered);
 }
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 /*
  * The lesson: select holds the selector's lock while it sleeps. Without the guard a registration
  * waits until something else ends the sleep of that dispatcher, which on an idle server may be
@@ -70,13 +65,11 @@ static void without_the_guard_it_waits(const char *options)
     test_point_hold(DISPATCHER_AWAKE);
     selector_wakeup(&framework_dispatcher(&framework)->selector);
     test_point_await_held(DISPATCHER_AWAKE, 1);
-    cr_assert(await_registered(&registrar, deadline()), "not registered although it is awake");
+    cr_assert(await_registered(&registrar, test_deadline()), "not registered although it is awake");
     test_point_release(DISPATCHER_AWAKE);
     pthread_join(registrar.thread, NULL);
     client_expect_text(client, "is anybody there\n");
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* With it, it does not, at whichever dispatcher: all of them are asleep. */
@@ -89,7 +82,7 @@ static void with_the_guard_it_does_not_wait(const char *options)
     for (int i = 0; i < ROUNDS; i++) {
         framework_await_asleep(&framework);
         int client = begin_registration(&registrar, &recorder);
-        cr_assert(await_registered(&registrar, deadline()),
+        cr_assert(await_registered(&registrar, test_deadline()),
                   "a registration on an idle server waits");
         pthread_join(registrar.thread, NULL);
         client_echo(client, "is anybody there\n");
@@ -122,16 +115,14 @@ static void a_registration_is_one_wakeup(const char *options)
         container_of(recorder_facade(&recorder), struct handler_adapter, connection.facade);
     cr_assert_eq(adapter->key.watched & SELECT_READ, SELECT_READ, "registered without interest");
     test_point_release(RUN_ENDED);
-    cr_assert(await_registered(&registrar, deadline()));
+    cr_assert(await_registered(&registrar, test_deadline()));
     uint64_t wakeups = atomic_load(&dispatcher->selector.wakeups_asked) - before;
     test_point_release(GUARD_BARRIER);
     recorder_await(&recorder, calls[LIFE_STARTED], 1);
     cr_assert_eq(wakeups, 1, "a registration has asked for %d wakeups", (int)wakeups);
     pthread_join(registrar.thread, NULL);
     client_echo(client, "hello\n");
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /*

@@ -1,6 +1,7 @@
 /*
  * One client, for suites of stages 4 and 5: its connection has been answered once, and rests when a
- * test begins. Each includes its own framework.h and then this.
+ * test begins. Each includes its own framework.h and then this, and has a begin(ways, options) that
+ * sets up its recorder and calls begin_serving().
  */
 #ifndef TESTS_INSIDE_ONE_CLIENT_H
 #define TESTS_INSIDE_ONE_CLIENT_H
@@ -15,13 +16,6 @@ static int begin_serving(const char *ways, const char *options)
     client_echo(client, "hello\n");
     framework_await_asleep(&framework);
     return client;
-}
-
-static void end(int client)
-{
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
 }
 
 #endif

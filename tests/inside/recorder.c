@@ -202,6 +202,7 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     } else if (begins(message, "big ")) {
         answer_big(facade, strtoul((const char *)message.data + 4, NULL, 10));
     } else if (begins(message, "switch")) {
+        recorder->is_replaced = true;
         recorder->other->life = recorder->life;
         channel_set_handler(facade, &recorder->other->handler);
     } else if (begins(message, "pause")) {
@@ -316,10 +317,7 @@ void recorder_init_telling(struct recorder *recorder)
 
 void recorder_await_at(const char *where, const char *field, atomic_int *value, int least)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (atomic_load_explicit(value, memory_order_relaxed) < least && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(atomic_load_explicit(value, memory_order_relaxed) >= least);
     cr_assert_geq(atomic_load(value), least, "%s: waited %d ms for %s to be %d; it is %d", where,
                   test_deadline_ms(), field, least, atomic_load(value));
 }
@@ -348,6 +346,31 @@ void recorder_expect_whole_life_at(const char *where, struct recorder *recorder)
     if (facade) {
         atomic_fetch_sub_explicit(&references, 1, memory_order_relaxed);
         channel_release(facade);
+    }
+}
+
+enum { REMEMBERED_MAX = 2048 };
+static struct recorder *remembered[REMEMBERED_MAX];
+static atomic_size_t remembered_count;
+
+void recorders_add(struct input_handler *handler)
+{
+    if (handler->verbs->starting == starting) {
+        size_t place = atomic_fetch_add(&remembered_count, 1);
+        cr_assert_lt(place, REMEMBERED_MAX);
+        remembered[place] = recorder_of(handler);
+    }
+}
+
+void recorders_expect_whole_lives(void)
+{
+    size_t count = atomic_exchange(&remembered_count, 0);
+    for (size_t i = 0; i < count; i++) {
+        if (remembered[i]->is_replaced) {
+            recorder_expect_order(remembered[i]);
+        } else {
+            recorder_expect_whole_life(remembered[i]);
+        }
     }
 }
 

@@ -23,7 +23,8 @@
  *
  * Rules:
  * - It outlives its connection, so that the test can look at it afterwards, and holds a reference
- *   to its facade from `starting` on. recorder_expect_whole_life() gives it back.
+ *   to its facade from `starting` on. recorder_expect_whole_life() gives it back, and
+ *   framework_end() calls that for each recorder that framework_register() got.
  * - Its plain fields are the runner's alone: ThreadSanitizer would tell if two runs were not in
  *   order. The test looks at the atomic ones.
  */
@@ -56,6 +57,7 @@ struct recorder {
     struct recorder *other;       /* for `switch` and `wake` */
     bool close_in_starting;
     bool fails_always; /* whatever the message is */
+    bool is_replaced;  /* by `switch`: `other` hears the rest of its life */
 
     /* The runner's. */
     int life; /* the last life-cycle call */
@@ -102,6 +104,13 @@ void recorder_await_at(const char *where, const char *field, atomic_int *value, 
 /** Waits for `stopped`, asserts that nothing was called wrongly, and gives the facade back. */
 #define recorder_expect_whole_life(recorder) recorder_expect_whole_life_at(HERE, recorder)
 void recorder_expect_whole_life_at(const char *where, struct recorder *recorder);
+
+/** Remembers the handler, if it is a recorder. Any thread. */
+void recorders_add(struct input_handler *handler);
+
+/** Those that were remembered had a whole life each, or one that another recorder has taken over.
+ * Forgets them. */
+void recorders_expect_whole_lives(void);
 
 /** Asserts that nothing was called wrongly so far. */
 #define recorder_expect_order(recorder) recorder_expect_order_at(HERE, recorder)

@@ -37,11 +37,7 @@ static void begin(const char *options)
 
 static void end(void)
 {
-    client_close(tells_client);
-    client_close(hears_client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&tells);
-    recorder_expect_whole_life(&hears);
+    framework_close(&framework);
 }
 
 /* The own answer leaves with the run, and then what was held back. */
@@ -126,9 +122,7 @@ WaysTest(stage4_bursts, outlives_the_connection_it_is_for)
     test_point_release(BURST_LEAVES);
     client_expect_text(tells_client, "and that is all\n");
     client_echo(tells_client, "and I am here\n");
-    client_close(tells_client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&tells);
+    framework_close(&framework);
 }
 
 /* It ends in the middle; what it has told by then is heard. */

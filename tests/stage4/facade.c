@@ -32,12 +32,10 @@ static void set_reading(bool on)
 
 /* ---- output ---- */
 
-WaysTest(stage4_facade, output_of_another_thread_leaves_at_once)
+OneClientTest(stage4_facade, output_of_another_thread_leaves_at_once, "")
 {
-    int client = begin(workers, "");
     recorder_send(&recorder, "from elsewhere\n");
     client_expect_text(client, "from elsewhere\n");
-    end(client);
 }
 
 enum { BIG = 8 << 20 }; /* more than the sockets take */
@@ -58,18 +56,16 @@ static void expect_big(int client)
 }
 
 /* The dispatcher has to be told to watch the socket; there is no other event (erratum 13). */
-WaysTest(stage4_facade, erratum_13_output_of_another_thread_that_has_to_wait)
+OneClientTest(stage4_facade, erratum_13_output_of_another_thread_that_has_to_wait,
+              "--output-cap 16777216")
 {
-    int client = begin(workers, "--output-cap 16777216");
     enqueue_big();
     expect_big(client);
-    end(client);
 }
 
 /* Nor is the client read, whose output another thread has filled. */
-WaysTest(stage4_facade, choked_by_another_thread)
+OneClientTest(stage4_facade, choked_by_another_thread, "--output-cap 16777216")
 {
-    int client = begin(workers, "--output-cap 16777216");
     enqueue_big();
     framework_await_asleep(&framework);
     client_send_text(client, "not handled before the output has left\n");
@@ -78,46 +74,41 @@ WaysTest(stage4_facade, choked_by_another_thread)
     cr_assert_eq(atomic_load(&recorder.messages), 1);
     expect_big(client);
     client_expect_text(client, "not handled before the output has left\n");
-    end(client);
 }
 
 /* What is enqueued during a run is held back, and leaves with what the run itself has to send. */
-WaysTest(stage4_facade, output_of_another_thread_during_a_run)
+OneClientTest(stage4_facade, output_of_another_thread_during_a_run, "")
 {
-    int client = begin(workers, "");
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "mine\n");
     test_point_await_held(RUN_BEGINS, 1);
     recorder_send(&recorder, "another's\n");
     test_point_release(RUN_BEGINS);
     client_expect_text(client, "another's\nmine\n");
-    end(client);
 }
 
 /* Nobody reads, so nobody but who writes finds out that the peer is gone. */
-WaysTest(stage4_facade, output_to_a_peer_that_is_gone_ends_a_suspended_connection)
+OneClientTest(stage4_facade, output_to_a_peer_that_is_gone_ends_a_suspended_connection,
+              "--idle-timeout 0 --request-timeout 0")
 {
-    int client = begin(workers, "--idle-timeout 0 --request-timeout 0");
     set_reading(false);
     framework_await_asleep(&framework);
     client_reset(client);
-    double deadline = test_now() + test_deadline_ms() / 1000.0;
+    double deadline = test_deadline();
     while (recorder_send(&recorder, "are you there\n") != OUTPUT_BROKEN &&
            test_left_ms(deadline) > 0) {
         test_pause_ms(1);
     }
     framework_await_closed(&framework, 1);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
 }
 
 /* ---- interest ---- */
 
 /* A suspended reader costs nothing, whatever the peer sends. */
-WaysTest(stage4_facade, case_27_suspended_while_the_peer_sends)
+OneClientTest(stage4_facade, case_27_suspended_while_the_peer_sends, "")
 {
     enum { LINES = 20 };
-    int client = begin(workers, "");
     set_reading(false);
     framework_await_asleep(&framework);
     long before = test_point_count(DISPATCHER_AWAKE);
@@ -134,13 +125,11 @@ WaysTest(stage4_facade, case_27_suspended_while_the_peer_sends)
     set_reading(true);
     client_expect(client, lines, length);
     free(lines);
-    end(client);
 }
 
 /* What has been read already is not handed out either, and waits for no event afterwards. */
-WaysTest(stage4_facade, suspended_by_its_handler_with_messages_left)
+OneClientTest(stage4_facade, suspended_by_its_handler_with_messages_left, "")
 {
-    int client = begin(workers, "");
     client_send_text(client, "one\nsuspend\ntwo\nsuspend\nthree\n");
     client_expect_text(client, "one\n");
     client_expect_silence(client, 50);
@@ -149,20 +138,17 @@ WaysTest(stage4_facade, suspended_by_its_handler_with_messages_left)
     client_expect_silence(client, 50);
     set_reading(true);
     client_expect_text(client, "three\n");
-    end(client);
 }
 
 /* A half-closed peer's last messages wait for the resume, too. */
-WaysTest(stage4_facade, suspended_at_the_end_of_stream)
+OneClientTest(stage4_facade, suspended_at_the_end_of_stream, "")
 {
-    int client = begin(workers, "");
     client_send_text(client, "suspend\ntwo\n");
     client_half_close(client);
     client_expect_silence(client, 50);
     set_reading(true);
     client_expect_text(client, "two\n");
     client_expect_end(client);
-    end(client);
 }
 
 struct toggler {
@@ -179,13 +165,13 @@ static void *toggle(void *argument)
     return NULL;
 }
 
-WaysTest(stage4_facade, case_28_suspend_and_resume_from_different_threads)
+OneClientTest(stage4_facade, case_28_suspend_and_resume_from_different_threads,
+              "--output-cap 16777216")
 {
     enum { LINES = 2000 };
     int rounds = probe_sanitized() ? 20000 : 100000;
     pthread_t threads[4];
     struct toggler togglers[4] = {{rounds, true}, {rounds, false}, {rounds, true}, {rounds, false}};
-    int client = begin(workers, "--output-cap 16777216");
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
     for (int i = 0; i < 4; i++) {
@@ -198,15 +184,13 @@ WaysTest(stage4_facade, case_28_suspend_and_resume_from_different_threads)
     set_reading(true);
     client_expect(client, lines, length);
     free(lines);
-    end(client);
 }
 
 /* ---- timers ---- */
 
 /* The answer comes by a timer, for which no thread waits and nobody is woken up before its time. */
-WaysTest(stage4_facade, timers_fire_with_input_suspended)
+OneClientTest(stage4_facade, timers_fire_with_input_suspended, "")
 {
-    int client = begin(workers, "");
     client_send_text(client, "later 400\nnot before\n");
     client_await_delivered(client);
     framework_await_asleep(&framework);
@@ -215,24 +199,19 @@ WaysTest(stage4_facade, timers_fire_with_input_suspended)
     long rounds = test_point_count(DISPATCHER_AWAKE) - before;
     /* The timer, what a worker hands back, and a look round each second of a busy machine's. */
     cr_assert_leq(rounds, 9, "the dispatcher woke up %ld times for one timer", rounds);
-    end(client);
 }
 
 /* It would have been due first. */
-WaysTest(stage4_facade, a_timer_that_is_cancelled_does_not_fire)
+OneClientTest(stage4_facade, a_timer_that_is_cancelled_does_not_fire, "")
 {
-    int client = begin(workers, "");
     client_send_text(client, "cancel\nlater 20\n");
     client_expect_text(client, "later\n");
-    end(client);
 }
 
-WaysTest(stage4_facade, a_timer_does_not_hold_up_the_end)
+OneClientTest(stage4_facade, a_timer_does_not_hold_up_the_end, "")
 {
-    int client = begin(workers, "");
     client_send_text(client, "never\n");
     framework_await_asleep(&framework);
-    end(client);
 }
 
 /* ---- handlers ---- */
@@ -247,8 +226,7 @@ WaysTest(stage4_facade, handlers_may_be_switched)
     int client = framework_connect(&framework, &recorder.handler);
     client_send_text(client, "one\nswitch\ntwo\nthree\n");
     client_expect_text(client, "one\ntwo\nthree\n");
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
     recorder_expect_order(&recorder);
     recorder_expect_order(&next);
     cr_assert_eq(atomic_load(&recorder.messages), 2);
@@ -260,9 +238,8 @@ WaysTest(stage4_facade, handlers_may_be_switched)
     channel_release(recorder_facade(&recorder));
 }
 
-WaysTest(stage4_facade, peer_is_the_client)
+OneClientTest(stage4_facade, peer_is_the_client, "")
 {
-    int client = begin(workers, "");
     struct endpoint peer;
     struct endpoint own = {.length = sizeof own.address};
     char text[2][ENDPOINT_TEXT_SIZE];
@@ -271,7 +248,6 @@ WaysTest(stage4_facade, peer_is_the_client)
     endpoint_format(&peer, text[0]);
     endpoint_format(&own, text[1]);
     cr_assert_str_eq(text[0], text[1]);
-    end(client);
 }
 
 /* A proxy names the client before the handler hears of the connection, and while nothing runs. */
@@ -292,7 +268,7 @@ WaysTest(stage4_facade, behind_a_proxy_peer_is_the_client_that_it_names)
     channel_peer(recorder_facade(&recorder), &peer);
     endpoint_format(&peer, text);
     cr_assert_str_eq(text, "203.0.113.7:4711");
-    end(client);
+    framework_close(&framework);
 }
 
 /* ---- after the end ---- */
@@ -323,9 +299,8 @@ static void use_in_every_way(struct channel_facade *facade)
 }
 
 /* The next connection gets the same descriptor, and hears nothing of it. */
-WaysTest(stage4_facade, after_stopped_a_facade_is_harmless)
+OneClientTest(stage4_facade, after_stopped_a_facade_is_harmless, "")
 {
-    int client = begin(workers, "");
     client_close(client);
     framework_await_closed(&framework, 1);
     struct recorder next;
@@ -339,8 +314,6 @@ WaysTest(stage4_facade, after_stopped_a_facade_is_harmless)
     framework_await_closed(&framework, 2);
     use_in_every_way(recorder_facade(&recorder));
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    recorder_expect_whole_life(&next);
 }
 
 /* ---- what must not be touched, or not any more ---- */
@@ -357,9 +330,8 @@ static void post_to(void *facade)
 }
 
 /* Another sanitizer says it first. */
-WaysTest(stage4_facade, whose_last_reference_was_given_back_says_so)
+OneClientTest(stage4_facade, whose_last_reference_was_given_back_says_so, "")
 {
-    int client = begin(workers, "");
     struct channel_facade *facade = recorder_facade(&recorder);
     client_close(client);
     framework_await_closed(&framework, 1);
@@ -386,17 +358,13 @@ static void give_back(void *facade)
 }
 
 /* This thread has no run, as a helper's and one of an application's own have none. */
-WaysTest(stage4_facade, a_timer_of_another_thread_is_an_assertion)
+OneClientTest(stage4_facade, a_timer_of_another_thread_is_an_assertion, "")
 {
-    int client = begin(workers, "");
     expect_abort(set_timer, recorder_facade(&recorder), "connection_is_own_run");
-    end(client);
 }
 
-WaysTest(stage4_facade, a_reference_that_nobody_took_is_an_assertion)
+OneClientTest(stage4_facade, a_reference_that_nobody_took_is_an_assertion, "")
 {
-    int client = begin(workers, "");
     expect_abort(give_back, recorder_facade(&recorder), "LIFE_STOPPED");
-    end(client);
 }
 #endif

@@ -101,8 +101,7 @@ Test(stage4_long_answers, made_as_the_client_takes_it)
     expect_long_answer(client);
     client_echo(client, "what follows is answered, too\n");
     cr_assert_eq(atomic_load(&narrator.made), PIECES);
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
 }
 
 /* A message behind it waits for its end, although it is there in the same read. */
@@ -114,8 +113,7 @@ Test(stage4_long_answers, the_next_message_waits_for_the_end)
     expect_long_answer(client);
     client_expect_text(client, "after\n");
     expect_long_answer(client);
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
 }
 
 /* The client's end of stream does not cut it short, and the connection ends behind it. */
@@ -128,8 +126,7 @@ Test(stage4_long_answers, outlives_the_end_of_input)
     client_expect_end(client);
     framework_await_closed(&framework, 1);
     cr_assert(atomic_load(&narrator.ended));
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
 }
 
 /* Neither does the stop of the server. */

@@ -173,7 +173,7 @@ ServerTest(stage4_outside, overload_wait, "--max-connections 1 --overload wait")
 static void await_shown(const struct server_process *server, const char *counter)
 {
     static char text[1 << 20];
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     do {
         server_counter(server, "accepted");
         server_errors(server, text, sizeof text);

@@ -17,29 +17,26 @@ TestSuite(stage4_posts, .timeout = 60);
 
 static struct note note;
 
-static int begin(const char *options)
+static int begin(const char *ways, const char *options)
 {
     recorder_init(&recorder);
     note_init(&note, &recorder);
     recorder.notes = &note;
-    return begin_serving("", options);
+    return begin_serving(ways, options);
 }
 
 /* Nothing happens on the socket: it is the post that has the connection run. */
-WaysTest(stage4_posts, wakes_a_connection_that_rests)
+OneClientTest(stage4_posts, wakes_a_connection_that_rests, "")
 {
-    int client = begin(workers);
     note_post(&note);
     recorder_await_at(HERE, "runs", &note.runs, 1);
     framework_await_asleep(&framework);
     note_expect(&note, 1, 0);
-    end(client);
 }
 
 /* The run has looked for posts, and is not done yet. */
-WaysTest(stage4_posts, comes_too_late_for_a_run)
+OneClientTest(stage4_posts, comes_too_late_for_a_run, "")
 {
-    int client = begin(workers);
     test_point_hold(RUN_ENDED);
     client_send_text(client, "one\n");
     test_point_await_held(RUN_ENDED, 1);
@@ -48,7 +45,7 @@ WaysTest(stage4_posts, comes_too_late_for_a_run)
     test_point_release(RUN_ENDED);
     recorder_await_at(HERE, "runs", &note.runs, 1);
     client_expect_text(client, "one\n");
-    end(client);
+    framework_close(&framework);
     note_expect(&note, 1, 0);
 }
 
@@ -59,10 +56,9 @@ static void *post_it(void *argument)
 }
 
 /* A run looks between the two steps of a post, and hears of neither or of both. */
-WaysTest(stage4_posts, comes_in_two_steps_of_which_none_is_lost)
+OneClientTest(stage4_posts, comes_in_two_steps_of_which_none_is_lost, "")
 {
     pthread_t thread;
-    int client = begin(workers);
     test_point_hold(RUN_BEGINS);
     test_point_hold(RUN_ENDED);
     test_point_hold(POST_BETWEEN);
@@ -77,35 +73,30 @@ WaysTest(stage4_posts, comes_in_two_steps_of_which_none_is_lost)
     test_point_release(RUN_ENDED);
     recorder_await_at(HERE, "runs", &note.runs, 1);
     client_expect_text(client, "one\n");
-    end(client);
 }
 
 /* Neither what the client sends nor what it does not read has to do with it. */
-WaysTest(stage4_posts, runs_while_input_is_suspended)
+OneClientTest(stage4_posts, runs_while_input_is_suspended, "")
 {
-    int client = begin(workers);
     client_send_text(client, "suspend\n");
     recorder_await(&recorder, messages, 2);
     framework_await_asleep(&framework);
     note_post(&note);
     recorder_await_at(HERE, "runs", &note.runs, 1);
-    end(client);
 }
 
-WaysTest(stage4_posts, posts_itself_again)
+OneClientTest(stage4_posts, posts_itself_again, "")
 {
-    int client = begin(workers);
     note.again = 99;
     note_post(&note);
     recorder_await_at(HERE, "runs", &note.runs, 100);
-    end(client);
+    framework_close(&framework);
     note_expect(&note, 100, 0);
 }
 
 /* The handler fails in the run that the post would have been for. */
-WaysTest(stage4_posts, is_dropped_if_the_connection_ends_first)
+OneClientTest(stage4_posts, is_dropped_if_the_connection_ends_first, "")
 {
-    int client = begin(workers);
     test_point_hold(POSTS_CLOSE);
     client_send_text(client, "fail\n");
     test_point_await_held(POSTS_CLOSE, 1);
@@ -116,26 +107,22 @@ WaysTest(stage4_posts, is_dropped_if_the_connection_ends_first)
     client_half_close(client); /* which is what a linger waits for */
     framework_await_closed(&framework, 1);
     note_expect(&note, 0, 1);
-    end(client);
 }
 
-WaysTest(stage4_posts, is_dropped_at_once_after_the_end)
+OneClientTest(stage4_posts, is_dropped_at_once_after_the_end, "")
 {
-    int client = begin(workers);
     client_send_text(client, "fail\n");
     client_expect_end(client);
     client_half_close(client); /* which is what a linger waits for */
     framework_await_closed(&framework, 1);
     note_post(&note);
     note_expect(&note, 0, 1);
-    end(client);
 }
 
-WaysTest(stage4_posts, many_threads_post)
+OneClientTest(stage4_posts, many_threads_post, "")
 {
     enum { EACH = 500, LINES = 200 };
     static struct note notes[EACH * NOTES_THREADS];
-    int client = begin(workers);
     for (int i = 0; i < LINES; i++) {
         client_send_text(client, "and lines come, too\n");
     }
@@ -144,18 +131,17 @@ WaysTest(stage4_posts, many_threads_post)
         client_expect_text(client, "and lines come, too\n");
     }
     client_echo(client, "the last\n");
-    end(client);
+    framework_close(&framework);
     notes_expect_all_ran(notes, EACH);
 }
 
 /* Four threads post one note over and over: it runs once at least, and never beside itself. */
-WaysTest(stage4_posts, many_threads_post_the_same)
+OneClientTest(stage4_posts, many_threads_post_the_same, "")
 {
     enum { EACH = 2000 };
-    int client = begin(workers);
     int queued = note_post_from_threads(&note, EACH);
     client_echo(client, "is anybody there\n");
-    end(client);
+    framework_close(&framework);
     cr_assert_gt(queued, 0);
     note_expect(&note, queued, 0);
 }

@@ -40,18 +40,12 @@ Test(stage4_registration, an_early_event_waits_until_the_connection_has_begun)
     queued->queued = true;
     status_change_queue_put(&framework.dispatcher.changes, queued);
     test_point_release(DISPATCHER_AWAKE);
-    double end = deadline();
-    while (!status_change_queue_is_empty(&framework.dispatcher.changes) && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(status_change_queue_is_empty(&framework.dispatcher.changes));
     test_point_release(RUN_ENDED);
-    cr_assert(await_registered(&registrar, deadline()));
+    cr_assert(await_registered(&registrar, test_deadline()));
     mutex_unlock(&queued->state_lock);
     expect_it_begins_first(&registrar, client);
-    client_close(other_client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
 }
 
 /* Readers share the guard: all of them are through in one cycle of the dispatcher. */
@@ -74,15 +68,12 @@ Test(stage4_registration, many_registrations_share_one_wakeup)
         test_point_release(GUARD_HELD);
     }
     for (int i = 0; i < REGISTRARS; i++) {
-        cr_assert(await_registered(&registrars[i], deadline()));
+        cr_assert(await_registered(&registrars[i], test_deadline()));
         pthread_join(registrars[i].thread, NULL);
         client_echo(clients[i], "hello\n");
         client_close(clients[i]);
     }
     framework_stop(&framework);
-    for (int i = 0; i < REGISTRARS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
-    }
 }
 
 /* ---- neither starves the other ---- */
@@ -113,7 +104,7 @@ Test(stage4_registration, a_stream_of_readers_does_not_starve_the_dispatcher)
         cr_assert_eq(pthread_create(&threads[i], NULL, read_and_read, NULL), 0);
     }
     bool served = true;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     long before = atomic_load(&reads);
     long passed = 0;
     for (int i = 0; (i < ROUNDS || passed < ROUNDS) && served; i++) {
@@ -126,9 +117,7 @@ Test(stage4_registration, a_stream_of_readers_does_not_starve_the_dispatcher)
     }
     cr_assert(served, "after %ld times that others got the guard the dispatcher serves nobody",
               passed);
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* ---- many ---- */
@@ -179,9 +168,7 @@ Test(stage4_registration, many_threads_register_while_others_are_served)
             client_close(crowds[t].clients[i]);
         }
     }
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
     for (int t = 0; t < CROWD_THREADS; t++) {
         for (int i = 0; i < EACH; i++) {
             recorder_expect_whole_life(&crowds[t].recorders[i]);

@@ -49,10 +49,9 @@ static void expect_rest(const char *while_what)
 }
 
 /* The handler's thread goes on to others; the client's own next message has to wait. */
-WaysTest(stage4_tasks, nobody_else_waits)
+OneClientTest(stage4_tasks, nobody_else_waits, "")
 {
     static struct recorder other;
-    int client = begin(workers, "");
     recorder_init(&other);
     begin_held(client, "pause\nafter\n");
     int second = framework_connect(&framework, &other.handler);
@@ -62,28 +61,23 @@ WaysTest(stage4_tasks, nobody_else_waits)
     errand_expect(&errands[0], 0, 0, 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\nafter\n");
-    client_close(second);
-    end(client);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
     errand_expect(&errands[0], 1, 1, 0);
     cr_assert_neq(errands[0].thread, atomic_load(&recorder.thread), "no helper did it");
 }
 
-WaysTest(stage4_tasks, messages_may_go_on)
+OneClientTest(stage4_tasks, messages_may_go_on, "")
 {
-    int client = begin(workers, "");
     begin_held(client, "errand\nmeanwhile\n");
     client_expect_text(client, "meanwhile\n");
     client_echo(client, "and so on\n");
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");
-    end(client);
 }
 
 /* The second task is done first. */
-WaysTest(stage4_tasks, results_come_in_the_order_of_begin)
+OneClientTest(stage4_tasks, results_come_in_the_order_of_begin, "")
 {
-    int client = begin(workers, "");
     test_point_hold(HELPER_ENDS);
     client_send_text(client, "errand\n");
     test_point_await_held(HELPER_ENDS, 1);
@@ -94,13 +88,11 @@ WaysTest(stage4_tasks, results_come_in_the_order_of_begin)
     errand_expect(&errands[1], 1, 0, 0);
     test_point_release(HELPER_ENDS);
     client_expect_text(client, "done 0\ndone 1\ndone 2\n");
-    end(client);
 }
 
 /* A client that begins tasks without an end has only so many of them under way. */
-WaysTest(stage4_tasks, so_many_tasks_and_no_more_messages)
+OneClientTest(stage4_tasks, so_many_tasks_and_no_more_messages, "")
 {
-    int client = begin(workers, "");
     test_point_hold(HELPER_BEGINS);
     test_point_hold(HELPER_BEGINS);
     for (int i = 0; i < ERRANDS; i++) {
@@ -118,16 +110,14 @@ WaysTest(stage4_tasks, so_many_tasks_and_no_more_messages)
         snprintf(text, sizeof text, "done %d\n", i);
         client_expect_text(client, text);
     }
-    end(client);
 }
 
 /*
  * The first is in a helper's hands, so it is too late. The second is dropped in its turn, between
  * the results of the others, and its client is still there.
  */
-WaysTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs)
+OneClientTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs, "--helpers 1")
 {
-    int client = begin(workers, "--helpers 1");
     begin_held(client, "errand\nerrand\nerrand\n");
     client_send_text(client, "give up 0\n");
     client_expect_text(client, "too late\n");
@@ -139,7 +129,7 @@ WaysTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs)
     errand_expect(&errands[1], 0, 0, 1);
     client_send_text(client, "give up 2\n");
     client_expect_text(client, "too late\n");
-    end(client);
+    framework_close(&framework);
     errand_expect(&errands[0], 1, 1, 0);
     errand_expect(&errands[2], 1, 1, 0);
 }
@@ -172,7 +162,7 @@ WaysTest(stage4_tasks, cancelled_when_a_helper_has_it_it_does_not_run)
     client_send_text(client, "errand\n");
     client_expect_text(client, "done 1\n");
     errand_expect(&errands[0], 0, 0, 1);
-    end(client);
+    framework_close(&framework);
 }
 
 /* The same, but it is the end of the connection that cancels it. */
@@ -184,14 +174,12 @@ WaysTest(stage4_tasks, of_a_connection_that_ends_when_a_helper_has_it)
     errand_expect(&errands[0], 0, 0, 0);
     test_point_release(FUTURE_RUNS);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
     errand_expect(&errands[0], 0, 0, 1);
 }
 
 /* Cancelled, and then the connection ends: dropped once. */
-WaysTest(stage4_tasks, cancelled_before_the_connection_ends)
+OneClientTest(stage4_tasks, cancelled_before_the_connection_ends, "--helpers 1")
 {
-    int client = begin(workers, "--helpers 1");
     begin_held(client, "errand\nerrand\n");
     client_send_text(client, "give up 1\n");
     client_expect_text(client, "cancelled\n");
@@ -201,39 +189,33 @@ WaysTest(stage4_tasks, cancelled_before_the_connection_ends)
     test_point_release(HELPER_BEGINS);
     test_point_await_count(HELPER_ENDS, 2);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
     errand_expect(&errands[0], 1, 0, 1);
     errand_expect(&errands[1], 0, 0, 1);
 }
 
 /* It has said all, and still wants its answers. */
-WaysTest(stage4_tasks, of_a_client_that_half_closes)
+OneClientTest(stage4_tasks, of_a_client_that_half_closes, "")
 {
-    int client = begin(workers, "");
     begin_held(client, "errand\npause\nafter\n");
     client_half_close(client);
     framework_await_asleep(&framework);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\ndone 1\nafter\n");
     client_expect_end(client);
-    end(client);
 }
 
 /* What was begun comes back first. */
-WaysTest(stage4_tasks, of_a_handler_that_closes)
+OneClientTest(stage4_tasks, of_a_handler_that_closes, "")
 {
-    int client = begin(workers, "");
     begin_held(client, "errand\nclose\n");
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "closing\ndone 0\n");
     client_expect_end(client);
-    end(client);
 }
 
 /* Messages behind the close are dropped when the task is back, and wait for it in peace. */
-WaysTest(stage4_tasks, of_a_handler_that_closes_with_messages_left)
+OneClientTest(stage4_tasks, of_a_handler_that_closes_with_messages_left, "")
 {
-    int client = begin(workers, "");
     test_point_hold(HELPER_BEGINS);
     client_send_text(client, "errand\nclose\nnot handled\n");
     client_expect_text(client, "closing\n");
@@ -244,7 +226,6 @@ WaysTest(stage4_tasks, of_a_handler_that_closes_with_messages_left)
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");
     client_expect_end(client);
-    end(client);
 }
 
 /* A relay's end, say, that looks something up when its peer has ended: it has finished its output.
@@ -284,17 +265,15 @@ WaysTest(stage4_tasks, of_an_output_that_is_finished)
     expect_rest("a task is under way, and both directions have ended");
     test_point_release(HELPER_BEGINS);
     framework_await_closed(&framework, 1);
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
 }
 
 /*
  * The connection ends, and nobody but the task holds its memory any more. Of its tasks one is in a
  * helper's hands, and two are not.
  */
-WaysTest(stage4_tasks, of_a_connection_that_ends)
+OneClientTest(stage4_tasks, of_a_connection_that_ends, "--helpers 1")
 {
-    int client = begin(workers, "--helpers 1");
     begin_held(client, "errand\nerrand\npause\n");
     framework_cut_off(recorder_facade(&recorder));
     framework_await_closed(&framework, 1);
@@ -305,34 +284,30 @@ WaysTest(stage4_tasks, of_a_connection_that_ends)
     test_point_release(HELPER_BEGINS);
     test_point_await_count(HELPER_ENDS, 3);
     client_expect_gone(client);
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
     errand_expect(&errands[0], 1, 0, 1);
     errand_expect(&errands[1], 0, 0, 1); /* nobody wants it any more */
     errand_expect(&errands[2], 0, 0, 1);
 }
 
 /* While it waits we still hear that it has gone, and what nobody has begun is not done any more. */
-WaysTest(stage4_tasks, of_a_client_that_resets)
+OneClientTest(stage4_tasks, of_a_client_that_resets, "--helpers 1")
 {
-    int client = begin(workers, "--helpers 1");
     begin_held(client, "errand\npause\n");
     client_reset(client);
     framework_await_closed(&framework, 1);
     test_point_release(HELPER_BEGINS);
     test_point_await_count(HELPER_ENDS, 2);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
     errand_expect(&errands[0], 1, 0, 1);
     errand_expect(&errands[1], 0, 0, 1);
 }
 
 /* It sends on while it waits: that is read once at most, and then it waits in the socket. */
-WaysTest(stage4_tasks, of_a_client_that_sends_on)
+OneClientTest(stage4_tasks, of_a_client_that_sends_on, "")
 {
     enum { MOST = 4 << 20 };
     static char lines[1 << 16];
-    int client = begin(workers, "");
     memset(lines, '\n', sizeof lines);
     begin_held(client, "pause\n");
     long runs = test_point_count(RUN_BEGINS);
@@ -348,13 +323,11 @@ WaysTest(stage4_tasks, of_a_client_that_sends_on)
     client_expect_text(client, "done 0\n\n\n");
     client_reset(client);
     framework_end(&framework);
-    recorder_expect_whole_life(&recorder);
 }
 
 /* One result is in, and waits for an older one, when the connection ends. */
-WaysTest(stage4_tasks, of_a_connection_that_ends_between_results)
+OneClientTest(stage4_tasks, of_a_connection_that_ends_between_results, "")
 {
-    int client = begin(workers, "");
     test_point_hold(HELPER_ENDS);
     client_send_text(client, "errand\n");
     test_point_await_held(HELPER_ENDS, 1);
@@ -368,40 +341,36 @@ WaysTest(stage4_tasks, of_a_connection_that_ends_between_results)
     errand_expect(&errands[1], 1, 0, 1);
     test_point_release(HELPER_ENDS);
     client_expect_gone(client);
-    end(client);
+    framework_close(&framework);
     errand_expect(&errands[0], 1, 0, 1);
 }
 
 /* The client waits for us: neither is it idle, nor is the message late of which a part has come. */
-WaysTest(stage4_tasks, no_deadline_passes_meanwhile)
+OneClientTest(stage4_tasks, no_deadline_passes_meanwhile,
+              "--idle-timeout 0.5 --request-timeout 0.5 --progress-timeout 0.5")
 {
-    int client = begin(workers, "--idle-timeout 0.5 --request-timeout 0.5 --progress-timeout 0.5");
     begin_held(client, "pause\nlate");
     client_expect_silence(client, 700);
     cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");
     client_expect_gone(client); /* from now on they run again */
-    end(client);
 }
 
 /* It is read meanwhile, and has nothing to say: it waits for the result. */
-WaysTest(stage4_tasks, who_waits_for_a_result_is_not_idle)
+OneClientTest(stage4_tasks, who_waits_for_a_result_is_not_idle, "--idle-timeout 0.5")
 {
-    int client = begin(workers, "--idle-timeout 0.5");
     begin_held(client, "errand\n");
     client_expect_silence(client, 700);
     cr_assert_eq(atomic_load(&recorder.calls[RECORDER_STOPPED]), 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\n");
     client_expect_gone(client); /* from now on it is */
-    end(client);
 }
 
 /* A server that stops answers what it has begun. */
-WaysTest(stage4_tasks, of_a_server_that_stops)
+OneClientTest(stage4_tasks, of_a_server_that_stops, "")
 {
-    int client = begin(workers, "");
     begin_held(client, "pause\nafter\n");
     dispatcher_stop(framework_dispatcher(&framework));
     client_expect_silence(client, 50);
@@ -410,15 +379,14 @@ WaysTest(stage4_tasks, of_a_server_that_stops)
     client_expect_end(client);
     client_close(client);
     framework_end(&framework);
-    recorder_expect_whole_life(&recorder);
 }
 
 /* Its output is choked and its input queue full: when there is room again is an event. */
-WaysTest(stage4_tasks, a_server_that_stops_waits_for_choked_output)
+OneClientTest(stage4_tasks, a_server_that_stops_waits_for_choked_output,
+              "--output-cap 16777216 --max-line 1000 --drain-timeout 60")
 {
     enum { LINES = 64, LENGTH = 1000 };
     char line[LENGTH];
-    int client = begin(workers, "--output-cap 16777216 --max-line 1000 --drain-timeout 60");
     client_send_text(client, "big 8000000\n");
     memset(line, 'x', LENGTH);
     line[LENGTH - 1] = '\n';
@@ -433,13 +401,11 @@ WaysTest(stage4_tasks, a_server_that_stops_waits_for_choked_output)
     expect_rest("a server stops and output is choked");
     client_close(client);
     framework_end(&framework);
-    recorder_expect_whole_life(&recorder);
 }
 
 /* But not longer than the drain timeout. */
-WaysTest(stage4_tasks, of_a_server_that_has_stopped)
+OneClientTest(stage4_tasks, of_a_server_that_has_stopped, "--drain-timeout 0.05")
 {
-    int client = begin(workers, "--drain-timeout 0.05");
     begin_held(client, "pause\nafter\n");
     dispatcher_stop(framework_dispatcher(&framework));
     framework_await_closed(&framework, 1);
@@ -447,17 +413,15 @@ WaysTest(stage4_tasks, of_a_server_that_has_stopped)
     test_point_release(HELPER_BEGINS);
     framework_end(&framework);
     client_expect_gone(client);
-    client_close(client);
     errand_expect(&errands[0], 1, 0, 1);
 }
 
 /* It is done in the handler's call, and all else is the same. */
-WaysTest(stage4_tasks, where_there_are_no_helpers)
+OneClientTest(stage4_tasks, where_there_are_no_helpers, "--helpers 0")
 {
-    int client = begin(workers, "--helpers 0");
     client_send_text(client, "pause\nafter\nerrand\nerrand\nlast\n");
     client_expect_text(client, "done 0\nafter\ndone 1\ndone 2\nlast\n");
-    end(client);
+    framework_close(&framework);
     errand_expect(&errands[2], 1, 1, 0);
 }
 
@@ -491,7 +455,6 @@ WaysTest(stage4_tasks, of_many_connections)
     }
     framework_stop(&framework);
     for (int i = 0; i < CLIENTS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
         for (int errand = 0; errand < 2 * ROUNDS; errand++) {
             errand_expect(&all[i][errand], 1, 1, 0);
         }
@@ -532,8 +495,7 @@ static void log_in_with(const char *workers, const char *options, bool has_helpe
     client_send_text(client, "USER mrose\r\nPASS tanstaaf\r\n");
     client_expect_text(client, "+OK this is a POP3 server\r\n+OK now the password\r\n+OK ");
     cr_assert_eq(has_thread(&server, "helper"), has_helper);
-    client_close(client);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 WaysTest(stage4_tasks, a_helper_checks_the_password)

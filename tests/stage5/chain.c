@@ -97,6 +97,16 @@ static struct input_handler *open_with(const char *options, uint64_t bytes_per_s
     return chain;
 }
 
+/** The client has closed. Returns what was logged. */
+static const char *end(void)
+{
+    server_drop_clients(&framework.process);
+    framework_await_closed(&framework, 1);
+    framework_stop(&framework);
+    recorder_expect_whole_life(&recorder);
+    return restore_stderr();
+}
+
 static void serve_through_chain(const char *options)
 {
     int client = framework_connect(&framework, open_with(options, 1000000));
@@ -108,11 +118,7 @@ static void serve_through_chain(const char *options)
     client_expect(client, line, length);
     client_expect_text(client, "closing\n");
     client_expect_end(client);
-    client_close(client);
-    framework_await_closed(&framework, 1);
-    framework_stop(&framework);
-    const char *text = restore_stderr();
-    recorder_expect_whole_life(&recorder);
+    const char *text = end();
     /* Both loggers have seen all of it. */
     cr_assert_eq(logged(text, "begun", " fd="), 2, "%s", text);
     cr_assert_eq(logged(text, "input", " bytes=6 text=\"hello\\n\""), 2, "%s", text);
@@ -154,11 +160,7 @@ Test(stage5_chain, others_use_the_facade_of_an_element)
     client_expect_text(client, "not yet\n");
     channel_close(facade);
     client_expect_end(client);
-    client_close(client);
-    framework_await_closed(&framework, 1);
-    framework_stop(&framework);
-    restore_stderr();
-    recorder_expect_whole_life(&recorder);
+    end();
 }
 
 /* After `stopped`, and after the dispatcher itself is gone: AddressSanitizer would tell. */
@@ -192,11 +194,7 @@ Test(stage5_chain, throttled_from_the_first_byte)
     client_echo(client, "thirty bytes of text, no more\n");
     double took = test_now() - begun;
     cr_assert_gt(took, 0.30 * 0.9, "30 bytes at 100 B/s took %.3f s", took);
-    client_close(client);
-    framework_await_closed(&framework, 1);
-    framework_stop(&framework);
-    restore_stderr();
-    recorder_expect_whole_life(&recorder);
+    end();
 }
 
 /* Elements pass on what the application does not want to hear, and the connection ends all the
@@ -208,12 +206,9 @@ Test(stage5_chain, request_timeout_behind_elements)
     client_echo(client, "hello\n");
     client_send_text(client, "half");
     client_expect_end(client);
-    client_close(client);
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
-    framework_stop(&framework);
-    restore_stderr();
-    recorder_expect_whole_life(&recorder);
+    end();
 }
 
 /* Another handler behind the elements: they stay. */

@@ -89,8 +89,8 @@ void cipher_connect_at(const char *where, struct cipher_client *client,
     struct cipher_nonce nonce = {.of_server = true};
     *client = (struct cipher_client){0};
     client->fd = client_connect_at(where, server, (struct client_buffers){0});
-    enum client_outcome outcome = client_try_receive(
-        client->fd, line, sizeof line, test_now() + test_deadline_ms() / 1000.0, &got);
+    enum client_outcome outcome =
+        client_try_receive(client->fd, line, sizeof line, test_deadline(), &got);
     cr_assert_eq(outcome, CLIENT_GOT, "%s: expected a line with a nonce, got %s", where,
                  client_outcome_text(outcome));
     cr_assert_eq(cipher_nonce_take(&nonce, line, got), CIPHER_NONCE_DONE, "%s: no nonce: %.34s",
@@ -120,8 +120,8 @@ const unsigned char *cipher_take_at(const char *where, struct cipher_client *cli
     unsigned char *taken = malloc(length);
     size_t got;
     cr_assert_not_null(taken);
-    enum client_outcome outcome = client_try_receive(
-        client->fd, taken, length, test_now() + test_deadline_ms() / 1000.0, &got);
+    enum client_outcome outcome =
+        client_try_receive(client->fd, taken, length, test_deadline(), &got);
     cr_assert_eq(outcome, CLIENT_GOT, "%s: %zu of %zu bytes, then %s", where, got, length,
                  client_outcome_text(outcome));
     add(&client->came.wire, taken, length);

@@ -24,7 +24,7 @@ Test(stage5_dispatchers, connections_are_spread_evenly)
     clients_close(clients, DISPATCHERS * EACH);
     server_await_counter(&server, "closed", DISPATCHERS * EACH);
     server_signal(&server, SIGTERM);
-    server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    server_await_end(&server, test_deadline());
     server_errors(&server, text, sizeof text);
     server_expect_exit(&server);
     for (int i = 1; i <= DISPATCHERS; i++) {

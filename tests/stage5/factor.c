@@ -29,7 +29,6 @@ Test(stage5_factor, numbers_come_in_their_order_and_lines_go_on)
     test_point_release(HELPER_ENDS);
     client_expect_text(client, "1000003 has the factor 1000003\n"
                                "91 has the factor 7\n4 has the factor 2\n");
-    client_close(client);
-    framework_stop(&framework);
+    framework_close(&framework);
     application_close(&factor_application, factory);
 }

@@ -10,9 +10,8 @@
 /* ---- output that a rate holds back ---- */
 
 /* The rate holds all output back, and no event is waited for: it is the reset that tells. */
-WaysTest(stage5_life_cycle, peer_resets_while_its_output_is_held_back)
+OneClientTest(stage5_life_cycle, peer_resets_while_its_output_is_held_back, "")
 {
-    int client = begin(workers, "");
     channel_set_write_rate(recorder_facade(&recorder), 1);
     client_send_text(client, "one after the other\n");
     recorder_await(&recorder, messages, 2);
@@ -20,9 +19,8 @@ WaysTest(stage5_life_cycle, peer_resets_while_its_output_is_held_back)
     expect_one_life();
 }
 
-WaysTest(stage5_life_cycle, close_while_held_back_flushes)
+OneClientTest(stage5_life_cycle, close_while_held_back_flushes, "--drain-timeout 0.1")
 {
-    int client = begin(workers, "--drain-timeout 0.1");
     double begun = test_now();
     channel_set_write_rate(recorder_facade(&recorder), 50);
     client_send_text(client, "a line of twenty byt\nclose\n");
@@ -35,9 +33,8 @@ WaysTest(stage5_life_cycle, close_while_held_back_flushes)
     expect_one_life();
 }
 
-WaysTest(stage5_life_cycle, server_stops_while_output_is_held_back)
+OneClientTest(stage5_life_cycle, server_stops_while_output_is_held_back, "--drain-timeout 0.2")
 {
-    int client = begin(workers, "--drain-timeout 0.2");
     channel_set_write_rate(recorder_facade(&recorder), 1);
     client_send_text(client, "this would take twenty seconds\n");
     recorder_await(&recorder, messages, 2);
@@ -46,6 +43,4 @@ WaysTest(stage5_life_cycle, server_stops_while_output_is_held_back)
     framework_stop(&framework);
     double took = test_now() - begun;
     cr_assert(took > 0.15 && took < 3, "the stop took %.2f s; the drain timeout is 0.2 s", took);
-    recorder_expect_whole_life(&recorder);
-    client_close(client);
 }

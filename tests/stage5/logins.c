@@ -167,8 +167,7 @@ static void nobody_waits_for_two_hundred(const char *ways)
         expect_answers(clients[i], i);
         client_close(clients[i]);
     }
-    client_close(other);
-    framework_stop(&framework);
+    framework_close(&framework);
     pop3_application.close(factory);
 }
 

@@ -30,11 +30,6 @@ struct user {
     char problem[200];
 };
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 static void join_as(struct user *user, const struct server_process *server, int number)
 {
     char line[32];
@@ -46,7 +41,7 @@ static void join_as(struct user *user, const struct server_process *server, int 
     /* What comes before that is the greeting, and who else is there. */
     char seen[4096] = "";
     size_t count = 0;
-    double end = deadline();
+    double end = test_deadline();
     while (!strstr(seen, answer) && count < sizeof seen - 1) {
         size_t got;
         cr_assert_eq(client_try_receive(user->fd, seen + count, 1, end, &got), CLIENT_GOT,
@@ -62,7 +57,8 @@ static void *speak(void *argument)
     for (int i = 0; i < LINES && user->good; i++) {
         char line[64];
         int length = snprintf(line, sizeof line, "speaks of %d\n", i);
-        user->good = client_try_send(user->fd, line, (size_t)length, deadline()) == (size_t)length;
+        user->good =
+            client_try_send(user->fd, line, (size_t)length, test_deadline()) == (size_t)length;
     }
     return NULL;
 }
@@ -104,7 +100,7 @@ static void *listen_to_all(void *argument)
     char *text = malloc(TEXT_SIZE);
     size_t start = 0;
     size_t end = 0;
-    double limit = deadline();
+    double limit = test_deadline();
     user->good = text != NULL;
     for (int i = 0; i < expected && user->good; i++) {
         int speaker = -1;
@@ -167,7 +163,7 @@ Test(stage5_outside, chat_across_dispatchers_and_workers_keeps_each_speakers_ord
 static void await_shown(struct server_process *server, const char *event, const char *wanted)
 {
     static char text[65536];
-    double end = deadline();
+    double end = test_deadline();
     do {
         server_errors(server, text, sizeof text);
     } while (!logged(text, event, wanted) && test_left_ms(end) > 0);
@@ -232,7 +228,7 @@ static double ask_while_talking(const struct server_process *server, int asks, i
     client_send(talks, lines, length);
     client_await_reply(asks);
     client_send_text(asks, "/help\n");
-    for (double end = deadline(); !memmem(seen, count, "/quit  /help\n", 13); count++) {
+    for (double end = test_deadline(); !memmem(seen, count, "/quit  /help\n", 13); count++) {
         size_t got;
         cr_assert_lt(count, sizeof seen);
         cr_assert_eq(client_try_receive(asks, seen + count, 1, end, &got), CLIENT_GOT);

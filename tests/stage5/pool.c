@@ -17,11 +17,6 @@
 
 TestSuite(stage5_pool, .timeout = 60);
 
-static double deadline(void)
-{
-    return test_now() + test_deadline_ms() / 1000.0;
-}
-
 /* ---- connections are given to each in turn ---- */
 
 /** The last line of one dispatcher, or of the server itself (0), in what it has printed. */
@@ -67,7 +62,7 @@ static void expect_even(const char *text, int dispatchers, const char *name, lon
 
 static void read_lines_of(struct server_process *server, int dispatchers, char *text, size_t size)
 {
-    double end = deadline();
+    double end = test_deadline();
     do {
         server_errors(server, text, size);
     } while (!last_line_of(text, dispatchers) && test_left_ms(end) > 0);
@@ -90,7 +85,7 @@ Test(stage5_pool, connections_are_spread_evenly)
     clients_close(clients, ALL);
     server_await_counter(&server, "closed", ALL);
     server_signal(&server, SIGTERM);
-    cr_assert_eq(server_await_end(&server, deadline()), 0);
+    cr_assert_eq(server_await_end(&server, test_deadline()), 0);
     server_errors(&server, text, sizeof text);
     expect_even(text, DISPATCHERS, "accepted", EACH);
     expect_even(text, DISPATCHERS, "closed", EACH);
@@ -110,7 +105,7 @@ Test(stage5_pool, dispatchers_tell_nothing_unasked)
     client_echo(client, "hello\n");
     client_close(client);
     server_signal(&server, SIGTERM);
-    cr_assert_eq(server_await_end(&server, deadline()), 0);
+    cr_assert_eq(server_await_end(&server, test_deadline()), 0);
     server_errors(&server, text, sizeof text);
     cr_assert_str_empty(text);
     server_forget(&server);
@@ -130,13 +125,11 @@ Test(stage5_pool, threads_are_an_acceptor_and_dispatchers)
     server_close_all(&server);
 }
 
-Test(stage5_pool, a_dispatcher_for_each_cpu_unless_it_is_told_otherwise)
+ServerTest(stage5_pool, a_dispatcher_for_each_cpu_unless_it_is_told_otherwise, "")
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct server_process server = server_start("");
-    cr_assert(probe_await_own_threads(server.pid, 1 + processors), "%ld threads on %ld processors",
-              probe_own_threads(server.pid), processors);
-    server_stop(&server);
+    cr_assert(probe_await_own_threads(server->pid, 1 + processors), "%ld threads on %ld processors",
+              probe_own_threads(server->pid), processors);
 }
 
 Test(stage5_pool, workers_come_on_top)
@@ -191,7 +184,6 @@ ServerTest(stage5_pool, without_workers_a_slow_message_delays_its_dispatcher_onl
     client_expect_silence(clients[0], 1);
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
-    clients_close(clients, CLIENTS);
 }
 
 ServerTest(stage5_pool, with_workers_a_slow_message_delays_nobody_else,
@@ -211,7 +203,6 @@ ServerTest(stage5_pool, with_workers_a_slow_message_delays_nobody_else,
     client_expect_silence(clients[0], 1);
     double took = test_now() - begin;
     cr_assert_lt(took, BLOCK_MS / 1000.0, "quick messages took %.1f s beside a slow one", took);
-    clients_close(clients, CLIENTS);
 }
 
 /*
@@ -280,8 +271,7 @@ Test(stage5_pool, idle_connections_with_timers_cost_no_cpu)
     cr_assert(busy >= 0 && busy < most, "%d idle connections keep %.1f %% of a core busy", count,
               busy * 100);
     client_echo(clients[count / 2], "hello\n");
-    clients_close(clients, count);
-    server_stop(&server);
+    server_close_all(&server);
 }
 
 /* ---- erratum 20 ---- */
@@ -297,7 +287,7 @@ static void one_byte_per_period(const char *limit, double seconds)
     struct server_process server = server_start("--idle-timeout 1 %s", limit);
     double begin = test_now();
     int client = client_connect(&server);
-    double end = deadline();
+    double end = test_deadline();
     while (!test_await(client, POLLIN, test_now() + 0.1)) {
         cr_assert(test_left_ms(end) > 0, "a byte every 100 ms keeps a useless connection");
         client_try_send(client, "x", 1, end);

@@ -31,9 +31,8 @@ Test(stage5_registration, an_early_event_waits_until_the_connection_has_begun)
     framework_start(&framework, "--idle-timeout 0 --request-timeout 0 --workers 0 --dispatchers 1");
     int client = begin_early_event(&registrar, &recorder);
     test_point_release(RUN_ENDED);
-    cr_assert(await_registered(&registrar, deadline()));
+    cr_assert(await_registered(&registrar, test_deadline()));
     test_point_release(DISPATCHER_AWAKE);
     expect_it_begins_first(&registrar, client);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
 }

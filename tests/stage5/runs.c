@@ -51,13 +51,6 @@ static int begin(const char *workers, const char *options)
     return client;
 }
 
-static void end(int client)
-{
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-}
-
 static void set_reading(struct recorder *handler, bool on)
 {
     (on ? channel_resume : channel_suspend)(recorder_facade(handler));
@@ -92,21 +85,18 @@ Test(stage5_runs, erratum_16_a_busy_connection_has_one_worker)
     framework_await_asleep_but(&framework, 1); /* the others have nothing to do */
     cr_assert_eq(executor_stats(&framework.executor).waiting, 0);
     cr_assert_eq(test_point_count(RUN_BEGINS), runs + 1);
-    int second = connect_to(&other); /* answered, while the first is not */
+    connect_to(&other); /* answered, while the first is not */
     test_point_release(RUN_BEGINS);
     for (int i = 0; i < LINES; i++) {
         client_expect_text(client, "again and again\n");
     }
-    client_close(second);
-    end(client);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
     cr_assert_eq(atomic_load(&recorder.messages), LINES + 1);
 }
 
 /* The dispatcher may see an adapter as soon as it is in the queue: it is dead by then, or not. */
-WaysTest(stage5_runs, erratum_07_dead_before_it_can_be_seen)
+OneClientTest(stage5_runs, erratum_07_dead_before_it_can_be_seen, "")
 {
-    int client = begin(workers, "");
     test_point_hold(RUN_ENDED);
     long runs = test_point_count(RUN_BEGINS);
     client_send_text(client, "lose\nand more\n");
@@ -119,9 +109,7 @@ WaysTest(stage5_runs, erratum_07_dead_before_it_can_be_seen)
     framework_await_closed(&framework, 1);
     cr_assert_eq(test_point_count(RUN_BEGINS), runs + 1, "a handler that was over ran again");
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
     cr_assert_eq(atomic_load(&recorder.messages), 2);
-    client_close(client);
 }
 
 /* ---- nothing is lost ---- */
@@ -130,13 +118,12 @@ WaysTest(stage5_runs, erratum_07_dead_before_it_can_be_seen)
  * The socket has taken a part of a message. Others enqueue; then the dispatcher drains. Roth's
  * drain() empties the queue first, and has to put back in front what the socket does not take.
  */
-WaysTest(stage5_runs, erratum_17_what_a_partial_write_left_stays_in_front)
+OneClientTest(stage5_runs, erratum_17_what_a_partial_write_left_stays_in_front, SMALL_SOCKETS)
 {
     enum { OTHERS = 200 };
     char *text = mapped(BIG);
-    int client = begin(workers, SMALL_SOCKETS);
     size_t taken = 0;
-    double limit = test_now() + test_deadline_ms() / 1000.0;
+    double limit = test_deadline();
     for (size_t i = 0; i < BIG; i++) {
         text[i] = (char)('a' + i % 23);
     }
@@ -166,7 +153,6 @@ WaysTest(stage5_runs, erratum_17_what_a_partial_write_left_stays_in_front)
         snprintf(line, sizeof line, "other line %04d\n", i);
         client_expect_text(client, line);
     }
-    end(client);
 }
 
 struct sender {
@@ -189,20 +175,18 @@ static void *send_lines(void *argument)
 
 /* Many at once, with a socket that takes a part of everything: whole lines, each sender's in order.
  */
-WaysTest(stage5_runs, erratum_17_lines_of_many_threads_stay_whole_and_in_order)
+OneClientTest(stage5_runs, erratum_17_lines_of_many_threads_stay_whole_and_in_order, SMALL_SOCKETS)
 {
     enum { ALL = SENDERS * LINES_EACH * LINE };
     static char got[ALL];
     struct sender senders[SENDERS];
     int next[SENDERS] = {0};
-    int client = begin(workers, SMALL_SOCKETS);
     for (int i = 0; i < SENDERS; i++) {
         senders[i].number = i;
         cr_assert_eq(pthread_create(&senders[i].thread, NULL, send_lines, &senders[i]), 0);
     }
     size_t length;
-    enum client_outcome outcome =
-        client_try_receive(client, got, ALL, test_now() + test_deadline_ms() / 1000.0, &length);
+    enum client_outcome outcome = client_try_receive(client, got, ALL, test_deadline(), &length);
     for (int i = 0; i < SENDERS; i++) {
         pthread_join(senders[i].thread, NULL);
     }
@@ -215,7 +199,6 @@ WaysTest(stage5_runs, erratum_17_lines_of_many_threads_stay_whole_and_in_order)
         snprintf(expected, sizeof expected, "%d says %07d.\n", number, next[number]++);
         cr_assert_eq(memcmp(line, expected, LINE), 0, "`%.16s` instead of `%s`", line, expected);
     }
-    end(client);
 }
 
 /*
@@ -240,9 +223,7 @@ Test(stage5_runs, erratum_18_output_between_dispatch_and_status_round)
     client_expect_text(client, "one\n");
     client_expect(client, text, BIG);
     client_expect(second, text, BIG);
-    client_close(second);
-    end(client);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
 }
 
 Test(stage5_runs, erratum_18_interest_between_dispatch_and_status_round)
@@ -271,17 +252,14 @@ Test(stage5_runs, erratum_18_interest_between_dispatch_and_status_round)
     test_point_release(DISPATCHER_AWAKE);
     client_expect_text(client, "two\n");
     client_expect_text(second, "two\n");
-    client_close(second);
-    end(client);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
 }
 
 /* Selected, and not dispatched yet: what others do in between holds for the run. */
-WaysTest(stage5_runs, erratum_18_changes_between_select_and_dispatch)
+OneClientTest(stage5_runs, erratum_18_changes_between_select_and_dispatch, SMALL_SOCKETS)
 {
     char *text = mapped(BIG);
     memset(text, 'x', BIG);
-    int client = begin(workers, SMALL_SOCKETS);
     test_point_hold(DISPATCHER_AWAKE);
     client_send_text(client, "not before it is wanted\n");
     test_point_await_held(DISPATCHER_AWAKE, 1);
@@ -292,15 +270,13 @@ WaysTest(stage5_runs, erratum_18_changes_between_select_and_dispatch)
     client_expect_silence(client, 50);
     set_reading(&recorder, true);
     client_expect_text(client, "not before it is wanted\n");
-    end(client);
 }
 
 /* While the handler runs: kept, and merged with what the handler itself has changed. */
-WaysTest(stage5_runs, erratum_18_changes_during_a_run)
+OneClientTest(stage5_runs, erratum_18_changes_during_a_run, SMALL_SOCKETS)
 {
     char *text = mapped(BIG);
     memset(text, 'x', BIG);
-    int client = begin(workers, SMALL_SOCKETS);
     test_point_hold(RUN_ENDED);
     client_send_text(client, "suspend\nnot yet\n");
     test_point_await_held(RUN_ENDED, 1);
@@ -309,7 +285,6 @@ WaysTest(stage5_runs, erratum_18_changes_during_a_run)
     test_point_release(RUN_ENDED);
     client_expect(client, text, BIG);
     client_expect_text(client, "not yet\n"); /* it was in the input queue: no event tells of it */
-    end(client);
 }
 
 /* ---- many at once ---- */
@@ -359,10 +334,8 @@ static void keep_order(const char *options)
     }
     atomic_store(&toggler.stop, true);
     pthread_join(toggler.thread, NULL);
-    clients_close(clients, CLIENTS);
-    framework_stop(&framework);
+    framework_close(&framework);
     for (int i = 0; i < CLIENTS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
         cr_assert_eq(atomic_load(&recorders[i].messages), LINES);
     }
 }
@@ -397,11 +370,7 @@ Test(stage5_runs, a_connection_stays_with_its_dispatcher)
             cr_assert_eq(atomic_load(&recorders[i].thread), threads[i]);
         }
     }
-    clients_close(clients, CLIENTS);
-    framework_stop(&framework);
-    for (int i = 0; i < CLIENTS; i++) {
-        recorder_expect_whole_life(&recorders[i]);
-    }
+    framework_close(&framework);
 }
 
 /* ---- what the dispatcher does itself ---- */
@@ -432,7 +401,6 @@ Test(stage5_runs, case_33_own_changes_neither_wait_nor_wake)
     cr_assert_eq(wakeups(), before, "the dispatcher has woken itself %d times",
                  (int)(wakeups() - before));
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
     free(lines);
 }
 
@@ -450,9 +418,7 @@ Test(stage5_runs, case_33_another_dispatchers_connection_is_woken)
     recorder.other = &other; /* `wake` has the second connection read again */
     client_send_text(client, "wake\n");
     client_expect_text(second, "not read yet\n");
-    client_close(second);
-    end(client);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
 }
 
 struct firehose {
@@ -517,9 +483,7 @@ Test(stage5_runs, case_29_endless_input_does_not_starve_the_others_of_its_dispat
     atomic_store(&firehose.stop, true);
     pthread_join(firehose.sender, NULL);
     pthread_join(firehose.receiver, NULL);
-    client_close(second);
-    end(firehose.fd);
-    recorder_expect_whole_life(&other);
+    framework_close(&framework);
 }
 
 /* What the thread of one writes in each round, and what the thread of the next reads in each. */
@@ -570,5 +534,5 @@ WaysTest(stage5_runs, an_answer_that_is_not_held_back_takes_one_output_lock)
                  atomic_load(&output_locks) - before);
     cr_assert_eq(framework_count(&framework, COUNTER_BYTES_OUT) - sent, strlen("hello again\n"));
     client_echo(client, "two\nat once\n");
-    end(client);
+    framework_close(&framework);
 }

@@ -49,8 +49,6 @@ Test(stage5_saturation, case_35_discard_oldest_loses_no_life_cycle_call_of_anoth
     recorder_await(&fresh, calls[LIFE_STARTED], 1);
     client_echo(newcomer, "hello\n");
     end(); /* with nobody who comes or goes meanwhile: his run could cost a message */
-    recorder_expect_whole_life(&fresh);
-    client_close(newcomer);
 }
 
 static void *drop_task(void *task)
@@ -61,7 +59,7 @@ static void *drop_task(void *task)
 
 static bool await_run(struct handler_adapter *adapter)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (bool runs = true; test_left_ms(end) > 0; test_pause_ms(1)) {
         mutex_lock(&adapter->state_lock);
         runs = adapter->running;
@@ -100,9 +98,7 @@ Test(stage5_saturation, case_35_a_dropped_run_takes_place_although_its_reason_go
     pthread_join(thread, NULL);
     cr_assert(await_run(adapter), "it waits for a dispatcher that sleeps");
     client_echo(client, "hello\n");
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* Who submits it runs it: the dispatcher of that connection, and the other one goes on meanwhile.
@@ -127,6 +123,4 @@ Test(stage5_saturation, case_35_caller_runs_in_the_connections_own_dispatcher)
                   "the only worker has run it");
     client_echo(newcomer, "hello\n");
     end(); /* with nobody who comes or goes meanwhile: his run could cost a message */
-    recorder_expect_whole_life(&fresh);
-    client_close(newcomer);
 }

@@ -164,9 +164,7 @@ Test(stage5_timers, a_busy_client_does_not_move_its_timer)
     }
     framework_await_asleep(&framework);
     cr_assert_eq(timer->moment, moment);
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* A worker has it when its life is over; the dispatcher notices meanwhile. */
@@ -183,8 +181,6 @@ Test(stage5_timers, lifetime_while_a_worker_runs)
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    client_close(client);
 }
 
 /* The others' time does not run while it does; it begins when the run is over. */
@@ -203,8 +199,6 @@ Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
     framework_await_closed(&framework, 1); /* and then it does */
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    client_close(client);
 }
 
 /* Who is only talked to is not idle; once nobody says anything any more, he is. */
@@ -221,8 +215,6 @@ Test(stage5_timers, output_of_others_puts_the_idle_timeout_off)
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    client_close(client);
 }
 
 /* Output of another thread, with nothing else going on: its time runs too. */
@@ -240,8 +232,6 @@ Test(stage5_timers, progress_of_what_another_thread_has_enqueued)
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
-    client_close(client);
 }
 
 /* ---- how slowly bytes leave, too, is a matter of timers ---- */
@@ -259,9 +249,7 @@ static void answer_slowly(const char *options)
     double took = test_now() - begun;
     cr_assert_gt(took, 0.21 * 0.7, "21 bytes at 100 B/s took %.3f s", took);
     cr_assert_lt(took, 3, "21 bytes at 100 B/s took %.3f s", took);
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* No other timer is set, and no event comes: the rate's own has to be. */
@@ -285,9 +273,7 @@ Test(stage5_timers, held_back_output_is_not_taken_for_a_slow_peer)
     recorder_send(&recorder, "twenty bytes of text\n");
     client_expect_text(client, "twenty bytes of text\n");
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 0);
-    client_close(client);
-    framework_stop(&framework);
-    recorder_expect_whole_life(&recorder);
+    framework_close(&framework);
 }
 
 /* ---- what waits costs nothing ---- */
@@ -310,15 +296,6 @@ static void connect_idle(int count)
     clients_echo(idle_clients, count, "hello\n");
 }
 
-static void close_idle(int count)
-{
-    clients_close(idle_clients, count);
-    framework_stop(&framework);
-    for (int i = 0; i < count; i++) {
-        recorder_expect_whole_life(&idle[i]);
-    }
-}
-
 /* With all timeouts on, some of them begun: until the first moment the dispatchers sleep. */
 Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
 {
@@ -332,7 +309,7 @@ Test(stage5_timers, nobody_wakes_up_for_times_that_are_far)
     framework_await_asleep(&framework);
     long before = test_point_count(DISPATCHER_AWAKE);
     test_point_expect_no_more(DISPATCHER_AWAKE, before, 400);
-    close_idle(IDLE);
+    framework_close(&framework);
 }
 
 /* The same number of connections with times that pass: each is told once, and soon. They say
@@ -346,7 +323,7 @@ Test(stage5_timers, many_times_that_pass_at_once)
     framework_await_closed(&framework, IDLE);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), IDLE);
     cr_assert_gt(test_now() - begun, 0.49);
-    close_idle(IDLE);
+    framework_close(&framework);
 }
 
 /* ---- no memory for a timer ---- */
@@ -372,7 +349,7 @@ Test(stage5_timers, no_memory_for_a_timer_costs_that_connection_only)
     client_close(client);
     framework_await_closed(&framework, 2);
     recorder_expect_whole_life(&recorder);
-    close_idle(ROOM);
+    framework_close(&framework);
 }
 
 /* The drain timeout is exact, too, and is the same for every dispatcher. */
@@ -395,8 +372,4 @@ Test(stage5_timers, cut_off_is_exact)
     double took = test_now() - begun;
     cr_assert(took > drain - 0.05 && took < drain + 3, "cut off after %.3f s instead of %.3f", took,
               drain);
-    for (int i = 0; i < DISPATCHERS; i++) {
-        recorder_expect_whole_life(&idle[i]);
-        client_close(idle_clients[i]);
-    }
 }
