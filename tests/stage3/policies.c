@@ -89,10 +89,7 @@ static struct executor_stats stats(void)
 /** Echoes when the worker has nothing to do: until then the pool is still saturated. */
 static void echo_when_idle(int client)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (stats().idle == 0 && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(stats().idle != 0);
     client_echo(client, "still connected\n");
 }
 
@@ -114,23 +111,32 @@ static void close_all(struct saturation *all)
     white_box_stop(&box);
 }
 
+/** A test of a server that is saturated, with each kind of queue that can be: `all` has its
+ * clients, who are still served behind the body. */
+#define KindTest(suite, name, policy)                                                              \
+    static void suite##_##name##_of(struct saturation *all);                                       \
+    ParameterizedTestParameters(suite, name)                                                       \
+    {                                                                                              \
+        return each_kind();                                                                        \
+    }                                                                                              \
+    ParameterizedTest(int *kind, suite, name)                                                      \
+    {                                                                                              \
+        struct saturation all = saturate(policy, *kind, "");                                       \
+        suite##_##name##_of(&all);                                                                 \
+        close_all(&all);                                                                           \
+    }                                                                                              \
+    static void suite##_##name##_of(struct saturation *all)
+
 /* ---- abort: a busy line for that message, and the connection stays ---- */
 
-ParameterizedTestParameters(stage3_policies, case_35_abort_answers_that_the_server_is_busy)
+KindTest(stage3_policies, case_35_abort_answers_that_the_server_is_busy, "abort")
 {
-    return each_kind();
-}
-
-ParameterizedTest(int *kind, stage3_policies, case_35_abort_answers_that_the_server_is_busy)
-{
-    struct saturation all = saturate("abort", *kind, "");
-    client_send_text(all.client, "too much\n");
-    client_expect_text(all.client, busy_line);
-    client_send_text(all.client, "too much again\n");
-    client_expect_text(all.client, busy_line);
+    client_send_text(all->client, "too much\n");
+    client_expect_text(all->client, busy_line);
+    client_send_text(all->client, "too much again\n");
+    client_expect_text(all->client, busy_line);
     cr_assert_eq(stats().aborted, 2);
-    relax(&all, 0);
-    close_all(&all);
+    relax(all, 0);
 }
 
 /* Each message of a pipeline gets its own answer, in its place; half of one gets none. */
@@ -165,20 +171,13 @@ Test(stage3_policies, case_35_abort_after_a_half_close)
 
 /* ---- discard: no reply to that message, and the connection stays ---- */
 
-ParameterizedTestParameters(stage3_policies, case_35_discard_answers_nothing)
+KindTest(stage3_policies, case_35_discard_answers_nothing, "discard")
 {
-    return each_kind();
-}
-
-ParameterizedTest(int *kind, stage3_policies, case_35_discard_answers_nothing)
-{
-    struct saturation all = saturate("discard", *kind, "");
-    send_to_reactor(&all, all.client, "lost\n");
-    send_to_reactor(&all, all.client, "lost too\nand this\n");
-    client_expect_silence(all.client, QUIET_MS);
+    send_to_reactor(all, all->client, "lost\n");
+    send_to_reactor(all, all->client, "lost too\nand this\n");
+    client_expect_silence(all->client, QUIET_MS);
     cr_assert_eq(stats().discarded, 3);
-    relax(&all, 0);
-    close_all(&all);
+    relax(all, 0);
 }
 
 Test(stage3_policies, case_35_discard_after_a_half_close)
@@ -195,22 +194,15 @@ Test(stage3_policies, case_35_discard_after_a_half_close)
 
 /* ---- discard-oldest: no reply to what has waited longest ---- */
 
-ParameterizedTestParameters(stage3_policies, case_35_discard_oldest_answers_the_newest)
+KindTest(stage3_policies, case_35_discard_oldest_answers_the_newest, "discard-oldest")
 {
-    return each_kind();
-}
-
-ParameterizedTest(int *kind, stage3_policies, case_35_discard_oldest_answers_the_newest)
-{
-    struct saturation all = saturate("discard-oldest", *kind, "");
-    send_to_reactor(&all, all.client, "newest\n");
+    send_to_reactor(all, all->client, "newest\n");
     cr_assert_eq(stats().discarded, 1);
-    client_expect_silence(all.client, QUIET_MS);
-    relax(&all, 1);
-    if (all.waiting_count > 0) { /* else it was itself the oldest */
-        client_expect_text(all.client, "newest\n");
+    client_expect_silence(all->client, QUIET_MS);
+    relax(all, 1);
+    if (all->waiting_count > 0) { /* else it was itself the oldest */
+        client_expect_text(all->client, "newest\n");
     }
-    close_all(&all);
 }
 
 /* What was given up may be the first of several: the others of that connection are answered. */
@@ -249,30 +241,20 @@ ParameterizedTest(int *kind, stage3_policies, case_35_caller_runs_answers_in_the
 
 /* ---- block: answered, and everybody waits ---- */
 
-ParameterizedTestParameters(stage3_policies, case_35_block_has_everybody_wait)
+KindTest(stage3_policies, case_35_block_has_everybody_wait, "block")
 {
-    return each_kind();
-}
-
-ParameterizedTest(int *kind, stage3_policies, case_35_block_has_everybody_wait)
-{
-    struct saturation all = saturate("block", *kind, "");
     int bystander = white_box_connect(&box);
-    client_send_text(all.client, "patient\n");
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (stats().blocked == 0 && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    client_send_text(all->client, "patient\n");
+    WAIT_FOR(stats().blocked != 0);
     cr_assert_eq(stats().blocked, 1);
     client_send_text(bystander, "held up\n");
     client_expect_silence(bystander, QUIET_MS);
-    client_expect_silence(all.client, 1);
-    cr_assert_eq(white_box_counter(&box, COUNTER_BYTES_IN), all.before + strlen("patient\n"));
-    relax(&all, 0);
-    client_expect_text(all.client, "patient\n");
+    client_expect_silence(all->client, 1);
+    cr_assert_eq(white_box_counter(&box, COUNTER_BYTES_IN), all->before + strlen("patient\n"));
+    relax(all, 0);
+    client_expect_text(all->client, "patient\n");
     client_expect_text(bystander, "held up\n");
     client_close(bystander);
-    close_all(&all);
 }
 
 /* ---- queues that are never full ---- */

@@ -18,6 +18,17 @@ enum { QUIET_MS = 60 };
 
 static struct white_box box;
 
+/* A test whose body has `client`, of a box with these options that it may end itself. */
+#define BoxTest(suite, name, options)                                                              \
+    static void suite##_##name##_of(int client);                                                   \
+    Test(suite, name)                                                                              \
+    {                                                                                              \
+        white_box_start(&box, options);                                                            \
+        suite##_##name##_of(white_box_connect(&box));                                              \
+        white_box_stop(&box);                                                                      \
+    }                                                                                              \
+    static void suite##_##name##_of(int client)
+
 /*
  * With --max-line 10, an empty line and as much of one that is too long as the server reads at
  * once: it is a worker that finds out, there is no event to wait for after that, and the reactor
@@ -92,7 +103,6 @@ ParameterizedTest(int *selector, stage3_schedules, resumed_before_select_is_seen
     test_point_release(REACTOR_SELECTS);
     client_expect_text(client, "second\n");
     client_echo(client, "third\n");
-    client_close(client);
     white_box_stop(&box);
 }
 
@@ -177,7 +187,6 @@ Test(stage3_schedules, erratum_13_without_the_guard_it_waits_for_another_client)
     test_point_await_count(WORKER_HANDED_BACK, handed_back + 1);
     client_close(other);
     client_expect_text(client, "second\n");
-    client_close(client);
     white_box_stop(&box);
 }
 
@@ -185,10 +194,8 @@ Test(stage3_schedules, erratum_13_without_the_guard_it_waits_for_another_client)
 
 /* The wakeup alone would not do: the reactor would be back in select, and asleep again, before the
  * worker has changed anything. */
-Test(stage3_schedules, the_reactor_does_not_select_while_a_worker_holds_the_guard)
+BoxTest(stage3_schedules, the_reactor_does_not_select_while_a_worker_holds_the_guard, "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     white_box_hold_worker(&box, client, "first\n");
     long awake = test_point_count(REACTOR_AWAKE);
     long selects = test_point_count(REACTOR_SELECTS);
@@ -201,15 +208,12 @@ Test(stage3_schedules, the_reactor_does_not_select_while_a_worker_holds_the_guar
     test_point_await_count(REACTOR_SELECTS, selects + 1);
     client_expect_text(client, "first\n");
     client_echo(client, "second\n");
-    client_close(client);
-    white_box_stop(&box);
 }
 
 /* A wakeup before the guard is taken could be used up by a round that meets no barrier. */
-Test(stage3_schedules, a_worker_wakes_the_selector_when_it_has_the_guard_and_not_before)
+BoxTest(stage3_schedules, a_worker_wakes_the_selector_when_it_has_the_guard_and_not_before,
+        "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     white_box_hold_worker(&box, client, "hello\n");
     uint64_t asked = atomic_load(&box.reactor.selector.wakeups_asked);
     long handed_back = test_point_count(WORKER_HANDED_BACK);
@@ -224,17 +228,13 @@ Test(stage3_schedules, a_worker_wakes_the_selector_when_it_has_the_guard_and_not
     cr_assert_eq(asked_without, asked, "it has no guard, and has called already");
     cr_assert_eq(atomic_load(&box.reactor.selector.wakeups_asked), asked + 1);
     client_expect_text(client, "hello\n");
-    client_close(client);
-    white_box_stop(&box);
 }
 
 /* ---- case 34: the connection dies while a worker has it ---- */
 
 /* The reactor is told of the reset, and leaves the handler alone: nobody is interested. */
-Test(stage3_schedules, case_34_reset_while_it_is_processed)
+BoxTest(stage3_schedules, case_34_reset_while_it_is_processed, "--workers 2")
 {
-    white_box_start(&box, "--workers 2");
-    int client = white_box_connect(&box);
     int other = white_box_connect(&box);
     white_box_hold_worker(&box, client, "too late\n");
     client_reset(client);
@@ -245,15 +245,11 @@ Test(stage3_schedules, case_34_reset_while_it_is_processed)
     cr_assert_eq(white_box_counter(&box, COUNTER_BYTES_OUT), strlen("still here\n"),
                  "the reply to a dead connection should be dropped");
     echo_to_the_end(other, "and still\n");
-    client_close(other);
-    white_box_stop(&box);
 }
 
 /* The reply was written, and the connection dies before selection resumes. */
-Test(stage3_schedules, case_34_reset_between_the_reply_and_the_hand_back)
+BoxTest(stage3_schedules, case_34_reset_between_the_reply_and_the_hand_back, "--workers 2")
 {
-    white_box_start(&box, "--workers 2");
-    int client = white_box_connect(&box);
     int other = white_box_connect(&box);
     test_point_hold(WORKER_ENDS);
     client_echo(client, "in time\n");
@@ -264,8 +260,6 @@ Test(stage3_schedules, case_34_reset_between_the_reply_and_the_hand_back)
     test_point_release(WORKER_ENDS);
     white_box_await(&box, COUNTER_CLOSED, 1);
     echo_to_the_end(other, "and still\n");
-    client_close(other);
-    white_box_stop(&box);
 }
 
 /**
@@ -289,10 +283,8 @@ static void hold_between_barrier_and_select(int client)
  * while the worker has not let go of the handler yet. It must not close the connection before that
  * (AddressSanitizer would tell).
  */
-Test(stage3_schedules, case_34_reset_seen_while_the_worker_still_holds_the_guard)
+BoxTest(stage3_schedules, case_34_reset_seen_while_the_worker_still_holds_the_guard, "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     hold_between_barrier_and_select(client);
     long awake = test_point_count(REACTOR_AWAKE);
     client_reset(client);
@@ -304,15 +296,11 @@ Test(stage3_schedules, case_34_reset_seen_while_the_worker_still_holds_the_guard
     white_box_await(&box, COUNTER_CLOSED, 1);
     int other = client_connect(&box.process);
     echo_to_the_end(other, "the worker is well\n");
-    client_close(other);
-    white_box_stop(&box);
 }
 
 /* As above, a moment later. */
-Test(stage3_schedules, case_34_closed_when_the_worker_has_let_the_guard_go)
+BoxTest(stage3_schedules, case_34_closed_when_the_worker_has_let_the_guard_go, "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     test_point_hold(WORKER_HANDED_BACK);
     client_echo(client, "hello\n");
     test_point_await_held(WORKER_HANDED_BACK, 1);
@@ -321,8 +309,6 @@ Test(stage3_schedules, case_34_closed_when_the_worker_has_let_the_guard_go)
     test_point_release(WORKER_HANDED_BACK);
     int other = client_connect(&box.process);
     echo_to_the_end(other, "the worker is well\n");
-    client_close(other);
-    white_box_stop(&box);
 }
 
 /* A deadline that passes while a worker has the connection closes it when it is back. */
@@ -351,10 +337,9 @@ static void tell_to_stop(void)
     client_await_refusal(&box.process);
 }
 
-Test(stage3_schedules, stopping_waits_for_the_worker_and_its_reply)
+BoxTest(stage3_schedules, stopping_waits_for_the_worker_and_its_reply,
+        "--workers 1 --drain-timeout 60")
 {
-    white_box_start(&box, "--workers 1 --drain-timeout 60");
-    int client = white_box_connect(&box);
     int waiting = white_box_connect(&box);
     white_box_hold_worker(&box, client, "being processed\n");
     client_send_text(waiting, "still in the queue\n");
@@ -365,16 +350,13 @@ Test(stage3_schedules, stopping_waits_for_the_worker_and_its_reply)
     client_expect_end(client);
     client_expect_text(waiting, "still in the queue\n");
     client_expect_end(waiting);
-    client_close(client);
-    client_close(waiting);
     white_box_end(&box);
 }
 
 /* What came in while the worker was busy has arrived before the stop, and is answered too. */
-Test(stage3_schedules, stopping_answers_what_the_socket_still_holds)
+BoxTest(stage3_schedules, stopping_answers_what_the_socket_still_holds,
+        "--workers 1 --drain-timeout 60")
 {
-    white_box_start(&box, "--workers 1 --drain-timeout 60");
-    int client = white_box_connect(&box);
     white_box_hold_worker(&box, client, "first\n");
     client_send_text(client, "second\nthird\nunfinished");
     client_await_delivered(client);
@@ -382,15 +364,12 @@ Test(stage3_schedules, stopping_answers_what_the_socket_still_holds)
     test_point_release(WORKER_BEGINS);
     client_expect_text(client, "first\nsecond\nthird\n");
     client_expect_end(client);
-    client_close(client);
     white_box_end(&box);
 }
 
 /* The worker has found the server not stopping, and resumed selection, when that begins. */
-Test(stage3_schedules, stopping_as_a_worker_resumes_selection)
+BoxTest(stage3_schedules, stopping_as_a_worker_resumes_selection, "--workers 1 --drain-timeout 60")
 {
-    white_box_start(&box, "--workers 1 --drain-timeout 60");
-    int client = white_box_connect(&box);
     hold_between_barrier_and_select(client);
     kill(getpid(), SIGTERM);
     long awake = test_point_count(REACTOR_AWAKE);
@@ -398,7 +377,6 @@ Test(stage3_schedules, stopping_as_a_worker_resumes_selection)
     test_point_await_count(REACTOR_AWAKE, awake + 1);
     test_point_release(WORKER_RESUMED);
     client_expect_end(client);
-    client_close(client);
     white_box_end(&box);
 }
 
@@ -406,10 +384,8 @@ Test(stage3_schedules, stopping_as_a_worker_resumes_selection)
  * The stop and a line arrive in one round. The stop comes first, takes the line in and gives it to
  * a worker; the line's own event must not be delivered to a handler that a worker has.
  */
-Test(stage3_schedules, stopping_in_the_same_round_as_an_event)
+BoxTest(stage3_schedules, stopping_in_the_same_round_as_an_event, "--workers 2 --drain-timeout 60")
 {
-    white_box_start(&box, "--workers 2 --drain-timeout 60");
-    int client = white_box_connect(&box);
     int other = white_box_connect(&box);
     test_point_hold(REACTOR_SELECTS);
     echo_to_the_end(other, "the reactor comes round\n");
@@ -426,26 +402,20 @@ Test(stage3_schedules, stopping_in_the_same_round_as_an_event)
     test_point_release(WORKER_BEGINS);
     client_expect_text(client, "hello\n");
     client_expect_end(client);
-    client_close(client);
-    client_close(other);
     white_box_end(&box);
 }
 
 /** The drain timeout has passed, and nobody waits for a worker any more. */
 static void await_cut(void)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (executor_stats(&box.executor).waiting > 0 && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(executor_stats(&box.executor).waiting <= 0);
     cr_assert(atomic_load(&box.server.service.cut_short), "the drain timeout has not been noticed");
 }
 
 /* At the drain timeout connections are cut, but not from under a worker. */
-Test(stage3_schedules, stopping_cuts_no_connection_from_under_a_worker)
+BoxTest(stage3_schedules, stopping_cuts_no_connection_from_under_a_worker,
+        "--workers 1 --drain-timeout 0.1")
 {
-    white_box_start(&box, "--workers 1 --drain-timeout 0.1");
-    int client = white_box_connect(&box);
     int waiting = white_box_connect(&box);
     white_box_hold_worker(&box, client, "being processed\n");
     client_send_text(waiting, "never processed\n");
@@ -460,8 +430,6 @@ Test(stage3_schedules, stopping_cuts_no_connection_from_under_a_worker)
     client_expect_text(client, "being processed\n");
     client_expect_end(client);
     client_expect_gone(waiting);
-    client_close(client);
-    client_close(waiting);
     white_box_end(&box);
 }
 
@@ -494,10 +462,8 @@ Test(stage3_schedules, case_32_a_wakeup_before_the_loop_runs_is_not_lost)
  * tells its handler to go on. The reactor finds it with a worker, and leaves it alone; so the
  * worker must see that something was asked since.
  */
-Test(stage3_schedules, one_that_is_told_to_go_on_before_it_is_handed_back_goes_on)
+BoxTest(stage3_schedules, one_that_is_told_to_go_on_before_it_is_handed_back_goes_on, "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     test_point_hold(WORKER_ENDS);
     client_send_text(client, "hold\n");
     test_point_await_held(WORKER_ENDS, 1);
@@ -509,23 +475,17 @@ Test(stage3_schedules, one_that_is_told_to_go_on_before_it_is_handed_back_goes_o
     test_point_release(WORKER_ENDS);
     client_expect_text(client, "went on\n");
     client_echo(client, "and on\n");
-    client_close(client);
-    white_box_stop(&box);
 }
 
 /* As before, but the worker has the guard already: the reactor waits for it, and then goes on. */
-Test(stage3_schedules, one_that_is_told_to_go_on_while_it_is_handed_back_goes_on)
+BoxTest(stage3_schedules, one_that_is_told_to_go_on_while_it_is_handed_back_goes_on, "--workers 1")
 {
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     test_point_hold(WORKER_RESUMED);
     client_send_text(client, "hold\n");
     test_point_await_held(WORKER_RESUMED, 1);
     channel_go_on(white_box_held, &white_box_hold);
     test_point_release(WORKER_RESUMED);
     client_expect_text(client, "went on\n");
-    client_close(client);
-    white_box_stop(&box);
 }
 
 /* ---- case 33: a change that the reactor itself enqueues ---- */
@@ -543,7 +503,6 @@ Test(stage3_schedules, case_33_what_the_reactor_hands_back_to_itself_does_not_wa
     expect_closed(client, 1);
     test_point_release(WORKER_BEGINS);
     client_expect_text(busy, "busy\n");
-    client_close(busy);
     cr_assert_eq(test_point_visitor(WORKER_BEGINS), test_point_visitor(REACTOR_SELECTS));
     cr_assert_eq(executor_stats(&box.executor).run_by_caller, 1);
     white_box_stop(&box);
@@ -552,10 +511,9 @@ Test(stage3_schedules, case_33_what_the_reactor_hands_back_to_itself_does_not_wa
 /* ---- case 36: one at a time, in order ---- */
 
 /* A second line, and a third, arrive while the first is processed and while it is handed back. */
-Test(stage3_schedules, case_36_two_messages_of_a_connection_are_never_processed_at_once)
+BoxTest(stage3_schedules, case_36_two_messages_of_a_connection_are_never_processed_at_once,
+        "--workers 4")
 {
-    white_box_start(&box, "--workers 4");
-    int client = white_box_connect(&box);
     int other = white_box_connect(&box);
     white_box_hold_worker(&box, client, "first\n");
     client_send_text(client, "second\n");
@@ -579,9 +537,6 @@ Test(stage3_schedules, case_36_two_messages_of_a_connection_are_never_processed_
 
     test_point_release(WORKER_ENDS);
     client_expect_text(client, "second\nthird\n");
-    client_close(client);
-    client_close(other);
-    white_box_stop(&box);
 }
 
 /* ---- case 29: nobody's batch is endless ---- */
@@ -614,20 +569,16 @@ Test(stage3_schedules, case_29_a_worker_goes_on_with_the_next_client_after_a_tur
     test_point_release(WORKER_BEGINS);
     client_expect(firehose, lines, length);
     free(lines);
-    client_close(firehose);
-    client_close(other);
     white_box_stop(&box);
 }
 
 /* ---- case 30: a flood of connections ---- */
 
 /* The reactor accepts some, and then looks at the other events of the round. */
-Test(stage3_schedules, case_30_accepts_have_a_limit_in_each_round)
+BoxTest(stage3_schedules, case_30_accepts_have_a_limit_in_each_round, "--workers 1")
 {
     enum { FLOOD = 40, LIMIT = 16 };
     int flood[FLOOD];
-    white_box_start(&box, "--workers 1");
-    int client = white_box_connect(&box);
     white_box_hold_worker(&box, client, "first\n");
     test_point_hold(REACTOR_SELECTS);
     test_point_release(WORKER_BEGINS);
@@ -645,8 +596,5 @@ Test(stage3_schedules, case_30_accepts_have_a_limit_in_each_round)
     white_box_await(&box, COUNTER_ACCEPTED, 1 + FLOOD);
     for (int i = 0; i < FLOOD; i++) {
         client_echo(flood[i], "accepted\n");
-        client_close(flood[i]);
     }
-    client_close(client);
-    white_box_stop(&box);
 }

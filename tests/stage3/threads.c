@@ -79,11 +79,8 @@ int threads_named(pid_t pid, const char *name)
 
 void threads_await_at(const char *where, pid_t pid, const char *name, int wanted)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
     int named;
-    while ((named = threads_named(pid, name)) != wanted && test_left_ms(end) > 0) {
-        test_pause_ms(2);
-    }
+    WAIT_FOR((named = threads_named(pid, name)) == wanted);
     cr_assert_eq(named, wanted, "%s: waited %d ms for %d threads named %s; there are %d", where,
                  test_deadline_ms(), wanted, name, named);
 }

@@ -130,16 +130,16 @@ void white_box_run(struct white_box *box)
 
 void white_box_stop(struct white_box *box)
 {
-    kill(getpid(), SIGTERM);
-    white_box_end(box);
+    if (!box->closed) {
+        kill(getpid(), SIGTERM);
+        white_box_end(box);
+    }
 }
 
 void white_box_end(struct white_box *box)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (!atomic_load(&box->ended) && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    server_drop_clients(&box->process);
+    WAIT_FOR(atomic_load(&box->ended));
     cr_assert(atomic_load(&box->ended), "the reactor does not end");
     pthread_join(box->thread, NULL);
     white_box_close(box);
@@ -153,6 +153,7 @@ void white_box_close(struct white_box *box)
     uint64_t accepted = white_box_counter(box, COUNTER_ACCEPTED);
     uint64_t closed = white_box_counter(box, COUNTER_CLOSED);
     server_close(&box->server);
+    box->closed = true;
     cr_assert_eq(closed, accepted, "%d connections were accepted and %d closed", (int)accepted,
                  (int)closed);
 }
@@ -165,10 +166,7 @@ uint64_t white_box_counter(const struct white_box *box, enum counter counter)
 void white_box_await_at(const char *where, const struct white_box *box, enum counter counter,
                         uint64_t value)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (white_box_counter(box, counter) != value && test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(white_box_counter(box, counter) == value);
     cr_assert_eq(white_box_counter(box, counter), value,
                  "%s: waited %d ms for the counter to be %d; it is %d", where, test_deadline_ms(),
                  (int)value, (int)white_box_counter(box, counter));
@@ -176,11 +174,7 @@ void white_box_await_at(const char *where, const struct white_box *box, enum cou
 
 void white_box_await_asleep_at(const char *where, struct white_box *box)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
-    while (atomic_load(&box->reactor.selector.sleep) != SLEEP_STATE_ASLEEP &&
-           test_left_ms(end) > 0) {
-        test_pause_ms(1);
-    }
+    WAIT_FOR(atomic_load(&box->reactor.selector.sleep) == SLEEP_STATE_ASLEEP);
     cr_assert_eq(atomic_load(&box->reactor.selector.sleep), SLEEP_STATE_ASLEEP,
                  "%s: the reactor does not go to sleep", where);
 }

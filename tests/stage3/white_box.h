@@ -40,6 +40,7 @@ struct white_box {
     struct reactor reactor;
     pthread_t thread;
     atomic_bool ended;
+    bool closed;
     struct server_process process; /* for clients */
 };
 
@@ -53,10 +54,10 @@ void white_box_run(struct white_box *box);
 /** Both. */
 #define white_box_start(box, ...) (white_box_open(box, __VA_ARGS__), white_box_run(box))
 
-/** SIGTERM, and the end. */
+/** SIGTERM, and the end, if that has not come. */
 void white_box_stop(struct white_box *box);
 
-/** Asserts that the reactor ends in time, and closes. */
+/** Closes the test's clients, asserts that the reactor ends in time, and closes. */
 void white_box_end(struct white_box *box);
 
 /** Closes one that nobody runs. Asserts that every connection was closed once. */
