@@ -4,6 +4,7 @@
 #include "common/bytes/buffer_factory.h"
 #include "common/bytes/shared_message.h"
 #include "helpers.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -70,12 +71,14 @@ static void assert_clean(const struct segment *chain)
     }
 }
 
-Test(buffer_factory, starts_with_nothing)
+/* A test of a factory that keeps so many segments at most. */
+#define FactoryTest(suite, name, limit)                                                            \
+    TestWith(suite, name, struct buffer_factory, factory, buffer_factory_init(factory, limit),     \
+             buffer_factory_destroy(factory))
+
+FactoryTest(buffer_factory, starts_with_nothing, 10)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 10);
-    assert_counts(&factory, 0, 0);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 0, 0);
 }
 
 Test(buffer_factory, a_segment_with_its_header_fills_a_page)
@@ -83,95 +86,77 @@ Test(buffer_factory, a_segment_with_its_header_fills_a_page)
     cr_assert_eq(sizeof(struct segment) + SEGMENT_SIZE, 4096);
 }
 
-Test(buffer_factory, takes_empty_segments_with_all_their_room)
+FactoryTest(buffer_factory, takes_empty_segments_with_all_their_room, 10)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 10);
-    struct segment *chain = take(&factory, 3);
+    struct segment *chain = take(factory, 3);
     cr_assert_eq(chain_length(chain), 3);
     assert_clean(chain);
-    assert_counts(&factory, 3, 0);
+    assert_counts(factory, 3, 0);
     for (struct segment *segment = chain; segment != NULL; segment = segment->next)
         memset(segment->data, 0xff, SEGMENT_SIZE);
-    give_back(&factory, chain);
-    assert_counts(&factory, 0, 3);
-    buffer_factory_destroy(&factory);
+    give_back(factory, chain);
+    assert_counts(factory, 0, 3);
 }
 
-Test(buffer_factory, a_used_segment_comes_back_clean)
+FactoryTest(buffer_factory, a_used_segment_comes_back_clean, 10)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 10);
-    struct segment *used = take(&factory, 1);
+    struct segment *used = take(factory, 1);
     used->start = 17;
     used->end = SEGMENT_SIZE;
     used->verbs = &shared_message_verbs;
-    give_back(&factory, used);
-    struct segment *again = take(&factory, 1);
+    give_back(factory, used);
+    struct segment *again = take(factory, 1);
     cr_assert_eq(again, used, "a pooled segment is not used again");
     assert_clean(again);
     cr_assert_null(again->next);
-    give_back(&factory, again);
-    buffer_factory_destroy(&factory);
+    give_back(factory, again);
 }
 
-Test(buffer_factory, keeps_no_more_than_the_pool_limit)
+FactoryTest(buffer_factory, keeps_no_more_than_the_pool_limit, 3)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 3);
-    give_back(&factory, take(&factory, 2));
-    assert_counts(&factory, 0, 2);
-    give_back(&factory, take(&factory, 3));
-    assert_counts(&factory, 0, 3);
-    give_back(&factory, take(&factory, 4));
-    assert_counts(&factory, 0, 3);
-    buffer_factory_destroy(&factory);
+    give_back(factory, take(factory, 2));
+    assert_counts(factory, 0, 2);
+    give_back(factory, take(factory, 3));
+    assert_counts(factory, 0, 3);
+    give_back(factory, take(factory, 4));
+    assert_counts(factory, 0, 3);
 }
 
-Test(buffer_factory, a_pool_limit_of_zero_keeps_nothing)
+FactoryTest(buffer_factory, a_pool_limit_of_zero_keeps_nothing, 0)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 0);
-    give_back(&factory, take(&factory, 5));
-    assert_counts(&factory, 0, 0);
-    buffer_factory_destroy(&factory);
+    give_back(factory, take(factory, 5));
+    assert_counts(factory, 0, 0);
 }
 
-Test(buffer_factory, stock_is_new_and_for_the_next_taker)
+FactoryTest(buffer_factory, stock_is_new_and_for_the_next_taker, 3)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 3);
-    struct segment *held = take(&factory, 1);
-    cr_assert(buffer_factory_stock(&factory));
-    cr_assert(buffer_factory_stock(&factory));
-    assert_counts(&factory, 1, 2);
-    struct segment *chain = take(&factory, 2);
-    assert_counts(&factory, 3, 0);
+    struct segment *held = take(factory, 1);
+    cr_assert(buffer_factory_stock(factory));
+    cr_assert(buffer_factory_stock(factory));
+    assert_counts(factory, 1, 2);
+    struct segment *chain = take(factory, 2);
+    assert_counts(factory, 3, 0);
     assert_clean(chain);
     for (int i = 0; i < 3; i++)
-        cr_assert(buffer_factory_stock(&factory));
-    cr_assert(buffer_factory_stock(&factory), "what the pool does not take is no failure");
-    assert_counts(&factory, 3, 3);
-    give_back(&factory, chain);
-    give_back(&factory, held);
-    buffer_factory_destroy(&factory);
+        cr_assert(buffer_factory_stock(factory));
+    cr_assert(buffer_factory_stock(factory), "what the pool does not take is no failure");
+    assert_counts(factory, 3, 3);
+    give_back(factory, chain);
+    give_back(factory, held);
 }
 
-Test(buffer_factory, takes_from_the_pool_first_and_the_rest_from_the_heap)
+FactoryTest(buffer_factory, takes_from_the_pool_first_and_the_rest_from_the_heap, 10)
 {
-    struct buffer_factory factory;
-    buffer_factory_init(&factory, 10);
-    give_back(&factory, take(&factory, 4));
-    struct segment *few = take(&factory, 1);
-    assert_counts(&factory, 1, 3);
-    struct segment *many = take(&factory, 8);
+    give_back(factory, take(factory, 4));
+    struct segment *few = take(factory, 1);
+    assert_counts(factory, 1, 3);
+    struct segment *many = take(factory, 8);
     cr_assert_eq(chain_length(many), 8);
     assert_clean(many);
-    assert_counts(&factory, 9, 0);
-    give_back(&factory, few);
-    give_back(&factory, many);
-    assert_counts(&factory, 0, 9);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 9, 0);
+    give_back(factory, few);
+    give_back(factory, many);
+    assert_counts(factory, 0, 9);
 }
 
 /* Marks the segments of a chain as one owner's. */
@@ -191,31 +176,28 @@ static size_t strange_bytes(const struct segment *chain, unsigned owner)
     return strange;
 }
 
-Test(buffer_factory, gives_no_segment_to_two_owners)
+FactoryTest(buffer_factory, gives_no_segment_to_two_owners, 7)
 {
-    struct buffer_factory factory;
     struct segment *owned[20] = {NULL};
     struct rng rng = rng_from(1);
-    buffer_factory_init(&factory, 7);
     for (unsigned step = 0; step < 2000; step++) {
         unsigned owner = (unsigned)rng_below(&rng, 20);
         if (owned[owner] != NULL) {
             cr_assert_eq(strange_bytes(owned[owner], owner), 0, "step %u", step);
-            give_back(&factory, owned[owner]);
+            give_back(factory, owned[owner]);
             owned[owner] = NULL;
         } else {
-            owned[owner] = take(&factory, rng_between(&rng, 1, 5));
+            owned[owner] = take(factory, rng_between(&rng, 1, 5));
             mark(owned[owner], owner);
         }
         size_t out = 0;
         for (unsigned i = 0; i < 20; i++)
             out += chain_length(owned[i]);
-        cr_assert_eq(buffer_factory_out(&factory), out, "step %u", step);
-        cr_assert_leq(pooled_in(&factory), 7, "step %u", step);
+        cr_assert_eq(buffer_factory_out(factory), out, "step %u", step);
+        cr_assert_leq(pooled_in(factory), 7, "step %u", step);
     }
     for (unsigned i = 0; i < 20; i++)
-        give_back(&factory, owned[i]);
-    buffer_factory_destroy(&factory);
+        give_back(factory, owned[i]);
 }
 
 struct customer {
@@ -246,14 +228,12 @@ static void *take_and_give_back(void *argument)
     return NULL;
 }
 
-Test(buffer_factory, serves_many_threads_with_caches_and_without)
+FactoryTest(buffer_factory, serves_many_threads_with_caches_and_without, 10)
 {
-    struct buffer_factory factory;
     struct customer customers[THREADS];
     pthread_t threads[THREADS];
-    buffer_factory_init(&factory, 10);
     for (unsigned i = 0; i < THREADS; i++) {
-        customers[i] = (struct customer){.factory = &factory, .number = i, .has_cache = i % 2 == 0};
+        customers[i] = (struct customer){.factory = factory, .number = i, .has_cache = i % 2 == 0};
         cr_assert_eq(pthread_create(&threads[i], NULL, take_and_give_back, &customers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -262,81 +242,68 @@ Test(buffer_factory, serves_many_threads_with_caches_and_without)
         cr_assert_eq(customers[i].strange, 0, "thread %u saw another one's bytes", i);
         cr_assert_eq(customers[i].short_of, 0, "thread %u got too few", i);
     }
-    cr_assert_eq(buffer_factory_out(&factory), 0);
-    cr_assert_leq(pooled_in(&factory), 10);
-    buffer_factory_destroy(&factory);
+    cr_assert_eq(buffer_factory_out(factory), 0);
+    cr_assert_leq(pooled_in(factory), 10);
 }
 
-Test(buffer_factory, a_cache_keeps_what_its_thread_gives_back)
+FactoryTest(buffer_factory, a_cache_keeps_what_its_thread_gives_back, 10)
 {
-    struct buffer_factory factory;
     struct segment_cache cache;
-    buffer_factory_init(&factory, 10);
-    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
-    struct segment *first = take(&factory, 1);
-    give_back(&factory, first);
-    assert_counts(&factory, 0, 0);
+    segment_cache_open(&cache, factory, SEGMENT_CACHE_LIMIT);
+    struct segment *first = take(factory, 1);
+    give_back(factory, first);
+    assert_counts(factory, 0, 0);
     cr_assert_eq(cache.count, 1);
-    cr_assert_eq(take(&factory, 1), first);
-    give_back(&factory, first);
+    cr_assert_eq(take(factory, 1), first);
+    give_back(factory, first);
     segment_cache_close(&cache);
-    assert_counts(&factory, 0, 1);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 0, 1);
 }
 
-Test(buffer_factory, a_cache_keeps_no_more_than_its_limit)
+FactoryTest(buffer_factory, a_cache_keeps_no_more_than_its_limit, 100)
 {
-    struct buffer_factory factory;
     struct segment_cache cache;
-    buffer_factory_init(&factory, 100);
-    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
-    struct segment *many = take(&factory, 50);
+    segment_cache_open(&cache, factory, SEGMENT_CACHE_LIMIT);
+    struct segment *many = take(factory, 50);
     cr_assert_eq(chain_length(many), 50);
     assert_clean(many);
     while (many != NULL) {
         struct segment *next = many->next;
-        buffer_factory_give_back(&factory, many);
+        buffer_factory_give_back(factory, many);
         cr_assert_leq(cache.count, SEGMENT_CACHE_LIMIT);
         many = next;
     }
-    cr_assert_eq(pooled_in(&factory) + cache.count, 50);
+    cr_assert_eq(pooled_in(factory) + cache.count, 50);
     segment_cache_close(&cache);
-    assert_counts(&factory, 0, 50);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 0, 50);
 }
 
 /* A thread that only takes comes back to the pool, but not each time. */
-Test(buffer_factory, a_cache_takes_several_at_a_time_from_the_pool)
+FactoryTest(buffer_factory, a_cache_takes_several_at_a_time_from_the_pool, 100)
 {
-    struct buffer_factory factory;
     struct segment_cache cache;
-    buffer_factory_init(&factory, 100);
-    give_back(&factory, take(&factory, 20));
-    segment_cache_open(&cache, &factory, SEGMENT_CACHE_LIMIT);
-    struct segment *first = take(&factory, 1);
+    give_back(factory, take(factory, 20));
+    segment_cache_open(&cache, factory, SEGMENT_CACHE_LIMIT);
+    struct segment *first = take(factory, 1);
     cr_assert_eq(cache.count, SEGMENT_CACHE_LIMIT / 2);
-    assert_counts(&factory, 1, 20 - 1 - SEGMENT_CACHE_LIMIT / 2);
-    give_back(&factory, first);
+    assert_counts(factory, 1, 20 - 1 - SEGMENT_CACHE_LIMIT / 2);
+    give_back(factory, first);
     segment_cache_close(&cache);
-    assert_counts(&factory, 0, 20);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 0, 20);
 }
 
-Test(buffer_factory, a_cache_keeps_as_many_as_its_limit_says)
+FactoryTest(buffer_factory, a_cache_keeps_as_many_as_its_limit_says, 20)
 {
-    struct buffer_factory factory;
     struct segment_cache cache;
-    buffer_factory_init(&factory, 20);
     for (int i = 0; i < 5; i++)
-        cr_assert(buffer_factory_stock(&factory));
-    segment_cache_open(&cache, &factory, 1);
-    struct segment *two = take(&factory, 2);
+        cr_assert(buffer_factory_stock(factory));
+    segment_cache_open(&cache, factory, 1);
+    struct segment *two = take(factory, 2);
     cr_assert_eq(cache.count, 0, "%zu that nobody wanted", cache.count);
-    give_back(&factory, two);
+    give_back(factory, two);
     cr_assert_eq(cache.count, 1);
     segment_cache_close(&cache);
-    assert_counts(&factory, 0, 5);
-    buffer_factory_destroy(&factory);
+    assert_counts(factory, 0, 5);
 }
 
 Test(buffer_factory, a_thread_has_one_cache_and_it_is_of_one_factory)

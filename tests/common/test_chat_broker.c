@@ -99,10 +99,16 @@ static void begin(const char *name)
     sent[0] = heard[0] = '\0';
 }
 
-static void end(void)
-{
-    broker_close(&broker);
-}
+/** A test with Ann on such a server. */
+#define BrokerTest(suite, name, called)                                                            \
+    static void suite##_##name##_reached(void);                                                    \
+    Test(suite, name)                                                                              \
+    {                                                                                              \
+        begin(called);                                                                             \
+        suite##_##name##_reached();                                                                \
+        broker_close(&broker);                                                                     \
+    }                                                                                              \
+    static void suite##_##name##_reached(void)
 
 /** What users have read since the last call has that in it; NULL: they have read nothing. */
 static void expect_heard(const char *text)
@@ -124,9 +130,8 @@ static void ask_for_wishes(void)
 }
 
 /* It would be asked for once more, and the answer to the first question would be a surprise. */
-Test(chat_broker_state, a_wish_is_not_asked_for_while_an_answer_is_on_its_way)
+BrokerTest(chat_broker_state, a_wish_is_not_asked_for_while_an_answer_is_on_its_way, "ann~alpha")
 {
-    begin("ann~alpha");
     strcpy(user.wish, "ann");
     user.claim = CLAIM_ASKED;
     ask_for_wishes();
@@ -134,14 +139,12 @@ Test(chat_broker_state, a_wish_is_not_asked_for_while_an_answer_is_on_its_way)
     user.claim = CLAIM_NONE;
     ask_for_wishes();
     expect_sent("chat:nick:ann");
-    end();
 }
 
 /* The broker would grant it, because it is this server's, and count the lease from now on. */
-Test(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused)
+BrokerTest(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused, "bob~alpha")
 {
     struct broker_user bob;
-    begin("bob~alpha");
     comes(&bob, "Bob");
     heard[0] = '\0';
     strcpy(user.wish, "bob");
@@ -149,7 +152,6 @@ Test(chat_broker_state, a_wish_for_the_name_of_somebody_here_is_refused)
     expect_heard("ERR somebody else is called bob\n* you stay bob~alpha\n");
     cr_assert_str_empty(user.wish);
     expect_sent(NULL);
-    end();
 }
 
 /** Ann waits for a claim, and her lease of another name is lost. Whether she is told. */
@@ -162,9 +164,8 @@ static bool is_told_of_lost_lease(void)
 }
 
 /* She would be told of a name that she is about to give up. */
-Test(chat_broker_state, a_lost_lease_is_told_when_no_other_answer_is_to_come)
+BrokerTest(chat_broker_state, a_lost_lease_is_told_when_no_other_answer_is_to_come, "Ann")
 {
-    begin("Ann");
     user.is_leased = true;
     user.claim = CLAIM_ASKED;
     cr_assert_not(is_told_of_lost_lease());
@@ -173,13 +174,11 @@ Test(chat_broker_state, a_lost_lease_is_told_when_no_other_answer_is_to_come)
     cr_assert(is_told_of_lost_lease());
     cr_assert_not(user.is_leased);
     cr_assert_str_eq(user.user.nick.text, "Ann~alpha");
-    end();
 }
 
 /* Carl wished to be x, and has said meanwhile that he would rather be y. */
-Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
+BrokerTest(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back, "y~alpha")
 {
-    begin("y~alpha");
     strcpy(user.wanted, "x");
     strcpy(user.wish, "y");
     user.is_wish = true;
@@ -189,7 +188,6 @@ Test(chat_broker_state, the_answer_to_a_wish_that_is_over_is_given_back)
     expect_sent("chat:nick:x");
     expect_sent("DEL");
     cr_assert_str_eq(user.wish, "y");
-    end();
 }
 
 /** Ann says a name. Whether she waits for what becomes of it. */
@@ -200,9 +198,8 @@ static bool says(struct broker_user *one, const char *nick)
 }
 
 /* An answer to a wish may be left out, but who has said a name waits for what becomes of it. */
-Test(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another)
+BrokerTest(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another, "ann~alpha")
 {
-    begin("ann~alpha");
     strcpy(user.wish, "ann");
     ask_for_wishes();
     broker_claim_answered(&broker, &user, BROKER_TAKEN);
@@ -213,13 +210,12 @@ Test(chat_broker_state, who_says_a_name_is_told_though_he_had_wished_for_another
     cr_assert(says(&user, "eve"));
     broker_claim_answered(&broker, &user, BROKER_AWAY);
     expect_heard("* you are eve~alpha");
-    end();
 }
 
 /* Or nobody could have the name until the lease has expired. */
-Test(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_back)
+BrokerTest(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_back,
+           "user1~alpha")
 {
-    begin("user1~alpha");
     cr_assert(says(&user, "Ann"));
     expect_sent("chat:nick:ann");
     leaves(&user);
@@ -228,13 +224,11 @@ Test(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_given_bac
     expect_sent("DEL");
     expect_sent("chat:nick:ann");
     expect_heard(NULL);
-    end();
 }
 
 /* His own name is his in whichever capitals, and its lease is as old as it was. */
-Test(chat_broker_state, who_writes_his_name_otherwise_keeps_his_lease)
+BrokerTest(chat_broker_state, who_writes_his_name_otherwise_keeps_his_lease, "ann")
 {
-    begin("ann");
     user.is_leased = true;
     user.since = 4711;
     cr_assert_not(says(&user, "Ann"));
@@ -244,17 +238,15 @@ Test(chat_broker_state, who_writes_his_name_otherwise_keeps_his_lease)
     cr_assert(user.is_leased && user.since == 4711);
     broker_renew(&broker);
     expect_sent("chat:nick:ann");
-    end();
 }
 
 /*
  * After a restart everybody says his name at once, and no more than so many bytes wait for the
  * broker. Those behind wait for those ahead, and need not go by another name meanwhile.
  */
-Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
+BrokerTest(chat_broker_state, a_claim_waits_until_there_is_room_for_it, "user1~alpha")
 {
     struct broker_user other;
-    begin("user1~alpha");
     comes(&other, "user2~alpha");
     broker.waiting_max = broker.waiting_bytes + 1000;
     cr_assert(says(&user, "ann"));
@@ -269,17 +261,15 @@ Test(chat_broker_state, a_claim_waits_until_there_is_room_for_it)
     broker_look(&broker);
     cr_assert_eq(other.claim, CLAIM_ASKED);
     expect_sent("chat:nick:bob");
-    end();
 }
 
 /*
  * Ann was granted a name that somebody else here has: the lease is his, and as young as her claim
  * now. So all leases are renewed at the next look, before an older one can take the name from him.
  */
-Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
+BrokerTest(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again, "ann")
 {
     struct broker_user other;
-    begin("ann");
     comes(&other, "user2~alpha");
     user.is_leased = true;
     user.since = 4711;
@@ -292,7 +282,6 @@ Test(chat_broker_state, the_lease_of_a_name_that_is_declined_has_its_age_again)
     broker_look(&broker);
     expect_sent("renew");
     expect_sent("4711");
-    end();
 }
 
 /** Another server publishes its beat or a line; how many of its lines have been missed. */
@@ -318,23 +307,20 @@ static void make_behind_for_long(void)
  * What comes late by a connection that the server had given up does not follow, and is ignored.
  * Only if nothing else comes for a while our count is wrong. Two that come late are no such while.
  */
-Test(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time)
+BrokerTest(chat_broker_state, what_comes_late_now_and_then_is_ignored_each_time, "ann")
 {
-    begin("ann");
     cr_assert_eq(hear('H', 7), 0);
     cr_assert_eq(hear('H', 3), 0);
     cr_assert_eq(hear('H', 7), 0);
     make_behind_for_long();
     cr_assert_eq(hear('H', 3), 0);
     cr_assert_eq(hear('H', 7), 0, "what came late was believed, and the rest has gone missing");
-    end();
 }
 
 /* But not for longer than anybody waits for an answer: the broker may be slow for all of them. */
-Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
+BrokerTest(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name, "user1~alpha")
 {
     struct broker_user other;
-    begin("user1~alpha");
     comes(&other, "user2~alpha");
     broker.waiting_max = broker.waiting_bytes + 1000;
     cr_assert(says(&user, "ann"));
@@ -345,13 +331,11 @@ Test(chat_broker_state, who_stands_in_line_for_too_long_goes_by_another_name)
     expect_heard("* you are bob~alpha");
     cr_assert_eq(other.claim, CLAIM_NONE);
     cr_assert_eq(user.claim, CLAIM_ASKED);
-    end();
 }
 
 /* Somebody has published in its name: what it says is ignored for a while, and then it counts. */
-Test(chat_broker_state, lines_that_were_ignored_have_been_missed)
+BrokerTest(chat_broker_state, lines_that_were_ignored_have_been_missed, "ann")
 {
-    begin("ann");
     cr_assert_eq(hear('H', 7), 0);
     uint64_t forged = hear('H', 100);
     cr_assert_eq(hear('L', 8), forged);
@@ -359,7 +343,6 @@ Test(chat_broker_state, lines_that_were_ignored_have_been_missed)
     make_behind_for_long();
     cr_assert_eq(hear('L', 10), forged + 2);
     cr_assert_eq(hear('L', 11), forged + 2);
-    end();
 }
 
 /** Whether the other server is taken for one that has gone, if we have listened since that moment.
@@ -372,14 +355,12 @@ static bool is_gone(int64_t listening_since)
 }
 
 /* Or after a pause of ours all others would have left, and come again. */
-Test(chat_broker_state, silence_that_we_could_not_have_heard_through_does_not_count)
+BrokerTest(chat_broker_state, silence_that_we_could_not_have_heard_through_does_not_count, "ann")
 {
-    begin("ann");
     cr_assert_eq(hear('H', 1), 0);
     roster_find(&broker.roster, 1)->heard -= LEASE + 1;
     cr_assert_not(is_gone(clock_ms() - LEASE / 2));
     cr_assert(is_gone(1));
-    end();
 }
 
 /** So many lines more are lost, and then it is looked after; how many users are to be told of. */
@@ -392,13 +373,11 @@ static uint64_t lose_lines(uint64_t count)
 }
 
 /* Or a broker that is too slow would have users told at each look, as long as it is. */
-Test(chat_broker_state, lost_lines_are_told_when_no_more_are_lost)
+BrokerTest(chat_broker_state, lost_lines_are_told_when_no_more_are_lost, "ann")
 {
-    begin("ann");
     cr_assert_eq(lose_lines(2), 2);
     cr_assert_eq(lose_lines(1), 3);
     cr_assert_eq(lose_lines(0), 0);
-    end();
 }
 
 /** The pause until the next attempt, when the link ends that was up for so long. */
@@ -418,13 +397,11 @@ static int64_t pause_after(int64_t up_for)
  * A broker that takes connections and ends them again is not asked ten times a second by each
  * server: only a link that has lasted for a lease makes the pause short again.
  */
-Test(chat_broker_state, a_broker_that_flaps_is_asked_less_and_less_often)
+BrokerTest(chat_broker_state, a_broker_that_flaps_is_asked_less_and_less_often, "ann")
 {
-    begin("ann");
     for (int64_t longest = BROKER_PAUSE_MIN; longest < BROKER_PAUSE_MAX; longest *= 2) {
         cr_assert_geq(pause_after(LEASE / 10), longest / 2);
     }
     cr_assert_geq(pause_after(LEASE / 10), BROKER_PAUSE_MAX / 2);
     cr_assert_lt(pause_after(LEASE + 1000), BROKER_PAUSE_MAX / 2);
-    end();
 }

@@ -8,6 +8,7 @@
 #include "helpers.h"
 #include "noting.h"
 #include "support/deadline.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -68,7 +69,7 @@ static unsigned run(struct bench *bench, bool ready)
 
 static void await_writable(const struct bench *bench)
 {
-    cr_assert(test_await(bench->fd, POLLOUT, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(bench->fd, POLLOUT, test_deadline()));
 }
 
 static void bench_connect(struct bench *bench)
@@ -78,7 +79,7 @@ static void bench_connect(struct bench *bench)
     await_writable(bench);
     cr_assert_eq(run(bench, false), SELECT_READ);
     cr_assert_str_eq(bench->noting.calls, "starting");
-    cr_assert(test_await(bench->listening, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(bench->listening, POLLIN, test_deadline()));
     bench->peer = accept(bench->listening, NULL, NULL);
 }
 
@@ -95,13 +96,17 @@ static void bench_close(struct bench *bench, const char *calls)
         close(bench->peer);
 }
 
+/* A test of a connection that `opens` makes, and whose handler heard of these calls in the end. */
+#define OutgoingTest(suite, name, opens, calls)                                                    \
+    TestWith(suite, name, struct bench, bench, opens, bench_close(bench, calls))
+
 Test(connection_outgoing, one_that_has_connected_is_like_any_other)
 {
     struct bench bench;
     char got[100];
     bench_connect(&bench);
     cr_assert_eq(send(bench.peer, "hello\n", 6, 0), 6);
-    cr_assert(test_await(bench.fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(bench.fd, POLLIN, test_deadline()));
     cr_assert_eq(run(&bench, true), SELECT_READ);
     cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
     close(bench.listening);
@@ -121,20 +126,18 @@ Test(connection_outgoing, one_that_is_refused_tells_its_handler_why)
 }
 
 /* It is no client: how long one may be silent or stay does not hold for it, nor what is dropped. */
-Test(connection_outgoing, what_is_demanded_of_clients_does_not_hold_for_it)
+OutgoingTest(connection_outgoing, what_is_demanded_of_clients_does_not_hold_for_it,
+             bench_connect(bench), "starting end_of_input stopped")
 {
     enum { HOUR = 3600 * 1000 };
-    struct bench bench;
-    bench_connect(&bench);
-    bench.server.settings.deadlines = (struct deadline_limits){.idle = 10, .lifetime = 10};
-    bench.server.outgoing = (struct deadline_limits){.progress = HOUR};
+    bench->server.settings.deadlines = (struct deadline_limits){.idle = 10, .lifetime = 10};
+    bench->server.outgoing = (struct deadline_limits){.progress = HOUR};
     int64_t now = clock_ms();
-    cr_assert_gt(connection_deadline(&bench.connection, now), now + HOUR);
-    cr_assert_not(connection_expire(&bench.connection, now + HOUR));
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
-    cr_assert(connection_must_run(&bench.connection), "its messages are not refused");
-    close(bench.listening);
-    bench_close(&bench, "starting end_of_input stopped");
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + HOUR);
+    cr_assert_not(connection_expire(&bench->connection, now + HOUR));
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_READ);
+    cr_assert(connection_must_run(&bench->connection), "its messages are not refused");
+    close(bench->listening);
 }
 
 /* ---- One that gets no answer ---- */
@@ -171,21 +174,19 @@ Test(connection_outgoing, a_run_that_comes_for_something_else_does_not_take_it_f
     bench_close(&bench, "not_connected");
 }
 
-Test(connection_outgoing, it_may_take_its_own_timeout_and_no_other)
+OutgoingTest(connection_outgoing, it_may_take_its_own_timeout_and_no_other,
+             bench_open_silent(bench), "not_connected")
 {
-    struct bench bench;
-    bench_open_silent(&bench);
-    bench.server.settings.deadlines.idle = 10;
-    bench.server.settings.deadlines.request = 10;
-    int64_t end = connection_deadline(&bench.connection, clock_ms());
+    bench->server.settings.deadlines.idle = 10;
+    bench->server.settings.deadlines.request = 10;
+    int64_t end = connection_deadline(&bench->connection, clock_ms());
     cr_assert_leq(end, clock_ms() + 1000);
-    cr_assert_not(connection_expire(&bench.connection, end - 1));
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_WRITE);
-    cr_assert(connection_expire(&bench.connection, end));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
-    cr_assert_eq(bench.noting.error, ETIMEDOUT);
-    bench_close(&bench, "not_connected");
+    cr_assert_not(connection_expire(&bench->connection, end - 1));
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_WRITE);
+    cr_assert(connection_expire(&bench->connection, end));
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    cr_assert_eq(run(bench, false), CONNECTION_OVER);
+    cr_assert_eq(bench->noting.error, ETIMEDOUT);
 }
 
 /* The answer comes when the time is over, and nobody has looked yet: it counts. */
@@ -204,17 +205,15 @@ Test(connection_outgoing, an_answer_that_comes_just_in_time_counts)
 }
 
 /* However long it took. */
-Test(connection_outgoing, its_idle_time_begins_when_it_has_connected)
+OutgoingTest(connection_outgoing, its_idle_time_begins_when_it_has_connected,
+             bench_open(bench, true), "starting end_of_input stopped")
 {
-    struct bench bench;
-    bench_open(&bench, true);
-    bench.server.outgoing.idle = 1000;
-    bench.connection.deadlines.active -= 900;
-    await_writable(&bench);
-    cr_assert_eq(run(&bench, false), SELECT_READ);
+    bench->server.outgoing.idle = 1000;
+    bench->connection.deadlines.active -= 900;
+    await_writable(bench);
+    cr_assert_eq(run(bench, false), SELECT_READ);
     int64_t now = clock_ms();
-    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
-    bench_close(&bench, "starting end_of_input stopped");
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + 500);
 }
 
 Test(connection_outgoing, a_server_that_stops_waits_for_an_answer_no_longer_than_for_a_message)
@@ -240,54 +239,48 @@ Test(connection_outgoing, a_server_that_stops_waits_for_an_answer_no_longer_than
 static void end_peer(struct bench *bench)
 {
     shutdown(bench->peer, SHUT_WR);
-    cr_assert(test_await(bench->fd, POLLIN, test_now() + test_deadline_ms() / 1000.0));
+    cr_assert(test_await(bench->fd, POLLIN, test_deadline()));
 }
 
-Test(connection_outgoing, a_duplex_one_stays_open_for_output_after_the_end_of_its_input)
+OutgoingTest(connection_outgoing, a_duplex_one_stays_open_for_output_after_the_end_of_its_input,
+             bench_connect(bench), "starting end_of_input stopped")
 {
-    struct bench bench;
     char got[100];
-    bench_connect(&bench);
-    end_peer(&bench);
-    cr_assert_eq(run(&bench, true), SELECT_LOSS);
-    cr_assert_str_eq(bench.noting.calls, "starting end_of_input");
-    channel_enqueue(&bench.connection.facade, piece_bytes("later\n", 6));
-    cr_assert_eq(run(&bench, false), SELECT_LOSS);
-    cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 6);
-    channel_finish(&bench.connection.facade);
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
-    bench_close(&bench, "starting end_of_input stopped");
+    end_peer(bench);
+    cr_assert_eq(run(bench, true), SELECT_LOSS);
+    cr_assert_str_eq(bench->noting.calls, "starting end_of_input");
+    channel_enqueue(&bench->connection.facade, piece_bytes("later\n", 6));
+    cr_assert_eq(run(bench, false), SELECT_LOSS);
+    cr_assert_eq(recv(bench->peer, got, sizeof(got), 0), 6);
+    channel_finish(&bench->connection.facade);
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    cr_assert_eq(run(bench, false), CONNECTION_OVER);
 }
 
-Test(connection_outgoing, a_finished_output_ends_when_it_has_left_and_input_goes_on)
+OutgoingTest(connection_outgoing, a_finished_output_ends_when_it_has_left_and_input_goes_on,
+             bench_connect(bench), "starting end_of_input stopped")
 {
-    struct bench bench;
     char got[100];
-    bench_connect(&bench);
-    channel_enqueue(&bench.connection.facade, piece_bytes("last\n", 5));
-    channel_finish(&bench.connection.facade);
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert_eq(run(&bench, false), SELECT_READ);
-    cr_assert_eq(recv(bench.peer, got, sizeof(got), MSG_WAITALL), 5);
-    cr_assert_eq(recv(bench.peer, got, sizeof(got), 0), 0, "the end of the stream");
-    end_peer(&bench);
-    cr_assert_eq(run(&bench, true), CONNECTION_OVER);
-    bench_close(&bench, "starting end_of_input stopped");
+    channel_enqueue(&bench->connection.facade, piece_bytes("last\n", 5));
+    channel_finish(&bench->connection.facade);
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    cr_assert_eq(recv(bench->peer, got, sizeof(got), MSG_WAITALL), 5);
+    cr_assert_eq(recv(bench->peer, got, sizeof(got), 0), 0, "the end of the stream");
+    end_peer(bench);
+    cr_assert_eq(run(bench, true), CONNECTION_OVER);
 }
 
 /* It serves another connection, which ends it. */
-Test(connection_outgoing, a_duplex_one_goes_on_when_the_server_stops)
+OutgoingTest(connection_outgoing, a_duplex_one_goes_on_when_the_server_stops, bench_connect(bench),
+             "starting end_of_input stopped")
 {
-    struct bench bench;
-    bench_connect(&bench);
-    connection_ask(&bench.connection, ASK_STOP, 0);
-    cr_assert_eq(run(&bench, false), SELECT_READ);
-    cr_assert_str_eq(bench.noting.calls, "starting");
-    channel_close(&bench.connection.facade);
-    end_peer(&bench);
-    cr_assert_eq(run(&bench, false), CONNECTION_OVER);
-    bench_close(&bench, "starting end_of_input stopped");
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    cr_assert_str_eq(bench->noting.calls, "starting");
+    channel_close(&bench->connection.facade);
+    end_peer(bench);
+    cr_assert_eq(run(bench, false), CONNECTION_OVER);
 }
 
 /* ---- A reset ---- */
@@ -323,25 +316,23 @@ Test(connection_outgoing, a_reset_comes_behind_all_output)
 }
 
 /* What is on its way to a peer that has gone is never acknowledged, and no event says so. */
-Test(connection_outgoing, a_reset_does_not_wait_for_a_peer_that_has_reset)
+OutgoingTest(connection_outgoing, a_reset_does_not_wait_for_a_peer_that_has_reset,
+             bench_connect(bench), "starting end_of_input stopped")
 {
     static const char much[16384];
     const struct linger at_once = {.l_onoff = 1};
-    struct bench bench;
-    bench_connect(&bench);
-    int fd = bench.connection.output.fd;
+    int fd = bench->connection.output.fd;
     int64_t end = clock_ms() + test_deadline_ms();
     while (socket_unacknowledged(fd) < 2 * sizeof(much)) { /* until the peer's system is full */
         cr_assert_lt(clock_ms(), end, "the peer takes everything");
-        channel_enqueue(&bench.connection.facade, piece_bytes(much, sizeof(much)));
-        run(&bench, false);
+        channel_enqueue(&bench->connection.facade, piece_bytes(much, sizeof(much)));
+        run(bench, false);
     }
-    channel_reset(&bench.connection.facade);
-    cr_assert_neq(run(&bench, false), CONNECTION_OVER, "the peer has not got all");
-    setsockopt(bench.peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    close(bench.peer);
-    bench.peer = -1;
-    run_to_the_end(&bench);
-    close(bench.listening);
-    bench_close(&bench, "starting end_of_input stopped");
+    channel_reset(&bench->connection.facade);
+    cr_assert_neq(run(bench, false), CONNECTION_OVER, "the peer has not got all");
+    setsockopt(bench->peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(bench->peer);
+    bench->peer = -1;
+    run_to_the_end(bench);
+    close(bench->listening);
 }

@@ -7,6 +7,7 @@
 #include "common/server/connection.h"
 #include "helpers.h"
 #include "noting.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -139,34 +140,32 @@ static unsigned run(struct poster *poster, enum connection_messages how)
     return connection_wants(&poster->connection);
 }
 
-Test(connection_posts, run_before_the_next_message_and_in_their_order)
+/* A test of a connection whose handler posts. */
+#define PosterTest(suite, name)                                                                    \
+    TestWith(suite, name, struct poster, poster, open_poster(poster), close_poster(poster))
+
+PosterTest(connection_posts, run_before_the_next_message_and_in_their_order)
 {
-    struct poster poster;
-    open_poster(&poster);
-    give(&poster, "3\n0\n");
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
-    cr_assert_str_eq(poster.calls, ".abc.");
-    close_poster(&poster);
+    give(poster, "3\n0\n");
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster->calls, ".abc.");
 }
 
 /* Such a call may be made in a thread that must not wait; what it posts is left for a run. */
-Test(connection_posts, of_a_refusal_wait_for_a_run)
+PosterTest(connection_posts, of_a_refusal_wait_for_a_run)
 {
     struct run turn = {0};
-    struct poster poster;
     struct connection_message found;
-    open_poster(&poster);
-    give(&poster, "0\n");
-    cr_assert_eq(run(&poster, REFUSE_MESSAGE), CONNECTION_RUN);
-    cr_assert_str_eq(poster.calls, "-");
-    cr_assert(connection_must_run(&poster.connection));
-    cr_assert(connection_find(&poster.connection, &found));
+    give(poster, "0\n");
+    cr_assert_eq(run(poster, REFUSE_MESSAGE), CONNECTION_RUN);
+    cr_assert_str_eq(poster->calls, "-");
+    cr_assert(connection_must_run(&poster->connection));
+    cr_assert(connection_find(&poster->connection, &found));
     turn.found = &found;
-    connection_handle(&poster.connection, &turn, HANDLE_MESSAGES);
-    connection_send(&poster.connection, &turn);
-    cr_assert_eq(connection_wants(&poster.connection), SELECT_READ);
-    cr_assert_str_eq(poster.calls, "-a");
-    close_poster(&poster);
+    connection_handle(&poster->connection, &turn, HANDLE_MESSAGES);
+    connection_send(&poster->connection, &turn);
+    cr_assert_eq(connection_wants(&poster->connection), SELECT_READ);
+    cr_assert_str_eq(poster->calls, "-a");
 }
 
 Test(connection_posts, are_dropped_after_stopped)
@@ -183,62 +182,50 @@ Test(connection_posts, are_dropped_after_stopped)
     cr_assert_str_eq(poster.calls, "45ABCA");
 }
 
-Test(connection_posts, of_stopping_do_not_run_any_more)
+PosterTest(connection_posts, of_stopping_do_not_run_any_more)
 {
-    struct poster poster;
-    open_poster(&poster);
-    poster.posts_when_stopping = true;
-    give(&poster, "");
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), CONNECTION_OVER);
-    cr_assert_str_eq(poster.calls, "45A");
-    close_poster(&poster);
+    poster->posts_when_stopping = true;
+    give(poster, "");
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), CONNECTION_OVER);
+    cr_assert_str_eq(poster->calls, "45A");
 }
 
 /* ---- Posted twice --------------------------------------------------------------------------- */
 
-Test(connection_posts, that_wait_already_are_not_queued_again)
+PosterTest(connection_posts, that_wait_already_are_not_queued_again)
 {
-    struct poster poster;
-    open_poster(&poster);
-    struct channel_facade *facade = &poster.connection.facade;
-    post_notes(&poster, facade, 2);
-    post_notes(&poster, facade, POSTS); /* the third one is new */
-    cr_assert_not(channel_post(facade, &poster.notes[0].post));
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
-    cr_assert_str_eq(poster.calls, "abc");
-    cr_assert(channel_post(facade, &poster.notes[0].post), "it does not wait any more");
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
-    cr_assert_str_eq(poster.calls, "abca");
-    close_poster(&poster);
+    struct channel_facade *facade = &poster->connection.facade;
+    post_notes(poster, facade, 2);
+    post_notes(poster, facade, POSTS); /* the third one is new */
+    cr_assert_not(channel_post(facade, &poster->notes[0].post));
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster->calls, "abc");
+    cr_assert(channel_post(facade, &poster->notes[0].post), "it does not wait any more");
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster->calls, "abca");
 }
 
 /* Neither to the same connection nor to another one, while it waits. */
-Test(connection_posts, that_wait_at_one_connection_are_not_queued_at_another)
+PosterTest(connection_posts, that_wait_at_one_connection_are_not_queued_at_another)
 {
-    struct poster poster;
     struct poster other;
-    open_poster(&poster);
     open_poster(&other);
-    struct channel_post *post = &poster.notes[0].post;
-    cr_assert(channel_post(&poster.connection.facade, post));
+    struct channel_post *post = &poster->notes[0].post;
+    cr_assert(channel_post(&poster->connection.facade, post));
     cr_assert_not(channel_post(&other.connection.facade, post));
     cr_assert_eq(run(&other, HANDLE_MESSAGES), SELECT_READ);
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), SELECT_READ);
-    cr_assert_str_eq(poster.calls, "a");
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), SELECT_READ);
+    cr_assert_str_eq(poster->calls, "a");
     close_poster(&other);
-    close_poster(&poster);
 }
 
 /* Each drop makes it the caller's again. */
-Test(connection_posts, that_are_dropped_can_be_posted_again)
+PosterTest(connection_posts, that_are_dropped_can_be_posted_again)
 {
-    struct poster poster;
-    open_poster(&poster);
-    post_notes(&poster, &poster.connection.facade, 1);
-    connection_ask(&poster.connection, ASK_END, 0);
-    cr_assert_eq(run(&poster, HANDLE_MESSAGES), CONNECTION_OVER);
-    cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
-    cr_assert(channel_post(&poster.connection.facade, &poster.notes[0].post));
-    cr_assert_str_eq(poster.calls, "45AAA");
-    close_poster(&poster);
+    post_notes(poster, &poster->connection.facade, 1);
+    connection_ask(&poster->connection, ASK_END, 0);
+    cr_assert_eq(run(poster, HANDLE_MESSAGES), CONNECTION_OVER);
+    cr_assert(channel_post(&poster->connection.facade, &poster->notes[0].post));
+    cr_assert(channel_post(&poster->connection.facade, &poster->notes[0].post));
+    cr_assert_str_eq(poster->calls, "45AAA");
 }

@@ -3,6 +3,8 @@
  */
 #include "common/apps/pop3/pop3_guesses.h"
 
+#include "support/with.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +21,16 @@ enum {
 static struct pop3_guesses *guesses;
 static int64_t now;
 
-static void begin(void)
+static void begin(struct pop3_guesses *empty)
 {
-    guesses = calloc(1, sizeof *guesses);
-    cr_assert_not_null(guesses);
+    guesses = memset(empty, 0, sizeof *empty);
     pop3_guesses_init(guesses, 42);
     now = 1000000;
 }
 
-static void end(void)
-{
-    pop3_guesses_destroy(guesses);
-    free(guesses);
-}
+/* A test that begins with an empty table. */
+#define GuessTest(suite, name)                                                                     \
+    TestWith(suite, name, struct pop3_guesses, empty, begin(empty), pop3_guesses_destroy(empty))
 
 /** How long a password is not looked at. If it is, it is right or wrong, at the same moment. */
 static int64_t attempt(const char *address, const char *user, bool right)
@@ -62,10 +61,9 @@ static int64_t guess_for(const char *address, const char *user, int passwords)
     return now - start;
 }
 
-Test(pop3_guesses, the_delay_doubles_to_fifteen_seconds)
+GuessTest(pop3_guesses, the_delay_doubles_to_fifteen_seconds)
 {
     static const int64_t delays[] = {0, 0, 1, 2, 4, 8, 15, 15, 15};
-    begin();
     for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
         cr_assert_eq(wrong("10.0.0.1", "ann"), 0, "wrong password %zu", i + 1);
         int64_t delay = delays[i] * SECOND;
@@ -76,25 +74,21 @@ Test(pop3_guesses, the_delay_doubles_to_fifteen_seconds)
             now += 1;
         }
     }
-    end();
 }
 
 /* Whoever asks during a delay is only told to wait: the delay does not become longer. */
-Test(pop3_guesses, what_is_not_looked_at_does_not_count)
+GuessTest(pop3_guesses, what_is_not_looked_at_does_not_count)
 {
-    begin();
     guess_for("10.0.0.1", "ann", 3);
     for (int i = 0; i < 1000; i++) {
         cr_assert_eq(wrong("10.0.0.1", "ann"), SECOND);
     }
     now += SECOND;
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
-    end();
 }
 
-Test(pop3_guesses, an_address_is_limited_whatever_users_it_tries)
+GuessTest(pop3_guesses, an_address_is_limited_whatever_users_it_tries)
 {
-    begin();
     for (int i = 0; i < 3; i++) {
         char user[32];
         snprintf(user, sizeof user, "user%d", i);
@@ -103,12 +97,10 @@ Test(pop3_guesses, an_address_is_limited_whatever_users_it_tries)
     cr_assert_eq(wrong("10.0.0.1", "somebody-else"), SECOND);
     cr_assert_eq(wrong("10.0.0.2", "somebody-else"), 0,
                  "another address has nothing to do with it");
-    end();
 }
 
-Test(pop3_guesses, a_user_is_limited_whatever_addresses_try)
+GuessTest(pop3_guesses, a_user_is_limited_whatever_addresses_try)
 {
-    begin();
     for (int i = 0; i < 3; i++) {
         char address[32];
         snprintf(address, sizeof address, "10.0.0.%d", i);
@@ -116,13 +108,11 @@ Test(pop3_guesses, a_user_is_limited_whatever_addresses_try)
     }
     cr_assert_eq(wrong("10.0.0.9", "ann"), SECOND);
     cr_assert_eq(wrong("10.0.0.9", "bob"), 0, "another user has nothing to do with it");
-    end();
 }
 
 /* What one subscriber has: of IPv6 it is a network of 64 bits. */
-Test(pop3_guesses, an_address_is_one_of_ipv4_or_a_network_of_ipv6)
+GuessTest(pop3_guesses, an_address_is_one_of_ipv4_or_a_network_of_ipv6)
 {
-    begin();
     cr_assert_eq(wrong("2001:db8:0:1::1", "a"), 0);
     cr_assert_eq(wrong("2001:db8:0:1::2", "b"), 0);
     cr_assert_eq(wrong("2001:db8:0:1:ffff::3", "c"), 0);
@@ -133,16 +123,14 @@ Test(pop3_guesses, an_address_is_one_of_ipv4_or_a_network_of_ipv6)
     cr_assert_eq(wrong("10.0.0.1", "g"), 0);
     cr_assert_eq(wrong("::ffff:10.0.0.1", "h"), SECOND);
     cr_assert_eq(wrong("::ffff:10.0.0.2", "h"), 0);
-    end();
 }
 
 /* On many connections: all at once are no more than one after the other. */
-Test(pop3_guesses, guesses_at_the_same_time_are_let_through_one_by_one)
+GuessTest(pop3_guesses, guesses_at_the_same_time_are_let_through_one_by_one)
 {
     struct endpoint peer;
     struct pop3_guess first = {0};
     struct pop3_guess second = {0};
-    begin();
     cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
     guess_for("10.0.0.1", "ann", 7);
     now += 15 * SECOND;
@@ -150,7 +138,6 @@ Test(pop3_guesses, guesses_at_the_same_time_are_let_through_one_by_one)
     cr_assert_eq(pop3_guesses_begin(guesses, &peer, "ann", now, &second), 15 * SECOND);
     pop3_guesses_end(guesses, &first, POP3_PASSWORD_WRONG, now + SECOND);
     cr_assert_eq(pop3_guesses_begin(guesses, &peer, "ann", now + SECOND, &second), 15 * SECOND);
-    end();
 }
 
 enum { CROWD = 100 };
@@ -185,20 +172,18 @@ static int looked_at_together(const char *address_format, const char *user_forma
 }
 
 /* A hash may take long, and nobody has guessed wrong yet: there is no delay that could hold. */
-Test(pop3_guesses, of_the_first_guesses_few_are_let_through_at_once)
+GuessTest(pop3_guesses, of_the_first_guesses_few_are_let_through_at_once)
 {
-    begin();
     cr_assert_eq(looked_at_together("10.0.0.1", "ann"), 8);
     cr_assert_eq(looked_at_together("10.0.0.1", "user%d"), 8);
     cr_assert_eq(looked_at_together("10.0.0.%d", "ann"), 8);
     cr_assert_eq(looked_at_together("10.0.0.%d", "user%d"), 100);
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     cr_assert_eq(looked_at_together("10.0.0.1", "ann"), 8, "known, and still not all at once");
-    end();
 }
 
 /* A hundred people behind one address, whom a restart of the server has made to come again. */
-Test(pop3_guesses, a_crowd_that_is_right_comes_in_by_its_order)
+GuessTest(pop3_guesses, a_crowd_that_is_right_comes_in_by_its_order)
 {
     enum { TAKES = 20, HELPERS = 2 }; /* ms to look at a password, and so many at a time */
     struct pop3_guess crowd[CROWD] = {0};
@@ -208,7 +193,6 @@ Test(pop3_guesses, a_crowd_that_is_right_comes_in_by_its_order)
     char user[32];
     int count = 0;
     int came = 0;
-    begin();
     cr_assert(endpoint_parse(&peer, "10.0.0.1", 1));
     for (int i = 0; i < CROWD; i++) {
         asks[i] = now;
@@ -232,14 +216,12 @@ Test(pop3_guesses, a_crowd_that_is_right_comes_in_by_its_order)
             pop3_guesses_end(guesses, begun[came++], POP3_PASSWORD_RIGHT, now);
         }
     }
-    end();
 }
 
 /* Those behind do not wait for one that has gone. */
-Test(pop3_guesses, one_may_leave_the_line)
+GuessTest(pop3_guesses, one_may_leave_the_line)
 {
     struct pop3_guess crowd[CROWD] = {0};
-    begin();
     cr_assert_eq(ask(crowd, "10.0.0.1", "ann"), 8);
     for (int i = 8; i < CROWD - 1; i++) {
         pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
@@ -254,15 +236,13 @@ Test(pop3_guesses, one_may_leave_the_line)
         pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
     }
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
-    end();
 }
 
 /* If those who were first are wrong, those in line wait for the delay like everybody else. */
-Test(pop3_guesses, wrong_passwords_of_those_ahead_count_for_those_in_line)
+GuessTest(pop3_guesses, wrong_passwords_of_those_ahead_count_for_those_in_line)
 {
     struct pop3_guess crowd[CROWD] = {0};
     struct endpoint peer;
-    begin();
     cr_assert_eq(ask(crowd, "10.0.0.1", "ann"), 8);
     for (int i = 0; i < 8; i++) {
         pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_WRONG, now);
@@ -274,16 +254,14 @@ Test(pop3_guesses, wrong_passwords_of_those_ahead_count_for_those_in_line)
     }
     now += 15 * SECOND;
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
-    end();
 }
 
 /* What others send at this moment does not count for somebody at a known address. */
-Test(pop3_guesses, a_crowd_of_strangers_keeps_nobody_out_of_where_she_was)
+GuessTest(pop3_guesses, a_crowd_of_strangers_keeps_nobody_out_of_where_she_was)
 {
     struct pop3_guess crowd[8] = {0};
     struct pop3_guess ninth = {0};
     struct endpoint stranger;
-    begin();
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     cr_assert(endpoint_parse(&stranger, "10.6.6.6", 1));
     for (size_t i = 0; i < sizeof crowd / sizeof crowd[0]; i++) {
@@ -296,34 +274,28 @@ Test(pop3_guesses, a_crowd_of_strangers_keeps_nobody_out_of_where_she_was)
         pop3_guesses_end(guesses, &crowd[i], POP3_PASSWORD_NOT_TOLD, now);
     }
     cr_assert_eq(wrong("10.6.6.6", "ann"), 0);
-    end();
 }
 
-Test(pop3_guesses, wrong_passwords_are_forgotten)
+GuessTest(pop3_guesses, wrong_passwords_are_forgotten)
 {
-    begin();
     guess_for("10.0.0.1", "ann", 10);
     now += 15 * SECOND + 15 * MINUTE;
     cr_assert_eq(guess_for("10.0.0.1", "ann", 3), 0);
-    end();
 }
 
-Test(pop3_guesses, a_right_password_forgives_the_user_and_not_the_address)
+GuessTest(pop3_guesses, a_right_password_forgives_the_user_and_not_the_address)
 {
-    begin();
     guess_for("10.0.0.1", "ann", 6);
     now += 8 * SECOND;
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     cr_assert_eq(guess_for("10.0.0.2", "ann", 3), 0, "she begins anew");
     cr_assert_eq(wrong("10.0.0.1", "bob"), 0);
     cr_assert_eq(wrong("10.0.0.1", "bob"), 15 * SECOND, "that address has guessed seven times");
-    end();
 }
 
 /* Otherwise one guess every 15 seconds would be enough to lock somebody out. */
-Test(pop3_guesses, a_user_gets_in_from_where_she_was_while_others_guess)
+GuessTest(pop3_guesses, a_user_gets_in_from_where_she_was_while_others_guess)
 {
-    begin();
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     guess_for("10.6.6.6", "ann", 20);
     cr_assert_gt(right("10.0.0.2", "ann"), 0, "from elsewhere she has to wait");
@@ -334,18 +306,15 @@ Test(pop3_guesses, a_user_gets_in_from_where_she_was_while_others_guess)
     now += DAY;
     guess_for("10.6.6.6", "ann", 20);
     cr_assert_gt(right("10.0.0.1", "ann"), 0, "and not for longer");
-    end();
 }
 
 /* A neighbour behind the same address gains nothing by it. */
-Test(pop3_guesses, a_known_address_is_limited_by_its_own_wrong_passwords)
+GuessTest(pop3_guesses, a_known_address_is_limited_by_its_own_wrong_passwords)
 {
-    begin();
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     cr_assert_eq(guess_for("10.0.0.1", "ann", 8), 30 * SECOND);
     cr_assert_eq(right("10.0.0.1", "ann"), 15 * SECOND);
     cr_assert_eq(right("10.0.0.2", "ann"), 0, "that is between the two");
-    end();
 }
 
 /** A user's name whose bytes make up for what tells users from addresses, if that is only xored. */
@@ -358,46 +327,39 @@ static const char *name_like_address(char name[5], const unsigned char address[4
 }
 
 /* Otherwise anybody could have the passwords of a stranger's address not looked at. */
-Test(pop3_guesses, no_name_of_a_user_counts_for_an_address)
+GuessTest(pop3_guesses, no_name_of_a_user_counts_for_an_address)
 {
     static const unsigned char address[] = {10, 20, 30, 40};
     char name[5];
-    begin();
     guess_for("192.0.2.1", name_like_address(name, address, '4'), 8);
     cr_assert_eq(wrong("10.20.30.40", "ann"), 0);
-    end();
 }
 
 /* A guesser with a mailbox of his own: to log in there buys no guess at others. */
-Test(pop3_guesses, a_login_to_an_own_mailbox_does_not_end_the_delay_of_the_address)
+GuessTest(pop3_guesses, a_login_to_an_own_mailbox_does_not_end_the_delay_of_the_address)
 {
-    begin();
     cr_assert_eq(right("10.6.6.6", "mallory"), 0);
     guess_for("10.6.6.6", "ann", 8);
     cr_assert_eq(wrong("10.6.6.6", "bob"), 15 * SECOND);
     cr_assert_eq(right("10.6.6.6", "mallory"), 0);
     cr_assert_eq(wrong("10.6.6.6", "bob"), 15 * SECOND);
-    end();
 }
 
 /* Her mail program looks for mail every minute. */
-Test(pop3_guesses, a_login_from_a_known_address_forgives_strangers_nothing)
+GuessTest(pop3_guesses, a_login_from_a_known_address_forgives_strangers_nothing)
 {
-    begin();
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     guess_for("10.6.6.6", "ann", 8);
     cr_assert_eq(right("10.0.0.1", "ann"), 0);
     cr_assert_eq(wrong("10.6.6.7", "ann"), 15 * SECOND);
-    end();
 }
 
 /* They push out what is in one set of 256, where perhaps one of these users has her place, too. */
-Test(pop3_guesses, logins_from_many_addresses_leave_others_theirs)
+GuessTest(pop3_guesses, logins_from_many_addresses_leave_others_theirs)
 {
     enum { USERS = 64, FLOOD = 4 * POP3_GUESSES_SETS * POP3_GUESSES_WAYS };
     int locked_out = 0;
     char user[32];
-    begin();
     for (int i = 0; i < USERS; i++) {
         snprintf(user, sizeof user, "user%d", i);
         cr_assert_eq(right("10.0.0.1", user), 0);
@@ -413,14 +375,12 @@ Test(pop3_guesses, logins_from_many_addresses_leave_others_theirs)
         locked_out += right("10.0.0.1", user) > 0;
     }
     cr_assert_leq(locked_out, 4, "%d of %d users are not known any more", locked_out, USERS);
-    end();
 }
 
 /* The table is full: whoever has guessed longest is remembered longest. */
-Test(pop3_guesses, a_flood_of_addresses_does_not_wash_away_a_guesser)
+GuessTest(pop3_guesses, a_flood_of_addresses_does_not_wash_away_a_guesser)
 {
     enum { FLOOD = 4 * POP3_GUESSES_SETS * POP3_GUESSES_WAYS };
-    begin();
     guess_for("192.0.2.1", "ann", 8);
     for (int i = 0; i < FLOOD; i++) {
         char address[32];
@@ -431,15 +391,13 @@ Test(pop3_guesses, a_flood_of_addresses_does_not_wash_away_a_guesser)
     }
     cr_assert_eq(wrong("192.0.2.1", "bob"), 15 * SECOND);
     cr_assert_eq(wrong("192.0.2.2", "ann"), 15 * SECOND);
-    end();
 }
 
 /* However many addresses they come from: otherwise each would look through a list of all others. */
-Test(pop3_guesses, so_many_are_under_way_and_no_more)
+GuessTest(pop3_guesses, so_many_are_under_way_and_no_more)
 {
     static struct pop3_guess guess[POP3_GUESSES_UNDER_WAY + 1];
     struct endpoint peer;
-    begin();
     for (int i = 0; i <= POP3_GUESSES_UNDER_WAY; i++) {
         char address[32];
         char user[32];
@@ -456,5 +414,4 @@ Test(pop3_guesses, so_many_are_under_way_and_no_more)
             pop3_guesses_end(guesses, &guess[i], POP3_PASSWORD_NOT_TOLD, now);
         }
     }
-    end();
 }

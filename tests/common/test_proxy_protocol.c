@@ -7,6 +7,7 @@
 #include "common/server/proxy_protocol.h"
 #include "helpers.h"
 #include "noting.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -231,55 +232,6 @@ static void bench_close(struct bench *bench, const char *calls)
     pair_close(bench->ends);
 }
 
-Test(proxy_protocol, the_handler_hears_of_a_connection_when_its_header_has_come)
-{
-    struct bench bench;
-    struct bytes bytes = header(PROXY, TCP4, 12 + 50);
-    char got[100];
-    bench_open(&bench);
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ);
-    for (size_t i = 0; i < bytes.length; i++) {
-        cr_assert_str_eq(bench.listener.calls, "", "after %zu bytes", i);
-        put(bench.ends[1], bytes.data + i, 1);
-        cr_assert_eq(run(&bench, true), SELECT_READ);
-    }
-    cr_assert_str_eq(bench.listener.calls, "starting");
-    cr_assert_str_eq(bench.listener.peer, "1.2.3.4:2314");
-    put(bench.ends[1], "hello\n", 6);
-    cr_assert_eq(run(&bench, true), SELECT_READ);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 6);
-    bench_close(&bench, "starting line stopped");
-}
-
-Test(proxy_protocol, a_local_connection_has_the_sockets_own_peer)
-{
-    struct bench bench;
-    struct bytes bytes = header(LOCAL, 0, 0);
-    struct endpoint own;
-    char text[ENDPOINT_TEXT_SIZE];
-    bench_open(&bench);
-    put(bench.ends[1], bytes.data, bytes.length);
-    run(&bench, true);
-    endpoint_of_peer(&own, bench.ends[0]);
-    endpoint_format(&own, text);
-    cr_assert_str_eq(bench.listener.peer, text);
-    bench_close(&bench, "starting stopped");
-}
-
-Test(proxy_protocol, bytes_that_are_given_may_be_header_and_message)
-{
-    struct bench bench;
-    struct bytes bytes = header(PROXY, TCP6, 36);
-    char got[100];
-    bench_open(&bench);
-    memcpy(bytes.data + bytes.length, "hello\n", 6);
-    cr_assert(connection_give(&bench.connection, bytes.data, 20));
-    cr_assert(connection_give(&bench.connection, bytes.data + 20, bytes.length + 6 - 20));
-    cr_assert_eq(run(&bench, false), SELECT_READ);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 6);
-    bench_close(&bench, "starting line stopped");
-}
-
 /* However it goes wrong, the handler never knew of it, and the peer gets no byte. */
 static void expect_unused(struct bench *bench, bool ready)
 {
@@ -289,99 +241,129 @@ static void expect_unused(struct bench *bench, bool ready)
     bench_close(bench, "unused");
 }
 
-Test(proxy_protocol, a_wrong_header_ends_the_connection)
+/* A test of a connection that begins with a header, and how it ends. */
+#define HeaderTest(suite, name, ends)                                                              \
+    TestWith(suite, name, struct bench, bench, bench_open(bench), ends)
+
+HeaderTest(proxy_protocol, the_handler_hears_of_a_connection_when_its_header_has_come,
+           bench_close(bench, "starting line stopped"))
 {
-    struct bench bench;
-    bench_open(&bench);
-    put(bench.ends[1], "hello\n", 6);
-    expect_unused(&bench, true);
+    struct bytes bytes = header(PROXY, TCP4, 12 + 50);
+    char got[100];
+    cr_assert_eq(connection_wants(&bench->connection), SELECT_READ);
+    for (size_t i = 0; i < bytes.length; i++) {
+        cr_assert_str_eq(bench->listener.calls, "", "after %zu bytes", i);
+        put(bench->ends[1], bytes.data + i, 1);
+        cr_assert_eq(run(bench, true), SELECT_READ);
+    }
+    cr_assert_str_eq(bench->listener.calls, "starting");
+    cr_assert_str_eq(bench->listener.peer, "1.2.3.4:2314");
+    put(bench->ends[1], "hello\n", 6);
+    cr_assert_eq(run(bench, true), SELECT_READ);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 6);
 }
 
-Test(proxy_protocol, a_stream_that_ends_in_the_header_ends_the_connection)
+HeaderTest(proxy_protocol, a_local_connection_has_the_sockets_own_peer,
+           bench_close(bench, "starting stopped"))
 {
-    struct bench bench;
+    struct bytes bytes = header(LOCAL, 0, 0);
+    struct endpoint own;
+    char text[ENDPOINT_TEXT_SIZE];
+    put(bench->ends[1], bytes.data, bytes.length);
+    run(bench, true);
+    endpoint_of_peer(&own, bench->ends[0]);
+    endpoint_format(&own, text);
+    cr_assert_str_eq(bench->listener.peer, text);
+}
+
+HeaderTest(proxy_protocol, bytes_that_are_given_may_be_header_and_message,
+           bench_close(bench, "starting line stopped"))
+{
+    struct bytes bytes = header(PROXY, TCP6, 36);
+    char got[100];
+    memcpy(bytes.data + bytes.length, "hello\n", 6);
+    cr_assert(connection_give(&bench->connection, bytes.data, 20));
+    cr_assert(connection_give(&bench->connection, bytes.data + 20, bytes.length + 6 - 20));
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 6);
+}
+
+HeaderTest(proxy_protocol, a_wrong_header_ends_the_connection, expect_unused(bench, true))
+{
+    put(bench->ends[1], "hello\n", 6);
+}
+
+HeaderTest(proxy_protocol, a_stream_that_ends_in_the_header_ends_the_connection,
+           expect_unused(bench, false))
+{
     struct bytes bytes = header(PROXY, TCP4, 12);
-    bench_open(&bench);
-    put(bench.ends[1], bytes.data, 20);
-    cr_assert_eq(run(&bench, true), SELECT_READ);
-    cr_assert(connection_give(&bench.connection, bytes.data, 0));
-    expect_unused(&bench, false);
+    put(bench->ends[1], bytes.data, 20);
+    cr_assert_eq(run(bench, true), SELECT_READ);
+    cr_assert(connection_give(&bench->connection, bytes.data, 0));
 }
 
-Test(proxy_protocol, a_header_has_the_time_of_a_request)
+HeaderTest(proxy_protocol, a_header_has_the_time_of_a_request, expect_unused(bench, false))
 {
-    struct bench bench;
     struct bytes bytes = header(PROXY, TCP4, 12);
-    bench_open(&bench);
-    int64_t now = deadlines_born(&bench.connection.deadlines, INT64_C(1) << 30);
-    now = connection_deadline(&bench.connection, now) - 1000;
-    put(bench.ends[1], bytes.data, 20);
-    cr_assert_eq(run(&bench, true), SELECT_READ);
-    cr_assert_not(connection_expire(&bench.connection, now + 999), "half a header is no message");
-    cr_assert(connection_expire(&bench.connection, now + 1000));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    expect_unused(&bench, false);
+    int64_t now = deadlines_born(&bench->connection.deadlines, INT64_C(1) << 30);
+    now = connection_deadline(&bench->connection, now) - 1000;
+    put(bench->ends[1], bytes.data, 20);
+    cr_assert_eq(run(bench, true), SELECT_READ);
+    cr_assert_not(connection_expire(&bench->connection, now + 999), "half a header is no message");
+    cr_assert(connection_expire(&bench->connection, now + 1000));
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
 }
 
-Test(proxy_protocol, a_server_that_stops_serves_those_whose_header_has_come)
+HeaderTest(proxy_protocol, a_server_that_stops_serves_those_whose_header_has_come,
+           bench_close(bench, "starting line stopped"))
 {
-    struct bench bench;
     struct bytes bytes = header(PROXY, TCP4, 12);
     char got[100];
-    bench_open(&bench);
-    put(bench.ends[1], bytes.data, bytes.length);
-    put(bench.ends[1], "last\n", 5);
-    connection_ask(&bench.connection, ASK_STOP, 0);
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    run(&bench, false);
-    cr_assert_eq(take_now(bench.ends[1], got, sizeof(got)), 5);
-    bench_close(&bench, "starting line stopped");
+    put(bench->ends[1], bytes.data, bytes.length);
+    put(bench->ends[1], "last\n", 5);
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    run(bench, false);
+    cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 5);
 }
 
-Test(proxy_protocol, a_server_that_stops_waits_for_a_header_as_long_as_for_a_first_message)
+HeaderTest(proxy_protocol, a_server_that_stops_waits_for_a_header_as_long_as_for_a_first_message,
+           expect_unused(bench, false))
 {
-    struct bench bench;
-    bench_open(&bench);
-    connection_ask(&bench.connection, ASK_STOP, 0);
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert_eq(run(&bench, false), SELECT_READ);
-    int64_t until = deadlines_born(&bench.connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
-    cr_assert_leq(connection_deadline(&bench.connection, clock_ms()), until);
-    bench.connection.deadlines.born -= SERVER_GRACE_MS;
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    expect_unused(&bench, false);
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    int64_t until = deadlines_born(&bench->connection.deadlines, clock_ms()) + SERVER_GRACE_MS;
+    cr_assert_leq(connection_deadline(&bench->connection, clock_ms()), until);
+    bench->connection.deadlines.born -= SERVER_GRACE_MS;
+    cr_assert(connection_expire(&bench->connection, clock_ms()));
+    cr_assert_eq(connection_wants(&bench->connection), CONNECTION_RUN);
 }
 
 /* A proxy that sends slowly is not idle. */
-Test(proxy_protocol, a_part_of_a_header_is_heard)
+HeaderTest(proxy_protocol, a_part_of_a_header_is_heard, bench_close(bench, "unused"))
 {
-    struct bench bench;
     struct bytes bytes = header(PROXY, TCP4, 12);
-    bench_open(&bench);
-    bench.server.settings.deadlines = (struct deadline_limits){.idle = 1000};
-    bench.connection.deadlines.active -= 900;
-    put(bench.ends[1], bytes.data, 20);
-    cr_assert_eq(run(&bench, true), SELECT_READ);
+    bench->server.settings.deadlines = (struct deadline_limits){.idle = 1000};
+    bench->connection.deadlines.active -= 900;
+    put(bench->ends[1], bytes.data, 20);
+    cr_assert_eq(run(bench, true), SELECT_READ);
     int64_t now = clock_ms();
-    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
-    bench_close(&bench, "unused");
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + 500);
 }
 
 /* The time that the header took is not taken from the client's first message. */
-Test(proxy_protocol, the_time_of_a_header_ends_with_it)
+HeaderTest(proxy_protocol, the_time_of_a_header_ends_with_it,
+           bench_close(bench, "starting stopped"))
 {
-    struct bench bench;
     struct bytes bytes = header(PROXY, TCP4, 12);
-    bench_open(&bench);
-    bench.server.settings.deadlines = (struct deadline_limits){.request = 1000};
-    bench.connection.deadlines.request -= 900;
+    bench->server.settings.deadlines = (struct deadline_limits){.request = 1000};
+    bench->connection.deadlines.request -= 900;
     memcpy(bytes.data + bytes.length, "half a li", 9);
-    cr_assert(connection_give(&bench.connection, bytes.data, bytes.length + 9));
-    cr_assert_eq(run(&bench, false), SELECT_READ);
+    cr_assert(connection_give(&bench->connection, bytes.data, bytes.length + 9));
+    cr_assert_eq(run(bench, false), SELECT_READ);
     int64_t now = clock_ms();
-    cr_assert_gt(connection_deadline(&bench.connection, now), now + 500);
-    bench_close(&bench, "starting stopped");
+    cr_assert_gt(connection_deadline(&bench->connection, now), now + 500);
 }
 
 Test(proxy_protocol, no_memory_for_a_header_ends_the_connection)

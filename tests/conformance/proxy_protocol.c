@@ -69,27 +69,29 @@ static int come(const struct server_process *server)
     return come_with(server, header(PROXY, TCP4, 12));
 }
 
-Test(proxy_protocol, a_client_behind_a_proxy_is_served)
+/** A test with `server`, a pointer, if it has the option: it is started with these. */
+#define ProxyTest(suite, name, options)                                                            \
+    TestWith(suite, name, struct server_process, server,                                           \
+             (need_option(), *server = server_start(options)), server_close_all(server))
+
+ProxyTest(proxy_protocol, a_client_behind_a_proxy_is_served,
+          "--proxy-protocol 10.0.0.0/8,127.0.0.1")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 10.0.0.0/8,127.0.0.1");
-    int client = come(&server);
+    int client = come(server);
     client_echo(client, "one\n");
     client_echo(client, "two\n");
-    int local = come_with(&server, header(LOCAL, 0, 0));
+    int local = come_with(server, header(LOCAL, 0, 0));
     client_echo(local, "the proxy's own\n");
-    int longest = come_with(&server, header(PROXY, TCP4, 4096 - FIXED));
+    int longest = come_with(server, header(PROXY, TCP4, 4096 - FIXED));
     client_echo(longest, "with all that a proxy knows\n");
     client_half_close(client);
     client_expect_end(client);
-    server_close_all(&server);
 }
 
 /** The header, and lines behind it, in all kinds of pieces. */
-Test(proxy_protocol, a_header_may_come_in_pieces_and_lines_with_it)
+ProxyTest(proxy_protocol, a_header_may_come_in_pieces_and_lines_with_it,
+          "--proxy-protocol 127.0.0.1")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1");
     const struct header *made = header(PROXY, TCP4, 12 + 20);
     unsigned char all[FIXED + 32 + 12];
     memcpy(all, made->data, made->length);
@@ -97,7 +99,7 @@ Test(proxy_protocol, a_header_may_come_in_pieces_and_lines_with_it)
         all[made->length + i] = (unsigned char)"hello\nworld\n"[i];
     }
     for (size_t step = 1; step <= sizeof all; step += step < 20 ? 3 : 13) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         for (size_t i = 0; i < sizeof all; i += step) {
             client_send(client, all + i, sizeof all - i < step ? sizeof all - i : step);
             client_await_delivered(client);
@@ -105,60 +107,49 @@ Test(proxy_protocol, a_header_may_come_in_pieces_and_lines_with_it)
         client_expect_text(client, "hello\nworld\n");
         client_close(client);
     }
-    server_stop(&server);
 }
 
 /** All lines of ten thousand that come right behind the header. */
-Test(proxy_protocol, nothing_behind_a_header_is_lost)
+ProxyTest(proxy_protocol, nothing_behind_a_header_is_lost, "--proxy-protocol 127.0.0.1")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1");
     size_t length;
     char *lines = lines_numbered("behind the header", 10000, &length);
-    int client = come(&server);
+    int client = come(server);
     client_exchange(client, lines, length, lines, length);
     client_half_close(client);
     client_expect_end(client);
-    client_close(client);
     free(lines);
-    server_stop(&server);
 }
 
-Test(proxy_protocol, a_stranger_is_closed_without_a_byte)
+ProxyTest(proxy_protocol, a_stranger_is_closed_without_a_byte, "--proxy-protocol 127.0.0.1 --stats")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1 --stats");
-    int witness = come(&server);
+    int witness = come(server);
     client_echo(witness, "I came with a proxy\n");
     for (int i = 2; i < 12; i++) {
-        int client = client_connect_with(&server, (struct client_buffers){.source = i});
+        int client = client_connect_with(server, (struct client_buffers){.source = i});
         const struct header *made = header(PROXY, TCP4, 12);
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         client_try_send(client, made->data, made->length, end);
         client_expect_gone(client);
         client_close(client);
     }
     client_echo(witness, "and am still served\n");
-    server_await_counter(&server, "rejected", 10);
+    server_await_counter(server, "rejected", 10);
     char errors[4096];
-    server_errors(&server, errors, sizeof errors);
+    server_errors(server, errors, sizeof errors);
     cr_assert(strstr(errors, "--proxy-protocol does not name it"), "%s", errors);
-    server_close_all(&server);
 }
 
 /** A place is for those who may come: a stranger neither takes one nor hears that there is none. */
-Test(proxy_protocol, a_stranger_takes_no_place)
+ProxyTest(proxy_protocol, a_stranger_takes_no_place,
+          "--proxy-protocol 127.0.0.1 --max-connections 1 --stats")
 {
-    need_option();
-    struct server_process server =
-        server_start("--proxy-protocol 127.0.0.1 --max-connections 1 --stats");
-    int stranger = client_connect_with(&server, (struct client_buffers){.source = 9});
+    int stranger = client_connect_with(server, (struct client_buffers){.source = 9});
     client_expect_gone(stranger);
-    int first = come(&server);
+    int first = come(server);
     client_echo(first, "I have the place\n");
-    int other = client_connect_with(&server, (struct client_buffers){.source = 9});
+    int other = client_connect_with(server, (struct client_buffers){.source = 9});
     client_expect_gone(other);
-    server_close_all(&server);
 }
 
 Test(proxy_protocol, a_wrong_header_costs_its_sender_only)
@@ -187,7 +178,7 @@ Test(proxy_protocol, a_wrong_header_costs_its_sender_only)
         client_echo(witness, "before\n");
         int client = client_connect(&server);
         const struct header *made = header(wrong[i].command, wrong[i].family, wrong[i].rest);
-        double end = test_now() + test_deadline_ms() / 1000.0;
+        double end = test_deadline();
         client_try_send(client, made->data, made->length, end);
         client_expect_gone(client);
         client_echo(witness, "and after\n");
@@ -200,31 +191,26 @@ Test(proxy_protocol, a_wrong_header_costs_its_sender_only)
     }
 }
 
-Test(proxy_protocol, a_client_without_a_header_is_closed)
+ProxyTest(proxy_protocol, a_client_without_a_header_is_closed, "--proxy-protocol 127.0.0.1")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_send_text(client, "h"); /* the first byte shows it */
     client_expect_gone(client);
     client_close(client);
-    client = client_connect(&server);
+    client = client_connect(server);
     client_send_text(client, "PROXY TCP4 203.0.113.7 127.0.0.1 4711 80\r\nhello\n");
     client_expect_gone(client);
-    server_close_all(&server);
 }
 
-Test(proxy_protocol, a_header_that_does_not_end_is_closed_on_time)
+ProxyTest(proxy_protocol, a_header_that_does_not_end_is_closed_on_time,
+          "--proxy-protocol 127.0.0.1 --request-timeout 0.5 --idle-timeout 0")
 {
-    need_option();
-    struct server_process server =
-        server_start("--proxy-protocol 127.0.0.1 --request-timeout 0.5 --idle-timeout 0");
     const struct header *made = header(PROXY, TCP4, 12 + 1000);
     static const size_t parts[] = {0, 1, FIXED, FIXED + 12, FIXED + 12 + 999};
     int clients[5];
     double begin = test_now();
     for (int i = 0; i < 5; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_send(clients[i], made->data, parts[i]);
     }
     for (int i = 0; i < 5; i++) {
@@ -232,34 +218,29 @@ Test(proxy_protocol, a_header_that_does_not_end_is_closed_on_time)
         cr_assert_geq(test_now() - begin, 0.45, "closed too soon");
         client_close(clients[i]);
     }
-    server_stop(&server);
 }
 
 /** A byte now and then does not put the moment off. */
-Test(proxy_protocol, a_header_that_trickles_is_closed_on_time)
+ProxyTest(proxy_protocol, a_header_that_trickles_is_closed_on_time,
+          "--proxy-protocol 127.0.0.1 --request-timeout 0.5 --idle-timeout 0")
 {
-    need_option();
-    struct server_process server =
-        server_start("--proxy-protocol 127.0.0.1 --request-timeout 0.5 --idle-timeout 0");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     const struct header *made = header(PROXY, TCP4, 12 + 4000);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     size_t sent = 0;
     while (sent < made->length && client_try_send(client, made->data + sent, 1, end) == 1) {
         sent++;
         test_pause_ms(20);
     }
     cr_assert_lt(sent, made->length, "%zu bytes, one every 20 ms, were taken", sent);
-    server_close_all(&server);
 }
 
-Test(proxy_protocol, a_client_that_leaves_in_its_header_leaves_nothing)
+ProxyTest(proxy_protocol, a_client_that_leaves_in_its_header_leaves_nothing,
+          "--proxy-protocol 127.0.0.1 --stats")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1 --stats");
     const struct header *made = header(PROXY, TCP4, 12);
     for (size_t length = 0; length < made->length; length++) {
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_send(client, made->data, length);
         if (length % 3 == 0) {
             client_reset(client);
@@ -269,25 +250,21 @@ Test(proxy_protocol, a_client_that_leaves_in_its_header_leaves_nothing)
             client_close(client);
         }
     }
-    server_await_counter(&server, "closed", server_counter(&server, "accepted"));
-    server_stop(&server);
+    server_await_counter(server, "closed", server_counter(server, "accepted"));
 }
 
 /** Who it was is known although the connection is over before it is accepted. */
-Test(proxy_protocol, a_client_that_resets_before_it_is_accepted_is_no_stranger)
+ProxyTest(proxy_protocol, a_client_that_resets_before_it_is_accepted_is_no_stranger,
+          "--proxy-protocol 127.0.0.1 --max-connections 1 --overload wait --stats")
 {
-    need_option();
-    struct server_process server =
-        server_start("--proxy-protocol 127.0.0.1 --max-connections 1 --overload wait --stats");
-    int first = come(&server);
+    int first = come(server);
     client_echo(first, "I have the place\n");
     for (int i = 0; i < 5; i++) {
-        client_reset(come(&server));
+        client_reset(come(server));
     }
     client_close(first);
-    server_await_counter(&server, "closed", 6);
-    cr_assert_eq(server_counter(&server, "rejected"), 0);
-    server_stop(&server);
+    server_await_counter(server, "closed", 6);
+    cr_assert_eq(server_counter(server, "rejected"), 0);
 }
 
 Test(proxy_protocol, a_server_that_stops_does_not_wait_for_headers)
@@ -308,13 +285,10 @@ Test(proxy_protocol, a_server_that_stops_does_not_wait_for_headers)
     client_close(served);
 }
 
-Test(proxy_protocol, over_ipv6)
+ProxyTest(proxy_protocol, over_ipv6, "--bind ::1 --proxy-protocol ::1")
 {
-    need_option();
-    struct server_process server = server_start("--bind ::1 --proxy-protocol ::1");
-    int client = come(&server);
+    int client = come(server);
     client_echo(client, "an IPv4 client behind an IPv6 proxy\n");
-    server_close_all(&server);
 }
 
 Test(proxy_protocol, bad_usage)
@@ -385,7 +359,7 @@ Test(proxy_protocol, haproxy_in_front)
     pid_t haproxy = start_haproxy(&server, listening);
     close(listening);
     int client = client_connect(&front);
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     bool echoed = client_try_echo(client, "through haproxy\n", end);
     server_await_counter(&server, "accepted", 3); /* those that look whether it lives, too */
     kill(haproxy, SIGTERM);

@@ -73,7 +73,7 @@ static long long gauge(const struct server_process *server, const char *name)
 static void await_gauge_of(const struct server_process *server, const char *part, const char *name,
                            long long min, long long max)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (;;) {
         gauge(server, name);
         long long value = last_gauge_of(part, name);
@@ -98,18 +98,16 @@ static bool has_a_loop(void)
     return strstr(server_name(), "stage1") == NULL;
 }
 
-Test(gauges, connections_that_are_open)
+ServerTest(gauges, connections_that_are_open, "")
 {
-    struct server_process server = server_start("%s", "");
     int clients[3];
     for (int i = 0; i < 3; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "here\n");
     }
-    await_gauge(&server, "open", 3, 3);
+    await_gauge(server, "open", 3, 3);
     client_close(clients[0]);
-    await_gauge(&server, "open", 2, 2);
-    server_close_all(&server);
+    await_gauge(server, "open", 2, 2);
 }
 
 /* Where the loop runs the handlers, one that blocks makes events wait for as long. */
@@ -135,156 +133,146 @@ Test(gauges, the_lag_of_a_loop_that_a_handler_holds)
     server_close_all(&server);
 }
 
-Test(gauges, output_that_is_held_for_a_client_that_does_not_read)
+/* A test with `server`, a pointer, which was started with these options; where it has no such
+ * gauge, nothing is tested. */
+#define GaugeTest(suite, name, has_it, ...)                                                        \
+    static void suite##_##name##_of(struct server_process *server);                                \
+    Test(suite, name)                                                                              \
+    {                                                                                              \
+        if (has_it) {                                                                              \
+            struct server_process server = server_start(__VA_ARGS__);                              \
+            suite##_##name##_of(&server);                                                          \
+            server_close_all(&server);                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static void suite##_##name##_of(struct server_process *server)
+
+GaugeTest(gauges, output_that_is_held_for_a_client_that_does_not_read, has_a_loop(),
+          "--send-buffer 8192 --output-high-mark 65536 --max-line 4096")
 {
-    if (!has_a_loop()) {
-        return;
-    }
-    struct server_process server =
-        server_start("--send-buffer 8192 --output-high-mark 65536 --max-line 4096");
     size_t length;
     char *line = line_of(4000, "\n", &length);
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 8192});
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    int client = client_connect_with(server, (struct client_buffers){.receive = 8192});
+    double end = test_deadline();
     do { /* more than once: a server that has no processor for a while takes nothing either */
         client_push(client, line, length, 8 << 20, 20);
         cr_assert_gt(test_left_ms(end), 0, "nobody reads 64 KiB of answers: %s", text);
-    } while (gauge(&server, "output_held") < 32768);
+    } while (gauge(server, "output_held") < 32768);
     client_reset(client);
-    await_gauge(&server, "output_held", 0, 0);
+    await_gauge(server, "output_held", 0, 0);
     free(line);
-    server_close_all(&server);
 }
 
-Test(gauges, tasks_that_wait_for_a_worker_and_for_how_long)
+GaugeTest(gauges, tasks_that_wait_for_a_worker_and_for_how_long, server_has_option("--workers"),
+          "--workers 1 --block-ms 300 --cost-for slow")
 {
     enum { CLIENTS = 10 };
-    if (!server_has_option("--workers")) {
-        return;
-    }
-    struct server_process server = server_start("--workers 1 --block-ms 300 --cost-for slow");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "here\n");
     }
     /* The wait is known from main's next look, and all of it is over after three seconds. A test
      * that was not there at the time comes again. */
     bool waited = false, said_how_long = false;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!waited || !said_how_long) {
         cr_assert_gt(test_left_ms(end), 0, "seven of ten wait, for 400 ms and longer: %s", text);
         for (int i = 0; i < CLIENTS; i++) {
             client_send_text(clients[i], "slow\n");
         }
         do {
-            waited |= gauge(&server, "queue") >= 7;
+            waited |= gauge(server, "queue") >= 7;
             said_how_long |= last_gauge("queue_wait_ms") >= 400;
         } while (!test_await(clients[CLIENTS - 1], POLLIN, test_now() + 0.02));
         for (int i = 0; i < CLIENTS; i++) {
             client_expect_text(clients[i], "slow\n");
         }
     }
-    await_gauge(&server, "queue", 0, 0);
+    await_gauge(server, "queue", 0, 0);
     cr_assert_eq(last_gauge("queue_wait_ms"), 0, "nothing waits any more: %s", text);
-    server_close_all(&server);
 }
 
-Test(gauges, workers_that_there_are_and_those_that_have_nothing_to_do)
+GaugeTest(gauges, workers_that_there_are_and_those_that_have_nothing_to_do,
+          server_has_option("--workers"), "--workers 2 --block-ms 300 --cost-for slow")
 {
-    if (!server_has_option("--workers")) {
-        return;
-    }
-    struct server_process server = server_start("--workers 2 --block-ms 300 --cost-for slow");
     int clients[2];
     for (int i = 0; i < 2; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
     }
     bool both_work = false;
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     while (!both_work) { /* a test that was not there at the time comes again */
         cr_assert_gt(test_left_ms(end), 0, "two workers have a client each: %s", text);
         for (int i = 0; i < 2; i++) {
             client_send_text(clients[i], "slow\n");
         }
         do
-            both_work |= gauge(&server, "threads") == 2 && last_gauge("idle") == 0;
+            both_work |= gauge(server, "threads") == 2 && last_gauge("idle") == 0;
         while (!test_await(clients[1], POLLIN, test_now() + 0.02));
         for (int i = 0; i < 2; i++) {
             client_expect_text(clients[i], "slow\n");
         }
     }
-    await_gauge(&server, "idle", 2, 2);
+    await_gauge(server, "idle", 2, 2);
     cr_assert_eq(last_gauge_of("workers", "threads"), 2, "both are kept: %s", text);
-    server_close_all(&server);
 }
 
-Test(gauges, input_that_is_held_because_its_line_has_no_end_yet)
+GaugeTest(gauges, input_that_is_held_because_its_line_has_no_end_yet, has_a_loop(), "")
 {
-    if (!has_a_loop()) {
-        return;
-    }
     size_t length;
     char *half = line_of(20000, "", &length);
-    struct server_process server = server_start("%s", "");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_send(client, half, length);
-    await_gauge(&server, "input_held", 20000, 20000);
+    await_gauge(server, "input_held", 20000, 20000);
     client_send_text(client, "\n");
     client_expect(client, half, length);
     client_expect_text(client, "\n");
-    await_gauge(&server, "input_held", 0, 0);
+    await_gauge(server, "input_held", 0, 0);
     free(half);
-    server_close_all(&server);
 }
 
 /* A segment has room for more than 4,000 bytes. Of what comes back a thread keeps 16 at most, and
  * there are five threads at most that have any. */
-Test(gauges, memory_of_the_segments_that_queues_hold)
+ServerTest(gauges, memory_of_the_segments_that_queues_hold, "%s",
+           server_has_option("--workers") ? "--workers 2" : "")
 {
     enum { CLIENTS = 200, SEGMENT_MIN = 4000, KEPT_MAX = 5 * 16 * 4096 };
-    struct server_process server =
-        server_start("%s", server_has_option("--workers") ? "--workers 2" : "");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_send_text(clients[i], "half a line");
     }
-    await_gauge(&server, "memory_held", CLIENTS * SEGMENT_MIN, CLIENTS * 3 * 4096);
+    await_gauge(server, "memory_held", CLIENTS * SEGMENT_MIN, CLIENTS * 3 * 4096);
     for (int i = 0; i < CLIENTS; i++) {
         client_close(clients[i]);
     }
-    await_gauge(&server, "open", 0, 0);
-    await_gauge(&server, "memory_held", 0, KEPT_MAX);
-    server_close_all(&server);
+    await_gauge(server, "open", 0, 0);
+    await_gauge(server, "memory_held", 0, KEPT_MAX);
 }
 
-Test(gauges, each_dispatcher_has_its_own)
+GaugeTest(gauges, each_dispatcher_has_its_own, server_has_option("--dispatchers"),
+          "--dispatchers 2 --block-ms 700 --cost-for slow")
 {
-    if (!server_has_option("--dispatchers")) {
-        return;
-    }
-    struct server_process server = server_start("--dispatchers 2 --block-ms 700 --cost-for slow");
     int clients[3];
     for (int i = 0; i < 3; i++) { /* they go to the dispatchers in turn */
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         client_echo(clients[i], "here\n");
     }
     client_send_text(clients[1], "half");
     client_echo(clients[0], "slow\n");
-    await_gauge_of(&server, "dispatcher 1", "lag_max_us", 700000, LLONG_MAX);
-    await_gauge_of(&server, "dispatcher 1", "open", 2, 2);
-    await_gauge_of(&server, "dispatcher 2", "open", 1, 1);
-    await_gauge_of(&server, "dispatcher 2", "input_held", 4, 4);
+    await_gauge_of(server, "dispatcher 1", "lag_max_us", 700000, LLONG_MAX);
+    await_gauge_of(server, "dispatcher 1", "open", 2, 2);
+    await_gauge_of(server, "dispatcher 2", "open", 1, 1);
+    await_gauge_of(server, "dispatcher 2", "input_held", 4, 4);
     cr_assert_eq(last_gauge_of("dispatcher 1", "input_held"), 0, "%s", text);
-    server_close_all(&server);
 }
 
 /* Waits until the log has a line with both, and returns the line. */
 static const char *await_line(const struct server_process *server, const char *event,
                               const char *part)
 {
-    double end = test_now() + test_deadline_ms() / 1000.0;
+    double end = test_deadline();
     for (;;) {
         server_errors(server, text, sizeof text);
         for (char *line = text; (line = strstr(line, event)) != NULL; line++) {
@@ -374,7 +362,7 @@ Test(gauges, a_busy_handler_is_not_one_that_takes_long)
     if (!has_a_loop()) {
         return;
     }
-    double deadline = test_now() + test_deadline_ms() / 1000.0, slowest;
+    double deadline = test_deadline(), slowest;
     do {
         struct server_process server = server_start("--block-ms 20");
         int client = client_connect(&server);
@@ -416,7 +404,7 @@ Test(gauges, a_log_that_nobody_reads_stops_nobody)
         client_close(client);
     }
     server_signal(&server, SIGTERM);
-    int status = server_await_end(&server, test_now() + test_deadline_ms() / 1000.0);
+    int status = server_await_end(&server, test_deadline());
     if (status == -1) {
         server_signal(&server, SIGKILL);
     }

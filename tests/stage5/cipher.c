@@ -115,11 +115,15 @@ Test(stage5_cipher, files_are_hidden_behind_other_elements_and_in_workers)
                         4000000);
 }
 
-Test(stage5_cipher, mail_is_hidden)
+/** A test whose body has `server`, a pointer, which was started with the key and these options. */
+#define CipherTest(suite, name, options)                                                           \
+    TestWith(suite, name, struct server_process, server, *server = serve(options),                 \
+             server_close_all(server))
+
+CipherTest(stage5_cipher, mail_is_hidden, "--app pop3")
 {
     struct cipher_client client;
-    struct server_process server = serve("--app pop3");
-    cipher_open(&client, &server, place.key);
+    cipher_open(&client, server, place.key);
     cipher_take_until(&client, "\r\n");
     cipher_send_text(&client, "USER mrose\r\nPASS tanstaaf\r\nLIST\r\n");
     cipher_take_until(&client, "\r\n.\r\n");
@@ -131,18 +135,16 @@ Test(stage5_cipher, mail_is_hidden)
     cipher_expect_end(&client);
     cipher_expect_hidden(&client, (size_t)-1);
     cipher_close(&client);
-    server_stop(&server);
 }
 
 /* Other connections' handlers send, in other threads; short lines by copy, long ones shared. */
-Test(stage5_cipher, talk_is_hidden)
+CipherTest(stage5_cipher, talk_is_hidden, "--app chat --dispatchers 2 --workers 2")
 {
     enum { USERS = 4, LINES = 50 };
     struct cipher_client users[USERS];
     char line[1000];
-    struct server_process server = serve("--app chat --dispatchers 2 --workers 2");
     for (int i = 0; i < USERS; i++) {
-        cipher_open(&users[i], &server, place.key);
+        cipher_open(&users[i], server, place.key);
         cipher_take_until(&users[i], "\n");
     }
     for (int i = 0; i < LINES; i++) {
@@ -159,44 +161,38 @@ Test(stage5_cipher, talk_is_hidden)
     for (int i = 0; i < USERS; i++) {
         cipher_close(&users[i]);
     }
-    server_stop(&server);
 }
 
 /* The element stands next to the channel, so that the log shows what the application gets. */
-Test(stage5_cipher, the_log_shows_clear_text)
+CipherTest(stage5_cipher, the_log_shows_clear_text, "--log-traffic")
 {
     char errors[4096];
-    struct server_process server = serve("--log-traffic");
-    expect_echo(&server);
-    server_errors(&server, errors, sizeof errors);
+    expect_echo(server);
+    server_errors(server, errors, sizeof errors);
     cr_assert_eq(logged(errors, "input", " bytes=6 text=\"hello\\n\""), 1, "%s", errors);
     cr_assert_eq(logged(errors, "output", " bytes=6 text=\"hello\\n\""), 1, "%s", errors);
-    server_stop(&server);
 }
 
-Test(stage5_cipher, whoever_is_turned_away_is_told_in_clear)
+CipherTest(stage5_cipher, whoever_is_turned_away_is_told_in_clear, "--max-connections 1")
 {
     struct cipher_client client;
-    struct server_process server = serve("--max-connections 1");
-    cipher_open(&client, &server, place.key);
+    cipher_open(&client, server, place.key);
     cipher_send_text(&client, "hello\n");
     cipher_expect_text(&client, "hello\n");
-    int other = client_connect(&server);
+    int other = client_connect(server);
     client_expect_text(other, "ERR server busy\n");
     client_expect_end(other);
     client_close(other);
     cipher_close(&client);
-    server_stop(&server);
 }
 
 /* ---- beginning ---- */
 
-Test(stage5_cipher, the_nonce_comes_in_pieces_and_with_what_follows_it)
+CipherTest(stage5_cipher, the_nonce_comes_in_pieces_and_with_what_follows_it, "--max-line 7")
 {
     struct cipher_client client;
     char line[34];
-    struct server_process server = serve("--max-line 7");
-    cipher_connect(&client, &server, place.key);
+    cipher_connect(&client, server, place.key);
     cipher_line(&client, place.key, line);
     for (size_t i = 0; i + 1 < sizeof line; i++) {
         client_send(client.fd, line + i, 1);
@@ -207,7 +203,6 @@ Test(stage5_cipher, the_nonce_comes_in_pieces_and_with_what_follows_it)
     client_send(client.fd, rest, 7);
     cipher_expect_text(&client, "hello\n");
     cipher_close(&client);
-    server_stop(&server);
 }
 
 static char last_line[34];
@@ -225,113 +220,103 @@ static void expect_refused(const struct server_process *server, const char *star
     expect_echo(server);
 }
 
-Test(stage5_cipher, another_first_line_is_refused_at_once)
+CipherTest(stage5_cipher, another_first_line_is_refused_at_once,
+           "--request-timeout 0 --idle-timeout 0 --app echo")
 {
-    struct server_process server = serve("--request-timeout 0 --idle-timeout 0 --app echo");
-    expect_refused(&server, "hello\n");
-    expect_refused(&server, "\n");
-    expect_refused(&server, "chacha20 000102030405060708090a0b0\n");
-    expect_refused(&server, "chacha20 000102030405060708090a0b\r\n");
-    expect_refused(&server, "chacha20 000102030405060708090a\n");
-    expect_refused(&server, "chacha20 000102030405060708090A0B\n");
-    expect_refused(&server, "chacha20 00010203040506070809 a0b\n");
-    server_stop(&server);
+    expect_refused(server, "hello\n");
+    expect_refused(server, "\n");
+    expect_refused(server, "chacha20 000102030405060708090a0b0\n");
+    expect_refused(server, "chacha20 000102030405060708090a0b\r\n");
+    expect_refused(server, "chacha20 000102030405060708090a\n");
+    expect_refused(server, "chacha20 000102030405060708090A0B\n");
+    expect_refused(server, "chacha20 00010203040506070809 a0b\n");
 }
 
 /* With that the two directions would be encrypted with the same stream. */
-Test(stage5_cipher, a_servers_own_line_is_refused)
+CipherTest(stage5_cipher, a_servers_own_line_is_refused, "--request-timeout 0 --idle-timeout 0")
 {
     char line[35];
     size_t got;
-    struct server_process server = serve("--request-timeout 0 --idle-timeout 0");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_try_receive(client, line, 34, test_now() + 30, &got);
     cr_assert_eq(got, 34);
     client_send(client, line, got);
     client_expect_gone(client);
     client_close(client);
-    expect_echo(&server);
-    server_stop(&server);
+    expect_echo(server);
 }
 
-Test(stage5_cipher, an_endless_line_is_refused)
+CipherTest(stage5_cipher, an_endless_line_is_refused, "--request-timeout 0 --idle-timeout 0")
 {
     static char zeros[65536];
     size_t got;
     memset(zeros, '0', sizeof zeros);
-    struct server_process server = serve("--request-timeout 0 --idle-timeout 0");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     client_try_receive(client, last_line, sizeof last_line, test_now() + 30, &got);
     client_send_text(client, "chacha20 ");
     client_push(client, zeros, sizeof zeros, 1 << 20, 10000);
     client_expect_gone(client);
     client_close(client);
-    expect_echo(&server);
-    server_stop(&server);
+    expect_echo(server);
 }
 
 /* Nothing, a part of it, and a byte now and then: each has the time of a request, and no more. */
-Test(stage5_cipher, a_nonce_that_never_comes_is_cut_at_the_request_timeout)
+CipherTest(stage5_cipher, a_nonce_that_never_comes_is_cut_at_the_request_timeout,
+           "--request-timeout 0.2 --idle-timeout 0")
 {
     static const char *const starts[] = {"", "chacha20 0001", "chacha20 000102030405060708090a0b"};
-    struct server_process server = serve("--request-timeout 0.2 --idle-timeout 0");
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         char line[34];
         size_t got;
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_try_receive(client, line, sizeof line, test_now() + 30, &got);
         client_send_text(client, starts[i]);
         client_expect_end(client);
         client_close(client);
     }
-    server_await_counter(&server, "timed_out", 3);
-    expect_echo(&server);
-    server_stop(&server);
+    server_await_counter(server, "timed_out", 3);
+    expect_echo(server);
 }
 
-Test(stage5_cipher, two_connections_never_have_the_same_nonce)
+CipherTest(stage5_cipher, two_connections_never_have_the_same_nonce, "")
 {
-    struct server_process server = serve("");
     char lines[50][34];
     for (int i = 0; i < 50; i++) {
         size_t got;
-        int client = client_connect(&server);
+        int client = client_connect(server);
         client_try_receive(client, lines[i], 34, test_now() + 30, &got);
         client_close(client);
         for (int j = 0; j < i; j++) {
             cr_assert_neq(memcmp(lines[i], lines[j], 34), 0, "%.33s", lines[i]);
         }
     }
-    server_stop(&server);
 }
 
 /* ---- afterwards ---- */
 
 /* What it sends and gets is noise; the others notice nothing. */
-Test(stage5_cipher, another_key_gets_noise)
+CipherTest(stage5_cipher, another_key_gets_noise, "--request-timeout 0.5")
 {
     struct cipher_client client;
     char got[4096];
     size_t length;
-    struct server_process server = serve("--request-timeout 0.5");
-    cipher_open(&client, &server, place.other_key);
+    cipher_open(&client, server, place.other_key);
     cipher_send_text(&client, "hello, is anybody there?\nhello\nhello\n");
-    expect_echo(&server);
+    expect_echo(server);
     client_half_close(client.fd);
     cr_assert_eq(client_try_receive(client.fd, got, sizeof got, test_now() + 30, &length),
                  CLIENT_ENDED);
     chacha20_xor(&client.came.stream, 0, (unsigned char *)got, (unsigned char *)got, length);
     cr_assert_null(memmem(got, length, "hello", 5));
     cipher_close(&client);
-    server_stop(&server);
 }
 
 /* Erratum 20 behind the element: a byte now and then does not put it off. */
-Test(stage5_cipher, half_a_line_is_cut_at_the_request_timeout)
+CipherTest(stage5_cipher, half_a_line_is_cut_at_the_request_timeout,
+           "--request-timeout 0.3 --idle-timeout 0")
 {
     struct cipher_client client;
-    struct server_process server = serve("--request-timeout 0.3 --idle-timeout 0");
-    cipher_open(&client, &server, place.key);
+    cipher_open(&client, server, place.key);
     cipher_send_text(&client, "a whole line\n");
     cipher_expect_text(&client, "a whole line\n");
     double begun = test_now();
@@ -344,18 +329,17 @@ Test(stage5_cipher, half_a_line_is_cut_at_the_request_timeout)
     }
     cr_assert_geq(test_now() - begun, 0.25);
     client_expect_gone(client.fd);
-    server_await_counter(&server, "timed_out", 1);
+    server_await_counter(server, "timed_out", 1);
     cipher_close(&client);
-    server_stop(&server);
 }
 
-Test(stage5_cipher, lines_in_one_segment_are_all_answered_and_long_ones_refused)
+CipherTest(stage5_cipher, lines_in_one_segment_are_all_answered_and_long_ones_refused,
+           "--max-line 20")
 {
     struct cipher_client client;
     size_t length;
-    struct server_process server = serve("--max-line 20");
     char *lines = lines_numbered("line", 500, &length);
-    cipher_open(&client, &server, place.key);
+    cipher_open(&client, server, place.key);
     cipher_send(&client, lines, length);
     cipher_expect_text(&client, lines);
     cipher_send_text(&client, "a line that is longer than it may be\n");
@@ -363,19 +347,17 @@ Test(stage5_cipher, lines_in_one_segment_are_all_answered_and_long_ones_refused)
     cipher_expect_end(&client);
     cipher_close(&client);
     free(lines);
-    server_stop(&server);
 }
 
 /* ---- a relay between ---- */
 
-Test(stage5_cipher, a_relay_encrypts_what_passes_to_its_servers)
+CipherTest(stage5_cipher, a_relay_encrypts_what_passes_to_its_servers, "")
 {
     struct cipher_client client;
-    struct server_process server = serve("");
     struct server_process relay =
-        server_start("--app relay --to 127.0.0.1:%d --cipher-to %s", server.port, place.key_file);
+        server_start("--app relay --to 127.0.0.1:%d --cipher-to %s", server->port, place.key_file);
     struct server_process both =
-        server_start("--app relay --to 127.0.0.1:%d --cipher %s --cipher-to %s", server.port,
+        server_start("--app relay --to 127.0.0.1:%d --cipher %s --cipher-to %s", server->port,
                      place.other_key_file, place.key_file);
     struct server_process plain =
         server_start("--app relay --to 127.0.0.1:%d --cipher %s", relay.port, place.other_key_file);
@@ -393,7 +375,6 @@ Test(stage5_cipher, a_relay_encrypts_what_passes_to_its_servers)
     server_stop(&plain);
     server_stop(&both);
     server_stop(&relay);
-    server_stop(&server);
 }
 
 /* A target that says nothing, half a line, or something else; and one that sends the relay's own
