@@ -2,6 +2,7 @@
  * The command line: --help, --version, and what bad usage gets: exit status 2 and one line on
  * standard error that names the option and what it takes.
  */
+#include "support/probe.h"
 #include "support/server_process.h"
 
 #include <criterion/criterion.h>
@@ -243,6 +244,8 @@ static const char *const *values_refused(const char *option, const char *metavar
                : others;
 }
 
+/* With a sanitizer one value has to do: a start costs many times as much, and what reads values is
+ * tried with all of them in common/. */
 Test(usage, each_option_refuses_what_it_does_not_take)
 {
     char option[64], metavariable[64], arguments[128], complaint[256];
@@ -258,8 +261,8 @@ Test(usage, each_option_refuses_what_it_does_not_take)
             snprintf(complaint, sizeof complaint, "%s: needs a value: %s", option, metavariable);
             expect_refused(option, complaint);
             const char *const *bad = values_refused(option, metavariable);
-            for (; *bad != NULL; bad++) {
-                expect_value_refused(option, *bad);
+            for (int i = 0; bad[i] != NULL && (i == 0 || !probe_sanitized()); i++) {
+                expect_value_refused(option, bad[i]);
             }
         } else if (strcmp(option, "--help") != 0 && strcmp(option, "--version") != 0) {
             snprintf(arguments, sizeof arguments, "%s=yes", option);

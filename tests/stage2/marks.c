@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 TestSuite(stage2_marks, .timeout = 60);
 
@@ -39,9 +40,7 @@ static char *long_lines(size_t *length)
     char *lines = malloc(*length);
     cr_assert_not_null(lines);
     for (size_t at = 0; at < *length; at += one) {
-        for (size_t i = 0; i < one; i++) {
-            lines[at + i] = line[i];
-        }
+        memcpy(lines + at, line, one);
         lines[at] = (char)('A' + at / one % 26);
     }
     free(line);
