@@ -183,9 +183,11 @@ test-site: docs $(BUILD)/axe.min.js
 DIST := scalable-servers-$(VERSION)
 .PHONY: dist
 dist: docs
-	@git diff --quiet HEAD || { echo 'dist: there are changes that are not committed, and the site shows them' >&2; exit 2; }
+	@changes=$$(git status --porcelain) || exit 2; [ -z "$$changes" ] || \
+	    { echo 'dist: there are changes that are not committed, and the site shows them' >&2; exit 2; }
 	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(DIST)
 	@git archive HEAD | tar -xC $(BUILD)/dist/$(DIST)
+	@git rev-parse HEAD >$(BUILD)/dist/$(DIST)/tests/commit
 	@cp -r $(SITE) $(BUILD)/dist/$(DIST)/site
 	@tar -C $(BUILD)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime='$(VERSION_DATE) 00:00Z' \
 	    -cf - $(DIST) | gzip -9n >$(BUILD)/$(DIST).tar.gz

@@ -255,7 +255,7 @@ assemble() { # FOLDER SEEN.html STAGE...
     done
 
     # When each text was changed last, as far as git knows.
-    git log --no-renames --format='@%cs' --name-only -- '*.md' 2>/dev/null |
+    git log --no-renames --relative --format='@%cs' --name-only -- '*.md' 2>/dev/null |
         awk '/^@/ { date = substr($0, 2); next } $0 != "" && !seen[$0]++ { print $0 "\t" date }' >"$work/dates"
     awk -v dates="$work/dates" -v other="$VERSION_DATE" '
         BEGIN { FS = "\t"; while ((getline <dates) > 0) date[$1] = $2 }

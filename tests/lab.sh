@@ -49,9 +49,14 @@ losses() { # STEP
     done
 }
 
-# Where a machine without keys can clone the course from; nothing if this clone comes from a path.
+# What git says of the course, if the course is a clone: unpacked, it may lie in a repository of something else.
+of_course() { # COMMAND...
+    prefix=$(git rev-parse --show-prefix 2>/dev/null) && [ -z "$prefix" ] && git "$@" 2>/dev/null
+}
+
+# Where a machine without keys can clone the course from; nothing if it was unpacked, or cloned from a path.
 address() {
-    git remote get-url origin 2>/dev/null |
+    of_course remote get-url origin |
         sed -nE 's|^[a-z]+@([^:/]+):|https://\1/|; s|^ssh://([a-z]+@)?([^/:]+)(:[0-9]+)?/|https://\2/|; /^https?:/p'
 }
 
@@ -111,7 +116,8 @@ END
 CFLAGS   ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 SOURCES  := $(wildcard *.c)
-THERE     = @$(MAKE) --no-print-directory -C '$(COURSE)'
+THERE     = @[ -e '$(COURSE)/tests/lab.sh' ] || { echo 'COURSE=$(COURSE): expected the folder of the course, and it is not' \
+    'there; say where it is: make COURSE=path/to/scalable-servers' >&2; exit 2; }; $(MAKE) --no-print-directory -C '$(COURSE)'
 
 COMPILE   = $(CC) -std=c11 -D_GNU_SOURCE $(LIBRARY:%=-I. -I'$(COURSE)') $(WARNINGS) $(CFLAGS) -pthread -o $@ $(SOURCES)
 
@@ -155,7 +161,7 @@ jobs:
     timeout-minutes: 10
     env:
       COURSE: $(address | grep . || echo ADDRESS-OF-THE-COURSE)
-      COMMIT: $(git rev-parse HEAD 2>/dev/null || echo HEAD)
+      COMMIT: $(of_course rev-parse HEAD || cat tests/commit 2>/dev/null || echo HEAD)
     steps:
       - uses: actions/checkout@v4
       - run: sudo apt-get -q update && sudo apt-get -q install -y gcc make pkg-config libcriterion-dev
@@ -184,7 +190,7 @@ begin() { # FOLDER STEP
 }
 
 warn_of_clean() { # FOLDER
-    [ -n "$(address)" ] || echo "lab: this clone of the course comes from a path, so write its address" \
+    [ -n "$(address)" ] || echo "lab: nobody can clone the course from here, so write its address" \
         "into .github/workflows/grade.yml before you push"
     case $1 in
     build/*) echo 'lab: make clean would remove it; name a folder with DIR= to keep your work elsewhere' ;;

@@ -124,6 +124,9 @@ lab test
 check 'the solution passes' '[ $status -eq 0 ] && says " 0 failed"'
 lab hint
 check 'hints can be had in the lab' '[ $status -eq 0 ] && says "for step 2.4"'
+lab hint COURSE=/nowhere
+check 'a lab whose course is elsewhere says how to name it' \
+    '[ $status -eq 2 ] && says "^COURSE=/nowhere: expected the folder of the course, .*make COURSE="'
 course solution STEP=2.4
 check 'the solution is shown' '[ $status -eq 0 ] && says "2.4-short-writes/server.c" && says "^+.*client_wait"'
 
@@ -135,8 +138,9 @@ check 'the workflow grades' '[ $status -eq 0 ] && says "^== step 2.4" && says " 
 
 # ---- where the course comes from ----
 
-git_says() { # URL: a git that knows this clone to come from there
-    mkdir -p "$work/git" && printf '#!/bin/sh\ncase $1 in remote) echo %s ;; *) echo 0123abc ;; esac\n' "'$1'" >"$work/git/git"
+git_says() { # URL [PREFIX]: a git that knows this clone to come from there, or its repository, in which it is PREFIX
+    mkdir -p "$work/git" && printf '#!/bin/sh\ncase "$*" in remote*) echo %s ;; *prefix) echo %s ;; *) echo 0123abc ;; esac\n' \
+        "'$1'" "${2:-}" >"$work/git/git"
     chmod +x "$work/git/git"
     rm -rf "$work/from"
     run env PATH="$work/git:$PATH" tests/lab.sh lay-out 2.4 "$work/from"
@@ -153,6 +157,9 @@ git_says /home/ann/course
 check 'of a course that was cloned from a path, the lab says what is missing' \
     'says "COURSE: ADDRESS-OF-THE-COURSE" && says "write its address" "$said" &&
         grep -q "address yet. Write that behind" "$work/from/README.md"'
+git_says https://example.org/ann/diary.git lessons/course/
+check 'a course that was unpacked in a repository of something else does not come from there' \
+    'says "COURSE: ADDRESS-OF-THE-COURSE" && ! says 0123abc && says "write its address" "$said"'
 
 # ---- an exercise ----
 

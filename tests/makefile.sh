@@ -528,6 +528,51 @@ check 'all that is missing is told in one line, and nothing else' '[ $status -ne
     says "missing: one, two\. .*apt-get install one-package two-package another$" && [ "$(count .)" -eq 1 ]'
 path=
 
+# ---- a release --------------------------------------------------------------------------------------
+echo '  a release'
+
+# The site is not built here (-o docs). The archive is unpacked in a repository of something else, with a version of its own.
+git_in() { # FOLDER COMMAND...
+    at=$1
+    shift
+    git -C "$at" -c user.name=a -c user.email=a@b "$@" >/dev/null 2>&1
+}
+mkdir packed diary
+cp -R Makefile common stage1-first stage2-second tests docs packed
+mkdir -p packed/build/site
+echo page >packed/build/site/index.html
+echo build/ >packed/.gitignore
+sed 's/^## 1.*(/## 9.7 (/' "$top/docs/changelog.md" >packed/docs/changelog.md
+cat >packed/stage1-first/main.c <<'END'
+#include <stdio.h>
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+int main(void)
+{
+    puts("version " TEXT(COURSE_VERSION));
+    return 0;
+}
+END
+for folder in packed diary; do
+    echo "$folder" >"$folder/notes"
+    git_in "$folder" init && git_in "$folder" add -A && git_in "$folder" commit -m "$folder"
+done
+git_in diary tag v5.5
+echo more >packed/docs/untold.md
+run make -C packed -o docs dist
+check 'what is not committed is not packed, new files neither' \
+    '[ $status -ne 0 ] && says "^dist: there are changes that are not committed" && [ ! -e packed/build/scalable-servers-9.7.tar.gz ]'
+rm packed/docs/untold.md
+run make -C packed -o docs dist
+check 'a version is packed under its number' '[ $status -eq 0 ] && says "scalable-servers-9.7.tar.gz"'
+tar -xzf packed/build/scalable-servers-9.7.tar.gz -C diary
+check 'it has the site, and says of which commit it is' '[ -e diary/scalable-servers-9.7/site/index.html ] &&
+    [ "$(cat diary/scalable-servers-9.7/tests/commit)" = "$(git -C packed rev-parse HEAD)" ]'
+run make -C diary/scalable-servers-9.7 run STAGE=1
+check 'unpacked in another repository, its programs have its version' '[ $status -eq 0 ] && says "^version 9.7$"'
+
 # ---- the scripts that run tests -------------------------------------------------------------------
 echo '  the scripts that run tests'
 
