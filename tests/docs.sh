@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests what the documents say: README.md, those of the stages, the pages of the steps, and the
-# chapters in docs/.
+# Tests what the documents say: README.md, those of the stages, the pages of the steps, the
+# chapters in docs/, and those for contributors in .github/.
 #
 #   usage: [BUILD=folder] [JOBS=N] tests/docs.sh [DOCUMENT...]        (all of them, if none is named)
 #
@@ -67,7 +67,7 @@ whole=
 [ $# -gt 0 ] || whole=1
 # shellcheck disable=SC2046 # a list of documents
 [ $# -gt 0 ] || set -- README.md $(docs/sittings.sh) common/README.md stage[1-5]-*/README.md \
-    stage[1-5]-*/steps/*/README.md common/steps/*/README.md docs/*.md docs/remarks/*.md
+    stage[1-5]-*/steps/*/README.md common/steps/*/README.md docs/*.md docs/remarks/*.md .github/*.md
 documents=()
 declare -A is_listed
 for document; do

@@ -252,11 +252,9 @@ for folder in "$submissions"/*/[0-9]*.[0-9]*/; do
 done
 [ ${#found[@]} -gt 0 ] || fail "DIR=$1: there is no submission, such as DIR/ann/2.4"
 
-for each in "${found[@]}"; do
-    grade "${each%/*}" "${each#*/}" "$submissions/$each"
-done
 echo 'student,step,points,of,passed,tests,remark' >"$work/grades.csv"
 for each in "${found[@]}"; do
+    grade "${each%/*}" "${each#*/}" "$submissions/$each"
     cat "$work/runs/$each.report"
     cat "$work/runs/$each.csv" >>"$work/grades.csv"
 done
