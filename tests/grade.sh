@@ -155,10 +155,9 @@ build() { # FOLDER
     return 1
 }
 
-# Makes the program once more, with ThreadSanitizer. False if it is not in C, or its Makefile does not do that.
+# Makes the program once more, with ThreadSanitizer. False if that takes too long, or its Makefile does not do it.
 build_with_tsan() { # FOLDER
     local sources=("$1"/*.c) command
-    [ -f "${sources[0]}" ] || return 1
     if [ -f "$1/Makefile" ]; then
         command=(make -s -C "$1" COURSE="$course" thread/server)
     else
@@ -170,16 +169,22 @@ build_with_tsan() { # FOLDER
     [ -x "$1/thread/server" ]
 }
 
-# Whether ThreadSanitizer reports a data race of a submission; says in $remark what it reports. Its own
-# memory is addresses for the most part, so it bounds what is really used itself.
+# Whether ThreadSanitizer reports a data race of a submission in C; says in $remark what it reports, or that it has
+# not looked. Its own memory is addresses for the most part, so it bounds what is really used itself.
 races() { # STEP FOLDER
-    [ -n "$(tests/steps.sh field "$1" threads)" ] && build_with_tsan "$2" || return 1
+    local sources=("$2"/*.c)
+    [ -n "$(tests/steps.sh field "$1" threads)" ] && [ -f "${sources[0]}" ] || return 1
+    if ! build_with_tsan "$2"; then
+        remark='ThreadSanitizer has not looked at it: expected a program thread/server'
+        return 1
+    fi
     DATA_KIB=unlimited in_cage "$TEST_SECONDS" env TSAN_OPTIONS=hard_rss_limit_mb=2048 \
         tests/steps.sh grade-races "$1" "$2/thread/server" >"$2.races" 2>&1
+    case $? in 124 | 137) remark="ThreadSanitizer has not looked at all of it: it took longer than $TEST_SECONDS seconds" ;; esac
     if grep -q '^skipped: .*ThreadSanitizer' "$2.races"; then
         remark='ThreadSanitizer cannot run here'
-    elif remark=$(grep -m 1 -o 'WARNING: ThreadSanitizer: .*' "$2.races"); then
-        remark=${remark#WARNING: } remark="${remark% (pid=*)}$(sed -n 's|^ *#[0-9]* \([a-z_0-9]*\) .*/\([a-z_0-9]*\.c:[0-9]*\).*|, \2 in \1|p' "$2.races" | head -n 1)"
+    elif grep -q 'WARNING: ThreadSanitizer: ' "$2.races"; then
+        remark=$(grep -m 1 -o 'ThreadSanitizer: .*' "$2.races") remark="${remark% (pid=*)}$(sed -n 's|^ *#[0-9]* \([a-z_0-9]*\) .*/\([a-z_0-9]*\.c:[0-9]*\).*|, \2 in \1|p' "$2.races" | head -n 1)"
         return 0
     fi
     return 1

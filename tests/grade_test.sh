@@ -53,6 +53,8 @@ submit wrong 1.2 1.1
 submit weighed 1.3 1.2
 submit races 1.2 1.2
 sed -i 's/^static void serve(int client)$/static long served;\n&/; s/^    ssize_t n;$/&\n    served++;/' "$work/class/races/1.2/server.c"
+submit plain 1.2 1.2
+printf 'server: server.c\n\tcc -D_GNU_SOURCE -pthread -o server server.c\n' >"$work/class/plain/1.2/Makefile"
 script silent 1.2 'sleep 1000'
 script endless 1.2 'while :; do :; done'
 script leaves 1.2 "setsid $left_session & $left & exit 0"
@@ -100,6 +102,8 @@ else
     check 'a data race loses what the step is about' 'says "^races, step 1.2: [1-4] of 7 points, [12] of 3 tests; ThreadSanitizer: data race, server.c:[0-9]* in serve$" &&
         says "lost: step1_2/a_silent_client_keeps_nobody_waiting (3)"'
 fi
+check 'that ThreadSanitizer has not looked is said' \
+    'says "^plain, step 1.2: 7 of 7 points, 3 of 3 tests; ThreadSanitizer has not looked at it: "'
 check 'a test may be worth more' 'says "^weighed, step 1.3: .* of 1[6-9] points" &&
     says "lost: step1_3/a_line_may_come_in_pieces (10)"'
 for student in silent endless leaves spoils "forks_$$"; do
@@ -111,7 +115,7 @@ check 'and so is a folder without a program' 'says "^empty, .*; there is no prog
 check 'what the step before fails is worth as much as all the rest' \
     'says "lost: step2_4/a_client_that_reads_late_gets_all_answers (6)"'
 check 'a step that is none is left out' 'says "grade: odd/9.9: no such step; left out" && ! says "^odd"'
-check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 12 ] &&
+check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 13 ] &&
     grep -qxF "right,1.2,7,7,3,3,\"\"" "$work/class/grades.csv"'
 check 'nothing that was submitted still runs' '! runs_command "$left" "$left_session" "$bomb"'
 check 'no submission writes to what belongs to others' '! grep -qr spoilt "$work/class" --exclude-dir=spoils'
