@@ -2,7 +2,8 @@
 #
 # One make reads all of it, nothing calls itself. A stage is a folder stage1-* to stage5-* with a
 # main.c: what holds for one holds for all, so a new stage needs no edit here, and neither does a
-# new file in common/, in a stage or in tests/. Everything that is built goes below build/:
+# new file in common/, in a stage or in tests/, unless it is for one system only (PLATFORM).
+# Everything that is built goes below build/:
 #
 #   build/stage2-single-reactor   the servers
 #   build/libcommon.a             what no stage changes

@@ -14,7 +14,8 @@
 /** One descriptor that the kernel found ready. */
 struct ready_event {
     struct selection_key *key;
-    unsigned ready; /* SELECT_READ, SELECT_WRITE; both bits for an error or a hang-up */
+    unsigned ready; /* SELECT_READ, SELECT_WRITE, SELECT_END; an error or a hang-up is SELECT_READ,
+                       SELECT_WRITE and SELECT_LOSS together */
 };
 
 struct selector_provider {
@@ -26,15 +27,18 @@ struct selector_provider {
 
     /**
      * Tells the kernel to watch the key's descriptor for the events in `watch` instead of those in
-     * key->watched; SELECT_NOTHING takes it out of the kernel's sight. key->index is the provider's
-     * from the first event to that. 0, or -1 with errno, and the kernel's view is unchanged.
+     * key->watched; SELECT_NOTHING takes it out of the kernel's sight. While the key is watched,
+     * key->index is the provider's. 0, or -1 with errno, and the kernel's view is unchanged.
      */
     int (*watch)(void *state, struct selection_key *key, unsigned watch);
 
     /**
      * Waits for events, timeout_ms at most (-1: no limit). Swallows wakeups. How many events
-     * it found; -1 with errno. If the kernel has disarmed a key with SELECT_ONCE, key->watched is
-     * SELECT_ONCE and nothing else from then on.
+     * it found; -1 with errno. Each wait reports what is ready, as far as there is room, also what
+     * the one before has reported: an owner may leave some of it, and never says so. A provider
+     * that hears of changes only (EPOLLET) has to look whether what it has reported is still there.
+     * If the kernel has disarmed a key with SELECT_ONCE, key->watched is SELECT_ONCE and nothing
+     * else from then on.
      */
     int (*wait)(void *state, struct ready_event *events, size_t capacity, int timeout_ms);
 

@@ -1144,7 +1144,7 @@ HANDLED_TEST(interest_for_once_changes_the_kernels_view_once_for_each_event)
 {
     put(ends[0], "x", 1);
     watch_fd(&key, ends[1], SELECT_READ | SELECT_ONCE);
-    int lets_go = strcmp(handled.real->name, "epoll") == 0;
+    int lets_go = handled.real != &selector_poll; /* poll(2) cannot */
     for (int i = 1; i < 10; i++) {
         check(handled.watches == (lets_go ? i : 2 * i - 1));
         check(selected_only(poll_now(), &key, SELECT_READ));
