@@ -114,8 +114,8 @@ void handler_adapter_output(struct handler_adapter *adapter, enum output_result 
     bool broken = result == OUTPUT_BROKEN; /* with nothing to read, no event reports it */
     bool unwatched = (adapter->watching & SELECT_WRITE) == 0;
     bool still_read = result == OUTPUT_CHOKED && (adapter->watching & SELECT_READ) != 0;
-    bool first = (broken || unwatched || still_read) && announce(adapter);
-    unlock(adapter, first);
+    bool wakes = (broken || unwatched || still_read) && announce(adapter);
+    unlock(adapter, wakes);
 }
 
 /* ---- From the dispatcher ------------------------------------------------------------------- */
