@@ -5,7 +5,8 @@
  * Interface:
  * - A server fills the table with options_add(), then calls options_parse() once.
  * - A default is text and goes through the same parser as what a user types, so that it cannot be
- *   something that a user could not have typed.
+ *   something that a user could not have typed. What may be absent has a word for that, such as
+ *   `none`, or 0.
  * - `--name VALUE` and `--name=VALUE` are the same. The last of several wins.
  */
 #ifndef COMMON_OPTIONS_H

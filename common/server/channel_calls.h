@@ -1,8 +1,8 @@
 /*
- * Calls of a handler that are no messages: posts, timers, tasks with their results, and holds. An
- * application that needs one of them includes this as well; its call is what links the part of the
- * connection that does it (connection_posts.c, connection_timers.c, connection_tasks.c,
- * connection_hold.c).
+ * Calls of a handler that are no messages: posts, timers, tasks with their results, and holds. The
+ * call of an application is what links the part of the connection that does it (connection_posts.c,
+ * connection_timers.c, connection_tasks.c, connection_hold.c). Before them stand two that only put
+ * a text together, and are linked as those are: channel_printf() and channel_describe().
  */
 #ifndef COMMON_CHANNEL_CALLS_H
 #define COMMON_CHANNEL_CALLS_H

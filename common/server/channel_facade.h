@@ -31,8 +31,8 @@
  *   after publication   asserts, at each new client and at the end, that an application and its
  *                       verbs are as they were. All else only ThreadSanitizer sees
  *
- * - In stages 1 to 3 there are no other threads: only the connection's own handler calls anything.
- *   An application that needs more says so (enum stage_offer in application.h).
+ * - In stages 1 to 3 only the connection's own handler calls anything, but for go_on, which any
+ *   thread may call. An application that needs more says so (enum stage_offer in application.h).
  * - None waits for the peer or for another thread's work. But a call that enqueues can send at
  *   once, and sending a file reads the disk, which may take its time.
  * - None fails for want of memory but enqueue and set_write_rate, which end the connection then,
