@@ -136,7 +136,7 @@ bool output_chain_finish(struct output_chain *chain);
  */
 void output_chain_cork(struct output_chain *chain);
 
-/** Ends the cork before anything was held back: from now on enqueuing tries the socket at once. */
+/** Ends the cork and sends nothing. Enqueuing tries the socket at once again, if nothing waits. */
 void output_chain_lift_cork(struct output_chain *chain);
 
 /** Ends the cork and drains. */

@@ -5,7 +5,8 @@
  * runs it. A run is Lea's row, "read, process, send":
  *
  *   connection_receive()  if the socket can be read
- *   connection_handle()   calls the application's handler; replies are held back meanwhile
+ *   connection_handle()   calls the application's handler; replies are held back meanwhile, but one
+ *                         to a message that came alone leaves in that call (`one_piece`)
  *   connection_send()     sends these and what waited before, and decides how to go on
  *
  * connection_wants() then says what the next run has to wait for, and connection_deadline() for how
@@ -19,6 +20,7 @@
  *
  *   connection_find.c      one thread looks for messages, another one handles them: stages 3 to 5
  *   connection_shared.c    others send to it as well: stages 4, 5
+ *   connection_held.c      how much output it holds: the gauges of stages 4, 5
  *   connection_rate.c      how fast its output leaves at most: C.32, stage 5
  *   connection_posts.c, connection_timers.c, connection_tasks.c, connection_hold.c
  *                          an application that uses them
@@ -61,8 +63,8 @@
  * SELECT_NOTHING, or one of these.
  */
 enum {
-    CONNECTION_RUN = 16,  /* to be run without waiting for an event: there is more to do */
-    CONNECTION_OVER = 32, /* nothing any more: the handler has heard `stopped` */
+    CONNECTION_RUN = 32,  /* to be run without waiting for an event: there is more to do */
+    CONNECTION_OVER = 64, /* nothing any more: the handler has heard `stopped` */
 };
 
 /** What is asked of a connection, by any thread. Bits; mostly nothing is asked. */

@@ -115,7 +115,10 @@ static inline bool connection_is_stopping(const struct connection *connection, u
     return (asked & ASK_STOP) != 0 && !connection_is(connection, MARK_INPUT_OVER);
 }
 
-/** Whether output leaves input its freedom: output that is choked or lost mostly does not. */
+/**
+ * Whether output lets input be read and handled: not above the high mark (OUTPUT_CHOKED), nor once
+ * it is lost, unless the handler is `duplex`.
+ */
 static inline bool connection_is_free(const struct connection *connection,
                                       enum output_result output)
 {
