@@ -265,6 +265,8 @@ static bool hears_end(const struct connection *connection)
     return (connection->marks & (MARK_HELD | MARK_LEFT | MARK_INPUT_OVER)) == MARK_HELD;
 }
 
+static_assert((int)CONNECTION_RUN > (int)SELECT_END, "an event cannot be mistaken for it");
+
 /* One that is not as it mostly is. */
 static unsigned look_closer(struct connection *connection, unsigned asked)
 {
