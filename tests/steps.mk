@@ -114,6 +114,23 @@ test-exercise: $(OUT)/tests/steps
 	    yours: make test-exercise STEP=$(STEP) SERVER=path))@tests/run.sh \
 	    'exercise $(STEP)=OUT=$(OUT) FIXED="$(FIXED)" tests/steps.sh exercise $(STEP) $(SERVER)'
 
+# ---- what the steps have shown, beside what the servers execute -----------------------------------
+
+run_figures = $(if $(SANITIZER),,$(if $(STEPS),'figures=python3 -B tests/figures.py $(BUILD)/figures'))
+NEED_FIGURES = tests/need.sh 'gcov and Python 3' 'command -v gcov && command -v python3' gcc python3
+
+### test-figures: hold the lines that each stage executes, from start to stop, against what the steps have shown up to it
+.PHONY: test-figures
+test-figures:
+	@$(NEED_FIGURES)
+	@tests/run.sh $(run_figures)
+
+### figures: list the given lines that a line passes in docs/way.md
+.PHONY: figures
+figures:
+	@$(NEED_FIGURES)
+	@python3 -B tests/figures.py --write $(BUILD)/figures
+
 # ---- labs: the steps, to be written by you ------------------------------------------------------
 
 LAB := $(or $(DIR),$(BUILD)/lab/$(STEP))

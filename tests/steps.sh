@@ -354,8 +354,10 @@ linked() { # STEP [OBJECT]
 GIVEN=tests/given.txt
 GIVEN_MAX=2000
 
-given() {
-    sed '/^#/d; s/ .*//' $GIVEN
+# "FILE until STEP: ..." is given to earlier steps only.
+given() { # [PASSED]: but for those that a step in the file PASSED shows
+    awk 'FILENAME == ARGV[1] && ARGC > 2 { passed[$1 ":"]; next } !/^#/ && !($2 == "until" && $3 in passed) { print $1 }' \
+        ${1:+"$1"} $GIVEN
 }
 
 given_lines() {
@@ -370,7 +372,8 @@ given_lines() {
 first_linked() { # STEP echo|all [OBJECT]
     number=$1 way=$2
     shift 2
-    given >"$work/given"
+    echo "$number" >>"$work/passed"
+    given "$work/passed" >"$work/given"
     linked "$number" "$@" | grep -vxFf "$work/given" >"$work/linked"
     grep -vxFf "$work/known.$way" "$work/linked" | while read -r file; do
         code <"$file"

@@ -199,7 +199,7 @@ run_other_servers = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out con
     $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_slow) $(run_unguarded) $(run_card))
 
 # And the rest of everything: steps, labs, documents and tools.
-run_course = $(run_other_steps) $(run_step_pages) $(run_labs) $(run_graders) \
+run_course = $(run_other_steps) $(run_step_pages) $(run_figures) $(run_labs) $(run_graders) \
     $(if $(SANITIZER),,$(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 

@@ -100,18 +100,14 @@ static inline void trace_event(enum trace_kind kind, int fd, int64_t value)
         trace_record(kind, fd, value);
 }
 
+/** The same of a task or a selector, which its address tells from others. */
+#define trace_object(kind, fd, object) trace_event(kind, fd, (int64_t)(intptr_t)(object))
+
 /** A connection begins: its descriptor number means this one from now on. */
 static inline void trace_accepted(int fd)
 {
     if (atomic_load_explicit(&trace_is_on, memory_order_relaxed))
         trace_begin_connection(fd);
-}
-
-/** The same of a task or a selector: what tells it from others is the event's number. */
-static inline void trace_object(enum trace_kind kind, int fd, const void *object)
-{
-    if (atomic_load_explicit(&trace_is_on, memory_order_relaxed))
-        trace_record(kind, fd, (int64_t)(intptr_t)object);
 }
 
 #endif

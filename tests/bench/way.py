@@ -20,6 +20,7 @@ import time
 sys.path.insert(0, "docs/listing")
 import bench
 import listing
+import passed
 import results as figures
 
 WARM = 3  # lines that come before
@@ -52,11 +53,6 @@ def entered(program):
     return [(step[1], os.path.relpath(found[2 * i + 1].rsplit(":", 1)[0]), found[2 * i]) for i, step in enumerate(steps)]
 
 
-def given():
-    with open("tests/given.txt", encoding="utf-8") as file:
-        return {line.split()[0] for line in file if line.strip() and not line.startswith("#")}
-
-
 def inline():
     """The names of the functions that headers define."""
     names = set()
@@ -70,9 +66,9 @@ def link(file):
     return f"[{os.path.basename(file)}](../{file})"
 
 
-def table(calls):
+def table(stage, calls):
     """A row for each time that the way enters another file, without what headers define; and which given files it passes."""
-    rows, threads, small, known = [], {}, inline(), given()
+    rows, threads, small, known = [], {}, inline(), passed.given(stage)
     for thread, file, function in calls:
         if function in small or file in known:
             continue
@@ -82,17 +78,18 @@ def table(calls):
         rows[-1][2].append(function)
     several = len(threads) > 1
     left = sum(function in small for _, _, function in calls)
-    passed = sorted({file for _, file, _ in calls if file in known})
+    way = sorted({file for _, file, _ in calls if file in known})
     return figures.table((["thread"] if several else []) + ["file", "calls"],
                          [([str(number)] if several else []) + [link(file), ", ".join(f"`{name}`" for name in names)]
                           for number, file, names in rows]) + \
-        f"\n\nAnd {left} calls of small functions that headers define. Given on the way: {', '.join(map(link, passed)) or 'nothing'}."
+        f"\n\nAnd {left} calls of small functions that headers define. Given on the way: {', '.join(map(link, way)) or 'nothing'}."
 
 
 def main():
     document, folder, stages = sys.argv[1], sys.argv[2], sys.argv[3:]
-    bench.put(document, "bench-line", {stage.replace("stage", "stage ").split("-")[0]: table(entered(os.path.join(folder, stage)))
-                                       for stage in stages})
+    numbers = {stage: int(stage[len("stage")]) for stage in stages}
+    bench.put(document, "bench-line", {f"stage {number}": table(number, entered(os.path.join(folder, stage)))
+                                       for stage, number in numbers.items()})
     return 0
 
 

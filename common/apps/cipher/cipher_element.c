@@ -381,10 +381,10 @@ static struct input_handler_factory *cipher_over(struct input_handler_factory *i
                                                  struct server *server)
 {
     static struct cipher_element_factory factory;
-    if (!cipher_read_keys(&chosen, &server->log))
-        return NULL;
     if (chosen.clients == NULL && chosen.servers == NULL)
         return inner;
+    if (!cipher_read_keys(&chosen, &server->log))
+        return NULL;
     return cipher_element_over(&factory, inner, &chosen, &server->log);
 }
 
