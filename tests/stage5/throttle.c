@@ -26,8 +26,12 @@ static char *make_lines(size_t count, size_t each)
 {
     char *lines = malloc(count * each);
     cr_assert_not_null(lines);
-    for (size_t i = 0; i < count * each; i++) {
-        lines[i] = i % each == each - 1 ? '\n' : (char)('a' + i % 26);
+    for (size_t i = 0; i < each; i++) {
+        lines[i] = i == each - 1 ? '\n' : (char)('a' + i % 26);
+    }
+    for (size_t i = 1; i < count; i++) {
+        memcpy(lines + i * each, lines, each);
+        lines[i * each] = (char)('a' + i % 26);
     }
     return lines;
 }
