@@ -11,23 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { READ_SIZE = 65536, EVENTS = 256 };
 
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 struct crowd crowd_gather_at(const char *where, const struct server_process *server, int count)
 {
-    raise_descriptor_limit();
+    descriptors_raise();
     struct crowd crowd = {.count = count, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     crowd.members = calloc((size_t)count, sizeof *crowd.members);
     cr_assert(crowd.members && crowd.epoll >= 0, "%s: no means for a crowd", where);

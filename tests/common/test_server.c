@@ -124,59 +124,15 @@ Test(server, each_option_sets_what_it_says)
     cr_assert_eq(settings.proxies.count, 2);
 }
 
-Test(server, help_lists_all_options)
-{
-    static const char *const names[] = {"--bind ADDR",
-                                        "--port N",
-                                        "--max-line BYTES",
-                                        "--max-connections N",
-                                        "--overload HOW",
-                                        "--idle-timeout SEC",
-                                        "--request-timeout",
-                                        "--lifetime SEC",
-                                        "--progress-timeout",
-                                        "--drain-timeout",
-                                        "--output-high-mark",
-                                        "--output-low-mark",
-                                        "--output-cap BYTES",
-                                        "--send-buffer",
-                                        "--proxy-protocol ADDRESSES",
-                                        "--work-us USEC",
-                                        "--block-ms MSEC",
-                                        "--cost-every N",
-                                        "--cost-for TEXT",
-                                        "--stats",
-                                        "--log LEVEL",
-                                        "--trace FILE",
-                                        "--help",
-                                        "--version"};
-    cr_assert_eq(parse("--help"), 0);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        cr_assert_not_null(strstr(printed.out, names[i]), "no %s in:\n%s", names[i], printed.out);
-    cr_assert_not_null(strstr(printed.out, "[7009]"), "the stage's own port");
-}
-
+/* Those of which tests/conformance/usage.c does not ask each stage. */
 Test(server, bad_values_are_refused_with_the_texts_that_were_promised)
 {
-    refuses("--port 70000", "--port: expected a port number, got '70000'");
-    refuses("--max-line x", "--max-line: expected a number from 1 to 1073741824, got 'x'");
-    refuses("--max-line 0", "--max-line: expected a number from 1 to 1073741824, got '0'");
-    refuses("--max-line 1073741825",
-            "--max-line: expected a number from 1 to 1073741824, got '1073741825'");
-    refuses("--idle-timeout x", "--idle-timeout: expected a number of seconds, got 'x'");
-    refuses("--overload x",
-            "--overload: expected one of reject, wait, redirect=HOST:PORT, got 'x'");
-    refuses("--log x", "--log: expected one of error, warn, info, debug, got 'x'");
     refuses("--log warning", "--log: expected one of error, warn, info, debug, got 'warning'");
-    refuses("--bind x", "--bind: expected an IP address, got 'x'");
     refuses("--bind localhost", "--bind: expected an IP address, got 'localhost'");
     refuses("--trace=", "--trace: expected the name of a file, or none, got ''");
     refuses("--cost-every 0", "--cost-every: expected a number from 1 to 1000000000, got '0'");
     refuses("--cost-for=", "--cost-for: expected a text, or all, got ''");
-    refuses("--port", "--port: needs a value: N");
     refuses("--stats=1", "--stats: takes no value");
-    refuses("--nonsense", "--nonsense: unknown option (see --help)");
-    refuses("x", "x: unexpected argument (see --help)");
 }
 
 Test(server, every_log_level_has_a_name)

@@ -100,7 +100,7 @@ Test(soak_memory, case_11_a_full_server_needs_what_it_has_said_and_answers_the_h
     static int greedy[GREEDY], honest[HONEST];
     const int read_nothing = probe_sanitized() ? READ_NOTHING / 10 : READ_NOTHING;
     const int all_greedy = GREEDY - READ_NOTHING + read_nothing, all = all_greedy + HONEST;
-    if (soak_descriptors() < 2 * CLIENTS) {
+    if (descriptors_raise() < 2 * CLIENTS) {
         cr_skip_test("a process may not have enough descriptors here");
     }
     const char *tasks = server_has_option("--workers")

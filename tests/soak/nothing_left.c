@@ -55,7 +55,7 @@ ServerTest(soak_nothing_left, connections_leave_nothing_behind, "--max-line 1000
 Test(soak_nothing_left, idle_connections_use_no_cpu)
 {
     long wanted = soak_number("SOAK_IDLE", 400);
-    long possible = soak_descriptors() - 100;
+    long possible = descriptors_raise() - 100;
     long count = wanted < possible ? wanted : possible;
     int *clients = calloc((size_t)count, sizeof *clients);
     cr_assert_not_null(clients);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 long soak_number(const char *name, long standard)
@@ -19,15 +18,6 @@ long soak_number(const char *name, long standard)
     const char *text = getenv(name);
     long number = text != NULL ? atol(text) : 0;
     return number > 0 ? number : standard;
-}
-
-long soak_descriptors(void)
-{
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    return (long)limit.rlim_max;
 }
 
 long long soak_bound(const struct server_process *server, const char *name)

@@ -58,9 +58,6 @@ void crowd_end(struct crowd *crowd);
 /** Waits until they have made all their connections, or one has found something, or `end`. */
 void crowd_await(struct crowd *crowd, double end);
 
-/** Descriptors as soft a limit as the hard one allows; how many that is. */
-long soak_descriptors(void);
-
 /** What the server says at its start of its memory, with --log info, in bytes: "bytes" that it may
  * need in all, or "each" client. */
 long long soak_bound(const struct server_process *server, const char *name);

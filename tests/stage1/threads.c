@@ -67,11 +67,8 @@ Test(stage1_threads, slow_message_delays_nobody_else)
 /** How many clients this process and a server of the same limits can have, up to @p wanted. */
 static int clients_that_fit(int wanted)
 {
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur > (rlim_t)wanted + 100 ? wanted : (int)limit.rlim_cur - 100;
+    long descriptors = descriptors_raise();
+    return descriptors > wanted + 100 ? wanted : (int)descriptors - 100;
 }
 
 /* Small stacks: with the usual 8 MiB, 2,000 clients would take 16 GiB of address space. */
@@ -190,21 +187,11 @@ ServerTest(stage1_threads, cannot_yet_have_idle_clients_for_nothing, "")
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
 Test(stage1_threads, cannot_yet_chat)
 {
-    struct program_result result = program_run("--app chat --port 0");
-    cr_assert_not(result.started, "it serves a chat");
-    cr_assert_eq(result.exit_status, 2);
-    cr_assert(
-        strstr(result.err, "--app: chat needs output from other connections' handlers, which "),
-        "%s", result.err);
-    cr_assert(strstr(result.err, server_name()), "%s", result.err);
+    program_expect_lack("chat", "output from other connections' handlers");
 }
 
 /* Nor has it a context that all clients share and none of them owns. */
 Test(stage1_threads, cannot_yet_be_a_store)
 {
-    struct program_result result = program_run("--app store --port 0");
-    cr_assert_not(result.started, "it serves a store");
-    cr_assert_eq(result.exit_status, 2);
-    cr_assert(strstr(result.err, "--app: store needs strands, which "), "%s", result.err);
-    cr_assert(strstr(result.err, "; stages 4 and 5 do\n"), "%s", result.err);
+    program_expect_lack("store", "strands");
 }

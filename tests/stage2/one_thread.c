@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(stage2_one_thread, .timeout = 60);
@@ -27,11 +26,7 @@ Test(stage2_one_thread, however_many_clients)
 {
     enum { CLIENTS = 500 };
     static int clients[CLIENTS];
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-
+    descriptors_raise();
     struct server_process server = server_start("");
     long without = probe_own_threads(server.pid); /* 1 here; a runtime may bring some of its own */
     clients_connect(&server, clients, CLIENTS, "one of many\n");
@@ -117,23 +112,13 @@ ServerTest(stage2_one_thread, firehose_gets_no_more_than_its_turn, "--work-us %d
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
 Test(stage2_one_thread, cannot_yet_chat)
 {
-    struct program_result result = program_run("--app chat --port 0");
-    cr_assert_not(result.started, "it serves a chat");
-    cr_assert_eq(result.exit_status, 2);
-    cr_assert(
-        strstr(result.err, "--app: chat needs output from other connections' handlers, which "),
-        "%s", result.err);
-    cr_assert(strstr(result.err, server_name()), "%s", result.err);
+    program_expect_lack("chat", "output from other connections' handlers");
 }
 
 /* Nor has it a context that all clients share and none of them owns. */
 Test(stage2_one_thread, cannot_yet_be_a_store)
 {
-    struct program_result result = program_run("--app store --port 0");
-    cr_assert_not(result.started, "it serves a store");
-    cr_assert_eq(result.exit_status, 2);
-    cr_assert(strstr(result.err, "--app: store needs strands, which "), "%s", result.err);
-    cr_assert(strstr(result.err, "; stages 4 and 5 do\n"), "%s", result.err);
+    program_expect_lack("store", "strands");
 }
 
 /* Writes a file with a user whose password takes this machine a good while to check. */

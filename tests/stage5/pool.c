@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(stage5_pool, .timeout = 60);
@@ -257,11 +256,8 @@ Test(stage5_pool, idle_connections_with_timers_cost_no_cpu)
 {
     enum { MOST = 2000 };
     static int clients[MOST];
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    int count = limit.rlim_cur < MOST + 100 ? (int)limit.rlim_cur - 100 : MOST;
+    long descriptors = descriptors_raise();
+    int count = descriptors < MOST + 100 ? (int)descriptors - 100 : MOST;
     struct server_process server =
         server_start("--idle-timeout 60 --request-timeout 50 --lifetime 70 --progress-timeout 40");
     clients_connect(&server, clients, count, NULL);

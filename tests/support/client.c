@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -434,6 +435,15 @@ bool client_try_echo(int fd, const char *line, double end)
 }
 
 /* ---- several clients ---- */
+
+long descriptors_raise(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return (long)limit.rlim_max;
+}
 
 void clients_connect_at(const char *where, const struct server_process *server, int fds[],
                         int count, const char *line)

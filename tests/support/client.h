@@ -100,6 +100,9 @@ void server_close_all_at(const char *where, struct server_process *server);
 
 /* ---- several clients ---- */
 
+/** Lets this process, and servers that it starts, have as many descriptors as it may; how many. */
+long descriptors_raise(void);
+
 /** Connects so many; if there is a line, each sends it and expects it back. */
 #define clients_connect(server, fds, count, line)                                                  \
     clients_connect_at(HERE, server, fds, (int)(count), line)

@@ -529,3 +529,15 @@ bool server_has_option(const char *name)
     snprintf(command, sizeof command, "%s --help | grep -q -e ' %s '", server_program(), name);
     return system(command) == 0;
 }
+
+void program_expect_lack(const char *application, const char *needs)
+{
+    char complaint[256];
+    struct program_result result = program_run("--app %s --port 0", application);
+    snprintf(complaint, sizeof complaint,
+             "--app: %s needs %s, which %s does not offer; stages 4 and 5 do\n", application, needs,
+             server_name());
+    cr_assert_not(result.started, "it serves a %s", application);
+    cr_assert_eq(result.exit_status, 2);
+    cr_assert(strstr(result.err, complaint), "%s", result.err);
+}

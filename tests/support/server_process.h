@@ -133,6 +133,10 @@ void server_await_counter_at(const char *where, const struct server_process *ser
  */
 long long stats_value(const char *text, const char *name, int *lines);
 
+/** Asserts that the program does not serve this application, because that needs what stages 4 and 5
+ * offer. */
+void program_expect_lack(const char *application, const char *needs);
+
 /** Runs the program with these options only (no --port) until it ends, or serves, or the deadline.
  */
 struct program_result program_run(const char *options, ...) __attribute__((format(printf, 1, 2)));
