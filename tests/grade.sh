@@ -12,8 +12,8 @@
 #
 # Submissions are built and run one after the other, each in a copy, so none can take processor time, a
 # port or the last process from another. Each gets a bounded time, and a bounded number of processes;
-# each of these, processor seconds, memory and bytes in a file. What it has started is killed when its
-# tests end. Where that cannot be had, nothing is graded.
+# each of these, memory and bytes in a file. What it has started is killed when its tests end. Where that
+# cannot be had, nothing is graded.
 #
 # Where a step's program has threads, C is built and run once more with ThreadSanitizer. If that reports a
 # data race, what the step is about is lost: the step's own tests do not count.
@@ -105,7 +105,7 @@ in_cage() { # SECONDS COMMAND...: without our rights, and without our environmen
     shift
     [ ${#contained[@]} -eq 0 ] || cage=("${contained[@]}" "$work/tmp" "$place" "$home" "$submissions")
     (
-        ulimit -c 0 -t 60 -f 102400 -d "${DATA_KIB:-2097152}"
+        ulimit -c 0 -f 102400 -d "${DATA_KIB:-2097152}" # and none of processor seconds: clock() jumps by ticks under one
         ulimit -u $(($(processes_now) + PROCESSES)) 2>/dev/null # it may be lower already
         exec timeout -k 2 "$seconds" "${cage[@]}" "${as_user[@]}" env -i PATH="$PATH" \
             HOME="$home" OUT="$OUT" LC_ALL=C TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-5000}" "$@"

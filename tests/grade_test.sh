@@ -53,6 +53,7 @@ submit wrong 1.2 1.1
 submit weighed 1.3 1.2
 submit races 1.2 1.2
 sed -i 's/^static void serve(int client)$/static long served;\n&/; s/^    ssize_t n;$/&\n    served++;/' "$work/class/races/1.2/server.c"
+submit clock 2.4 2.5
 submit plain 1.2 1.2
 printf 'server: server.c\n\tcc -D_GNU_SOURCE -pthread -o server server.c\n' >"$work/class/plain/1.2/Makefile"
 script silent 1.2 'sleep 1000'
@@ -93,6 +94,7 @@ if [ $status -eq 2 ] && says '^grade: submissions cannot be contained: '; then
 fi
 check 'it comes to an end' '[ $status -eq 0 ] && [ $(($(date +%s) - started)) -lt 600 ]'
 check 'what is right gets all points' 'says "^right, step 1.2: 7 of 7 points, 3 of 3 tests$"'
+check 'and so does one that computes by clock(), and is a step further' 'says "^clock, step 2.4: 33 of 33 points, 14 of 14 tests$"'
 check 'what is wrong in the hard half loses it' 'says "^wrong, step 1.2: [1-4] of 7 points, [12] of 3 tests$" &&
     says "lost: step1_2/a_silent_client_keeps_nobody_waiting (3)"'
 if says '^races, .*; ThreadSanitizer cannot run here$'; then
@@ -115,7 +117,7 @@ check 'and so is a folder without a program' 'says "^empty, .*; there is no prog
 check 'what the step before fails is worth as much as all the rest' \
     'says "lost: step2_4/a_client_that_reads_late_gets_all_answers (6)"'
 check 'a step that is none is left out' 'says "grade: odd/9.9: no such step; left out" && ! says "^odd"'
-check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 13 ] &&
+check 'the table has a line for each' '[ "$(wc -l <"$work/class/grades.csv")" -eq 14 ] &&
     grep -qxF "right,1.2,7,7,3,3,\"\"" "$work/class/grades.csv"'
 check 'nothing that was submitted still runs' '! runs_command "$left" "$left_session" "$bomb"'
 check 'no submission writes to what belongs to others' '! grep -qr spoilt "$work/class" --exclude-dir=spoils'
