@@ -1,8 +1,7 @@
 /*
  * Locks whose rules the compiler can check.
  *
- * A mutex, a read/write lock, a condition and a semaphore, each a thin wrapper around its POSIX
- * original. The
+ * A mutex, a read/write lock and a condition, each a thin wrapper around its POSIX original. The
  * wrappers exist for their attributes: clang's -Wthread-safety (make lint) proves at compile time
  * that a field marked GUARDED_BY(&lock) is touched with that lock held only, that a function marked
  * REQUIRES(&x->lock) is called with it held, that a function marked NO_LOCK_HELD is called with no
@@ -26,7 +25,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -94,14 +92,6 @@ struct CAPABILITY("rwlock") rwlock {
 /** A condition to wait for, always together with one mutex. Its clock is the monotonic one. */
 struct condition {
     pthread_cond_t native;
-};
-
-/**
- * A number of permits. A thread that waits takes one, or sleeps until there is one. Unlike a
- * condition it remembers what came before the wait, and needs no mutex.
- */
-struct semaphore {
-    sem_t native;
 };
 
 /** An assertion whose expression is evaluated in every build. */
@@ -226,57 +216,6 @@ static inline void condition_signal(struct condition *condition)
 static inline void condition_broadcast(struct condition *condition)
 {
     LOCK_CALL(pthread_cond_broadcast(&condition->native));
-}
-
-/** Without a permit. */
-static inline void semaphore_init(struct semaphore *semaphore)
-{
-    LOCK_CALL(sem_init(&semaphore->native, 0, 0));
-}
-
-static inline void semaphore_destroy(struct semaphore *semaphore)
-{
-    LOCK_CALL(sem_destroy(&semaphore->native));
-}
-
-/** Adds a permit. The thread that takes it may destroy the semaphore at once. Any thread. */
-static inline void semaphore_post(struct semaphore *semaphore)
-{
-    LOCK_CALL(sem_post(&semaphore->native));
-}
-
-/** Takes a permit; sleeps until there is one. */
-static inline void semaphore_wait(struct semaphore *semaphore)
-{
-    while (sem_wait(&semaphore->native) != 0)
-        assert(errno == EINTR);
-}
-
-/**
- * As semaphore_wait(), but not past deadline_ms of the monotonic clock; false once it passed. POSIX
- * knows the calendar's clock only, so without glibc a step of that makes the wait longer or
- * shorter.
- */
-static inline bool semaphore_wait_until(struct semaphore *semaphore, int64_t deadline_ms)
-{
-    clockid_t clock = CLOCK_MONOTONIC;
-    struct timespec deadline = {.tv_sec = (time_t)(deadline_ms / 1000),
-                                .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
-#ifndef __GLIBC__
-    struct timespec now, today;
-    clock_gettime(clock, &now);
-    clock_gettime(CLOCK_REALTIME, &today);
-    deadline.tv_sec += today.tv_sec - now.tv_sec;
-#define sem_clockwait(semaphore, clock, deadline) ((void)clock, sem_timedwait(semaphore, deadline))
-#endif
-    while (sem_clockwait(&semaphore->native, clock, &deadline) != 0) {
-        assert(errno == EINTR || errno == ETIMEDOUT);
-        if (errno == ETIMEDOUT)
-            return false;
-    }
-    int left; /* sem_clockwait() is unknown to ThreadSanitizer; this shows it the order */
-    LOCK_CALL(sem_getvalue(&semaphore->native, &left));
-    return true;
 }
 
 #endif

@@ -8,10 +8,10 @@ void executor_open(struct executor *executor, const struct executor_settings *se
     assert(settings->max >= settings->core);
     *executor = (struct executor){.settings = *settings};
     mutex_init(&executor->lock);
+    condition_init(&executor->work);
     condition_init(&executor->room);
     condition_init(&executor->gone);
     mutex_lock(&executor->lock);
-    list_init(&executor->idle);
     list_init(&executor->places);
     task_queue_init(&executor->queue, settings->queue_kind, settings->queue_limit);
     while (settings->warm && settings->core > 0 && executor_start_thread(executor, settings->core))
@@ -26,7 +26,7 @@ bool executor_place_task(struct executor *executor, struct task *task,
         return true;
     if (executor->stats.threads == 0)
         return false;
-    return executor_hand_over(executor, task) || put(&executor->queue, task) ||
+    return executor_call_worker_for(executor, task) || put(&executor->queue, task) ||
            executor_start_thread_for(executor, task, executor->settings.max);
 }
 
@@ -43,8 +43,7 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return false;
     if (executor_place_task(executor, task, task_queue_offer))
         return true;
-    executor_wake(executor->called); /* a policy may wait for them */
-    executor->called = NULL;
+    executor_wake(executor, executor->called); /* a policy may wait for them */
     if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* no thread would ever run it */
     return executor->settings.policy->saturated(executor, task);
@@ -105,7 +104,7 @@ void executor_shutdown(struct executor *executor, bool now)
 {
     mutex_lock(&executor->lock);
     executor->closing = true;
-    executor_call_all(executor);
+    condition_broadcast(&executor->work);
     condition_broadcast(&executor->room);
     struct task *waiting;
     while (now && (waiting = task_queue_take(&executor->queue)) != NULL)
@@ -127,5 +126,6 @@ void executor_close(struct executor *executor)
     executor_end(executor, true);
     condition_destroy(&executor->gone);
     condition_destroy(&executor->room);
+    condition_destroy(&executor->work);
     mutex_destroy(&executor->lock);
 }

@@ -81,12 +81,12 @@ struct executor_place {
 struct executor {
     struct executor_settings settings;
     struct mutex lock;
+    struct condition work; /* a worker is called, or all are to end */
     struct condition room; /* a task was taken: a blocked submitter may try again */
     struct condition gone; /* the last thread has ended */
-    struct task_list first_tasks GUARDED_BY(&lock); /* for threads that are starting */
+    struct task_list first_tasks GUARDED_BY(&lock); /* for workers that start or are called */
     struct task_queue queue GUARDED_BY(&lock);
-    struct list_link idle GUARDED_BY(&lock); /* workers that sleep, the last one first */
-    struct worker *called GUARDED_BY(&lock); /* workers to be woken when the lock is released */
+    size_t called GUARDED_BY(&lock); /* workers, and not up yet: they do not count as idle */
     struct executor_stats stats GUARDED_BY(&lock);
     struct list_link places GUARDED_BY(&lock); /* of its threads */
     atomic_size_t named;                       /* threads so far: worker 1, worker 2, ... */
@@ -115,9 +115,9 @@ bool executor_has_priorities(const struct executor *executor);
 
 /**
  * As executor_submit() for each task of the list, in this order, but takes the lock once for all of
- * them, and wakes each worker that gets one after that. A thread that finds several tasks in a
- * round of its loop collects them in a list, which task_list_append() does without any lock. What
- * was not accepted is in the list when this returns.
+ * them, and wakes the workers when it has released it. A thread that finds several tasks in a round
+ * of its loop collects them in a list, which task_list_append() does without any lock. What was not
+ * accepted is in the list when this returns.
  */
 void executor_submit_all(struct executor *executor, struct task_list *tasks) EXCLUDES(any_lock);
 

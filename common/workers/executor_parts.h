@@ -8,8 +8,6 @@
 
 #include "common/workers/executor.h"
 
-struct worker;
-
 /* ---- Its threads --------------------------------------------------------------------------- */
 
 /** A new thread, if there are fewer than `limit`, or none at all. False: there is no new one. */
@@ -20,20 +18,20 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
     REQUIRES(&executor->lock);
 
 /**
- * Hands the task over to a worker that sleeps: it needs no lock to begin. A worker sleeps only when
- * the queue is empty, so no other task has waited for longer. False if none sleeps.
+ * Calls one of the workers that sleep for the task, which any worker may take that is there before
+ * it. A worker sleeps only when the queue is empty, so no other task has waited for longer. False
+ * if none sleeps.
  */
-bool executor_hand_over(struct executor *executor, struct task *task) REQUIRES(&executor->lock);
+bool executor_call_worker_for(struct executor *executor, struct task *task)
+    REQUIRES(&executor->lock);
 
-/** Takes all sleeping workers out of `idle`, to be woken when the lock is released. */
-void executor_call_all(struct executor *executor) REQUIRES(&executor->lock);
-
-/** Wakes the workers of a list, with the lock or without. NULL: none. */
-void executor_wake(struct worker *called);
+/** Wakes `called` of the workers that sleep, or all, with the lock or without. */
+void executor_wake(struct executor *executor, size_t called);
 
 /**
- * Releases the lock before it wakes those that were called, which may want the lock next, and lets
- * them begin before the caller goes on.
+ * Releases the lock before it wakes those that were called, which want the lock next, and lets them
+ * begin before the caller goes on. A worker that was called earlier and has not come yet is called
+ * once more.
  */
 void executor_release(struct executor *executor) RELEASE(&executor->lock);
 

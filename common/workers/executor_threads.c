@@ -2,7 +2,6 @@
  * An executor's threads: how they begin, sleep, are woken, and end.
  */
 #include "common/base/clock.h"
-#include "common/base/container_of.h"
 #include "common/base/test_point.h"
 #include "common/base/trace.h"
 #include "common/workers/executor_parts.h"
@@ -22,55 +21,45 @@ static void signal_room(struct executor *executor) REQUIRES(&executor->lock)
 
 /* A thread of the pool. It is on that thread's stack. */
 struct worker {
-    struct list_link link; /* in `idle` until it is called */
-    struct semaphore call;
-    _Atomic(struct task *) task; /* handed over with the call; NULL: look for yourself */
-    struct worker *next_called;  /* in `called` */
     struct segment_cache cache;
     struct executor_place place;
 };
 
-/* Takes a sleeping worker out of `idle`. It gets its call when the lock is released. */
-static void call_worker(struct executor *executor, struct worker *worker) REQUIRES(&executor->lock)
+/* In front of the queue: for a worker that starts, or gets up. Any other may be there first. */
+static void put_first(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    list_remove(&worker->link);
-    worker->next_called = executor->called;
-    executor->called = worker;
-    executor->stats.idle--;
+    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    task_list_append(&executor->first_tasks, task);
 }
 
-bool executor_hand_over(struct executor *executor, struct task *task)
+bool executor_call_worker_for(struct executor *executor, struct task *task)
 {
-    if (list_is_empty(&executor->idle))
+    if (executor->stats.idle == 0)
         return false;
-    struct worker *worker = container_of(executor->idle.next, struct worker, link);
-    trace_object(TRACE_TASK_QUEUED, task->fd, task);
-    worker->task = task;
-    call_worker(executor, worker);
+    executor->stats.idle--;
+    executor->called++;
+    put_first(executor, task);
     return true;
 }
 
-void executor_wake(struct worker *called)
+void executor_wake(struct executor *executor, size_t called)
 {
-    while (called != NULL) {
-        struct worker *worker = called;
-        called = worker->next_called; /* what is called may end at once, and with it the link */
+    for (; called > 0; called--) {
         TEST_POINT("executor: before a call");
-        semaphore_post(&worker->call);
+        condition_signal(&executor->work);
     }
 }
 
 void executor_release(struct executor *executor)
 {
-    struct worker *called = executor->called;
-    executor->called = NULL;
+    size_t called = executor->called;
     mutex_unlock(&executor->lock);
-    executor_wake(called);
-    if (called != NULL)
+    executor_wake(executor, called);
+    if (called > 0)
         sched_yield(); /* a loop that comes back later finds more to do in one round */
 }
 
-/* The task whose turn it is. One that a thread was started for waits for no room: it goes first. */
+/* The task whose turn it is. Those in front have found a worker: none of them waits for room. */
 static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 {
     if (executor->first_tasks.first != NULL)
@@ -81,44 +70,39 @@ static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
     return task;
 }
 
-/* Sleeps until it is called. A spare one calls itself after the keep-alive time: false then. */
-static bool doze(struct executor *executor, struct worker *self, bool spare)
-    RELEASE(&executor->lock)
+/*
+ * Sleeps until it is called; a spare one, until its deadline at most. Workers are alike: if any are
+ * called, whoever gets up is one of them, even if it does so by itself.
+ */
+static void doze(struct executor *executor, bool spare, int64_t deadline_ms)
+    REQUIRES(&executor->lock)
 {
     TEST_POINT("worker: finds nothing");
-    self->task = NULL;
-    list_insert_behind(&executor->idle, &self->link);
     executor->stats.idle++;
     signal_room(executor); /* a direct queue takes a task only if a worker waits */
-    mutex_unlock(&executor->lock);
-    TEST_POINT("worker: about to sleep");
-    if (spare && semaphore_wait_until(&self->call, clock_ms() + executor->settings.keep_alive))
-        return true;
-    if (spare) {
-        TEST_POINT("worker: has slept long enough");
-        mutex_lock(&executor->lock);
-        if (!list_is_empty(&self->link)) /* else another thread has called it */
-            call_worker(executor, self);
-        executor_release(executor);
-    }
-    semaphore_wait(&self->call);
-    return !spare;
+    if (spare)
+        condition_wait_until(&executor->work, &executor->lock, deadline_ms);
+    else
+        condition_wait(&executor->work, &executor->lock);
+    if (executor->called > 0)
+        executor->called--;
+    else
+        executor->stats.idle--;
 }
 
 /* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
 static struct task *next_task(struct executor *executor, struct worker *self)
     RELEASE(&executor->lock)
 {
-    bool in_time = true;
+    int64_t deadline = 0; /* of a spare one, from its first look in vain */
     struct task *task;
     while ((task = take(executor)) == NULL && !executor->closing) {
         bool spare = executor->stats.threads > executor->settings.core;
-        if (spare && (!in_time || executor->settings.keep_alive == 0))
+        if (spare && deadline == 0)
+            deadline = clock_ms() + executor->settings.keep_alive;
+        if (spare && clock_ms() >= deadline)
             break;
-        in_time = doze(executor, self, spare);
-        if ((task = self->task) != NULL)
-            return task;
-        mutex_lock(&executor->lock);
+        doze(executor, spare, deadline);
     }
     if (task == NULL) {
         list_remove(&self->place.link);
@@ -156,7 +140,6 @@ static void *worker(void *argument)
     thread_set_name("%s %zu", executor->settings.name != NULL ? executor->settings.name : "worker",
                     atomic_fetch_add(&executor->named, 1) + 1);
     thread_name(self.place.name);
-    semaphore_init(&self.call);
     segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
     mutex_lock(&executor->lock);
     list_append(&executor->places, &self.place.link);
@@ -170,7 +153,6 @@ static void *worker(void *argument)
         mutex_lock(&executor->lock);
         executor->stats.completed++;
     }
-    semaphore_destroy(&self.call);
     return NULL;
 }
 
@@ -201,13 +183,6 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
 {
     if (!executor_start_thread(executor, limit))
         return false;
-    trace_object(TRACE_TASK_QUEUED, task->fd, task);
-    task_list_append(&executor->first_tasks, task); /* the thread waits for our lock */
+    put_first(executor, task); /* the thread waits for our lock */
     return true;
-}
-
-void executor_call_all(struct executor *executor)
-{
-    while (!list_is_empty(&executor->idle))
-        call_worker(executor, container_of(executor->idle.next, struct worker, link));
 }

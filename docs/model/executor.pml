@@ -1,9 +1,9 @@
 /*
- * The executor's hand-over: common/workers/executor.c and executor_threads.c. A model of its own, without the
+ * How the executor wakes workers: common/workers/executor.c and executor_threads.c. A model of its own, without the
  * rest of the stage: who submits, the workers, and a thread that shuts down.
  *
- * A section under the lock is one step. Tasks have no names: it matters how many there are. Who is
- * taken out of `idle` may be any of those in it; in C it is the one that fell asleep last.
+ * A section under the lock is one step. Tasks have no names: it matters how many there are. A signal
+ * wakes any of those that sleep.
  */
 #ifndef SUBMITTERS
 #define SUBMITTERS 2
@@ -30,83 +30,66 @@
 mtype:thread = { submitter_1, submitter_2, worker_1, worker_2, worker_3, main_1 };
 
 /* Under the lock. */
-byte waiting;    /* tasks in the queue */
+byte waiting; /* tasks in the queue */
+byte first;   /* tasks in front of it, for workers that were called */
+byte idle;    /* workers that sleep, and were not called */
+byte called;  /* and those that were, until they have the lock */
 bool closing;
 byte threads = WORKERS;
 
-typedef worker_data {
-    bool idle;   /* in that list, until it is called, or will be */
-    bool called; /* in that list: its call comes when the lock is released */
-    bool task;   /* handed over with the call */
-    byte call;   /* the semaphore's permits */
-    bool gone;   /* with its stack, and what is on it */
-};
-worker_data worker[WORKERS];
+/* The condition: who sleeps there. */
+bool asleep[WORKERS];
 
 /* Not in C: for the properties. */
 byte accepted;
 byte ran; /* or have begun to */
 bool slow; /* one has begun and does not return */
+byte dozing; /* workers between falling asleep and getting up */
 
-/* Part of a step under the lock. */
-inline call_worker(w) {
-    worker[w].idle = false;
-    worker[w].called = true
-}
+#define IS_COUNTED (called + idle == dozing)
 
-#define GIVE_TASK(w) worker[w].task = true; call_worker(w)
-
-/* Part of a step under the lock: to a worker that sleeps, or else into the queue. */
-inline executor_hand_over() {
+/* Part of a step under the lock: a worker that sleeps is called, or else into the queue. */
+inline executor_call_worker_for() {
     if
-#ifndef NO_HAND_OVER
-    :: worker[0].idle -> GIVE_TASK(0)
-#if WORKERS > 1
-    :: worker[1].idle -> GIVE_TASK(1)
-#endif
-#if WORKERS > 2
-    :: worker[2].idle -> GIVE_TASK(2)
-#endif
+#ifndef NO_CALL
+    :: idle > 0 -> idle--; called++; first++
 #endif
     :: else -> waiting++
     fi
 }
 
-/* The end of a step under the lock, release(): this thread's calls from now on. */
-#define TAKE_CALLED \
-    for (i : 0 .. WORKERS - 1) { \
-        mine[i] = worker[i].called; \
-        worker[i].called = false \
-    } \
-    i = 0
-
-/* Without the lock. */
+/* Without the lock: so many signals. One that finds nobody asleep is gone. */
 inline executor_wake() {
-    for (i : 0 .. WORKERS - 1) {
-        if
-        :: mine[i] ->
-            atomic {
-                mine[i] = false;
-                assert(!worker[i].gone); /* its semaphore is on its stack */
-                worker[i].call++;
-                SAY2("%e: calls worker %d\n", me, i + 1)
-            }
-        :: else
-        fi
-    }
-    i = 0
+    do
+    :: calls > 0 ->
+        atomic {
+            calls--;
+            if
+            :: asleep[0] -> asleep[0] = false
+#if WORKERS > 1
+            :: asleep[1] -> asleep[1] = false
+#endif
+#if WORKERS > 2
+            :: asleep[2] -> asleep[2] = false
+#endif
+            :: else
+            fi;
+            SAY1("%e: wakes a worker\n", me)
+        }
+    :: else -> break
+    od
 }
 
 inline executor_submit_all() {
     atomic {
         if
-        :: closing
+        :: closing || threads == 0 /* then a thread would be started for it */
         :: else ->
             accepted++;
             SAY1("%e: submits a task\n", me);
-            executor_hand_over();
-            TAKE_CALLED
-        fi
+            executor_call_worker_for()
+        fi;
+        calls = called
     }
     executor_wake()
 }
@@ -116,19 +99,16 @@ inline executor_shutdown() {
         closing = true;
         SAY1("%e: shuts down\n", me);
         for (i : 0 .. WORKERS - 1) {
-            if
-            :: worker[i].idle -> call_worker(i)
-            :: else
-            fi
+            asleep[i] = false
         }
-        TAKE_CALLED
+        i = 0;
+        calls = called
     }
     executor_wake()
 }
 
 proctype submitter(mtype:thread me) {
-    byte i, left = TASKS;
-    bool mine[WORKERS];
+    byte calls, left = TASKS;
     do
     :: left > 0 -> executor_submit_all(); left--
     :: else -> break
@@ -136,57 +116,68 @@ proctype submitter(mtype:thread me) {
 }
 
 proctype shutter(mtype:thread me) {
-    byte i;
-    bool mine[WORKERS];
+    byte i, calls;
     executor_shutdown()
 }
 
-#ifdef GET_UP_UNASKED
-#define CALL_ITSELF(w) worker[w].idle = false; worker[w].called = false; worker[w].call = 1
-#else
-#define CALL_ITSELF(w) \
-    if \
-    :: worker[w].idle -> call_worker(w) \
-    :: else \
-    fi
-#endif
+/* Part of a step under the lock, which the wait releases. */
+#define FALL_ASLEEP(w) \
+    idle++; \
+    dozing++; \
+    asleep[w] = true; \
+    SAY1("%e: falls asleep\n", me)
 
-/* It is in `idle`. Once it has slept long enough, it calls itself, unless another thread does. */
+/* It sleeps. A spare one gets up by itself when its time is over. */
 inline doze(w) {
     in_vain = false;
 end_asleep: /* where it may stay for good */
     if
-    :: atomic { worker[w].call > 0 -> worker[w].call-- }
-    :: spare && !in_vain -> /* the keep-alive time is over, at any moment */
-        in_vain = true;
+    :: !asleep[w]
+    :: spare -> /* at any moment */
         atomic {
-            SAY1("%e: has slept long enough\n", me);
-            CALL_ITSELF(w);
-            TAKE_CALLED
+            in_vain = true;
+            asleep[w] = false;
+            SAY1("%e: has slept long enough\n", me)
         }
-        executor_wake();
-        atomic { worker[w].call > 0 -> worker[w].call-- }
-    fi
+    fi;
+    atomic { /* it has the lock again */
+        dozing--;
+        if
+#ifdef COUNTED_BY_THE_CLOCK
+        :: in_vain -> idle--
+        :: !in_vain && called > 0 -> called--
+        :: !in_vain && called == 0 -> idle--
+#else
+        :: called > 0 -> called--
+        :: else -> idle--
+#endif
+        fi;
+        assert(IS_COUNTED)
+    }
 }
 
-/* Part of a step under the lock. */
-#ifdef TASK_CLEARED_LATE
-#define FALL_ASLEEP(w) worker[w].idle = true; SAY1("%e: falls asleep\n", me)
+#define ENDS \
+    threads--; \
+    SAY1("%e: ends\n", me); \
+    break
+
+#define MAY_END (spare && in_vain)
+#ifdef END_UNASKED
+#define MAY_NOT_LOOK true
 #else
-#define FALL_ASLEEP(w) worker[w].task = false; worker[w].idle = true; SAY1("%e: falls asleep\n", me)
+#define MAY_NOT_LOOK false
 #endif
 
 proctype a_worker(mtype:thread me; byte w) {
-    byte i;
     byte own; /* taken, and not begun: a mistake */
-    bool mine[WORKERS];
     bool in_vain, spare, has_task;
     do
     :: atomic { /* next_task() */
             spare = threads > CORE;
             if
             :: own > 0 -> own--; has_task = true
-            :: own == 0 && waiting > 0 ->
+            :: own == 0 && first > 0 -> first--; has_task = true
+            :: own == 0 && first == 0 && waiting > 0 ->
                 waiting--;
                 has_task = true;
 #ifdef TAKES_SEVERAL
@@ -195,11 +186,8 @@ proctype a_worker(mtype:thread me; byte w) {
                 :: else
                 fi
 #endif
-            :: own == 0 && waiting == 0 && (closing || (spare && in_vain)) ->
-                threads--;
-                worker[w].gone = true;
-                SAY1("%e: ends\n", me);
-                break
+            :: own == 0 && MAY_END && (MAY_NOT_LOOK || first + waiting == 0) -> ENDS
+            :: own == 0 && !MAY_END && closing && first + waiting == 0 -> ENDS
             :: else ->
 #ifdef LOOK_THEN_SLEEP
                 SAY1("%e: finds nothing\n", me)
@@ -214,11 +202,7 @@ proctype a_worker(mtype:thread me; byte w) {
 #ifdef LOOK_THEN_SLEEP
             atomic { FALL_ASLEEP(w) }
 #endif
-#ifdef TASK_CLEARED_LATE
-            worker[w].task = false;
-#endif
-            doze(w);
-            has_task = worker[w].task
+            doze(w)
         fi;
         atomic {
             if
@@ -262,7 +246,7 @@ init {
     }
     atomic {
         timeout; /* nobody can take another step */
-        is_run = (ran == accepted && waiting == 0);
+        is_run = (ran == accepted && waiting == 0 && first == 0);
         assert(is_run);
         is_ended = (!closing || threads == 0);
         assert(is_ended)

@@ -17,7 +17,6 @@
  */
 #include <link.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -126,10 +125,6 @@ LOCK(pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t *mutex), (c
      end_holding(mutex), begin_holding(mutex, CALLER))
 LOCK(pthread_cond_signal, (pthread_cond_t * condition), (condition), (void)0, (void)0)
 LOCK(pthread_cond_broadcast, (pthread_cond_t * condition), (condition), (void)0, (void)0)
-LOCK(sem_wait, (sem_t * semaphore), (semaphore), (void)0, (void)0)
-LOCK(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
-     (semaphore, clock, until), (void)0, (void)0)
-LOCK(sem_post, (sem_t * semaphore), (semaphore), (void)0, (void)0)
 
 /* This one has the mutex again also if the time is over. */
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,

@@ -75,7 +75,6 @@ static _Thread_local struct seen_thread *own;
 
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
-int __real_sem_wait(sem_t *semaphore);
 
 static void begin(void)
 {
@@ -116,7 +115,7 @@ void test_point(const char *name, const char *function, const char *file, int li
     own->file = file;
     own->line = line;
     end();
-    __real_sem_wait(&own->go);
+    sem_wait(&own->go);
     set_state("runs", NULL, NULL);
 }
 
@@ -194,10 +193,6 @@ WRAP(int, pthread_cond_timedwait, pthread_cond_t *condition, pthread_mutex_t *lo
         return result;                                                                             \
     }
 
-WRAP_SLEEP(sem_wait, "waits", __real_sem_wait, (sem_t * semaphore), semaphore)
-WRAP_SLEEP(sem_clockwait, "waits", __real_sem_wait,
-           (sem_t * semaphore, clockid_t clock, const struct timespec *until),
-           ((void)clock, (void)until, semaphore))
 WRAP_SLEEP(epoll_wait, "select", __real_epoll_wait,
            (int fd, struct epoll_event *events, int most, int timeout), fd, events, most,
            timeout > 0 ? -1 : timeout)

@@ -1,6 +1,9 @@
 /*
  * How a task gets from a thread that submits to a worker that sleeps: both threads are held where
  * it matters, and let go in the order that could go wrong. An executor alone, without the stage.
+ *
+ * Between the section in which a worker is called for a task, and the signal that wakes one, the
+ * lock is free. Most of these tests hold the submitter there, BEFORE_CALL.
  */
 #define TEST_POINTS /* for the jobs, which are held, too */
 #include "common/base/test_point.h"
@@ -15,11 +18,9 @@
 
 TestSuite(stage3_hand_over, .timeout = 60);
 
-#define BEFORE_CALL    "executor: before a call"
-#define FINDS_NOTHING  "worker: finds nothing"
-#define ABOUT_TO_SLEEP "worker: about to sleep"
-#define SLEPT_ENOUGH   "worker: has slept long enough"
-#define JOB_RUNS       "job: runs"
+#define BEFORE_CALL   "executor: before a call"
+#define FINDS_NOTHING "worker: finds nothing"
+#define JOB_RUNS      "job: runs"
 
 enum { QUIET_MS = 60, LONG = 60000 };
 
@@ -119,27 +120,33 @@ static void *submit_two(void *argument)
     return argument;
 }
 
-static void *shut_down(void *argument)
+/* ---- a call that is on its way ---- */
+
+/** So many workers, which all sleep; each has run a job. */
+static void begin_with_sleepers(size_t count, size_t core, int64_t keep_alive)
 {
-    executor_shutdown(&executor, false);
-    return argument;
+    begin(core, count, keep_alive);
+    for (size_t i = 0; i < count; i++) {
+        test_point_hold(JOB_RUNS); /* so that the next one needs a thread of its own */
+        cr_assert(executor_submit(&executor, &jobs[i].task));
+    }
+    test_point_await_held(JOB_RUNS, (int)count);
+    for (size_t i = 0; i < count; i++)
+        test_point_release(JOB_RUNS);
+    await_idle(count);
 }
 
-/** A worker that has slept long enough, has not taken the lock yet, and is in `idle`. */
-static void begin_with_worker_that_slept(void)
+static struct job *again(struct job *job)
 {
-    begin(0, 1, 1);
-    test_point_hold(SLEPT_ENOUGH);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    test_point_await_held(SLEPT_ENOUGH, 1);
-    expect_runs(&jobs[0], 1);
+    *job = (struct job){.task.verbs = &job_verbs};
+    return job;
 }
 
 /* ---- tests ---- */
 
 /*
- * It has found nothing in the queue, and is not in `idle` yet. A task that came into the queue now
- * would be for no thread: so a thread that submits waits until the worker is there.
+ * It has found nothing in the queue, and does not sleep yet. A task that came into the queue now
+ * would be for no thread: so a thread that submits waits until the worker can be called.
  */
 Test(stage3_hand_over, a_task_that_comes_while_the_last_worker_decides_to_sleep_waits_for_that)
 {
@@ -155,35 +162,8 @@ Test(stage3_hand_over, a_task_that_comes_while_the_last_worker_decides_to_sleep_
     await_run(&jobs[1]);
     pthread_join(other, NULL);
     await_idle(1);
-    cr_assert_eq(test_point_count(BEFORE_CALL), 1, "it was queued, and not handed over");
+    cr_assert_eq(test_point_count(BEFORE_CALL), 1, "no worker was called for it");
     executor_close(&executor);
-}
-
-/** The only worker, a spare one if core is 0, is in `idle` and does not sleep yet. */
-static void hand_over_to_one_that_is_about_to_sleep(size_t core)
-{
-    begin(core, 1, LONG);
-    long calls = test_point_count(BEFORE_CALL);
-    test_point_hold(ABOUT_TO_SLEEP);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    test_point_await_held(ABOUT_TO_SLEEP, 1);
-    expect_runs(&jobs[0], 1);
-    cr_assert(is_free(), "it sleeps with the lock");
-    cr_assert(executor_submit(&executor, &jobs[1].task));
-    cr_assert_eq(executor_stats(&executor).waiting, 0, "it was queued, and not handed over");
-    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 1);
-    expect_runs(&jobs[1], 0);
-    test_point_release(ABOUT_TO_SLEEP);
-    await_run(&jobs[1]);
-    await_idle(1);
-    executor_close(&executor);
-}
-
-/* It gets its task and its call before it sleeps, and so does not. */
-Test(stage3_hand_over, a_task_that_comes_when_the_last_worker_has_decided_to_sleep_is_not_lost)
-{
-    hand_over_to_one_that_is_about_to_sleep(1);
-    hand_over_to_one_that_is_about_to_sleep(0);
 }
 
 /* Two sleep. To wake the other one would be a system call, or two, for nothing. */
@@ -233,92 +213,110 @@ Test(stage3_hand_over, what_is_behind_a_slow_task_does_not_wait_while_another_wo
 }
 
 /*
- * It has its task, and its call is on the way. If it did not wait for the call, it would find the
- * task, run it, end, and its semaphore with it, which the other thread is about to post to.
+ * A worker sleeps and is called for a task, but another one is done first: the task is for whoever
+ * comes first. The one that was called gets up in vain, and sleeps again, to be called again.
  */
-Test(stage3_hand_over, a_worker_that_has_slept_long_enough_waits_for_its_call)
+Test(stage3_hand_over, a_worker_that_is_free_takes_what_a_sleeping_one_was_called_for)
 {
     pthread_t other;
-    begin_with_worker_that_slept();
+    begin_with_sleepers(2, 2, LONG);
+    test_point_hold(JOB_RUNS);
+    cr_assert(executor_submit(&executor, &again(&jobs[0])->task));
+    test_point_await_held(JOB_RUNS, 1);
+    long calls = test_point_count(BEFORE_CALL);
     test_point_hold(BEFORE_CALL);
-    cr_assert_eq(thread_start(&other, submit_second, NULL), 0);
+    cr_assert_eq(thread_start(&other, submit_second, again(&jobs[1])), 0);
     test_point_await_held(BEFORE_CALL, 1);
-    test_point_release(SLEPT_ENOUGH);
-    test_pause_ms(QUIET_MS);
     expect_runs(&jobs[1], 0);
-    cr_assert_eq(executor_stats(&executor).threads, 1, "it has ended before its call");
-    test_point_release(BEFORE_CALL);
+    test_point_release(JOB_RUNS);
     await_run(&jobs[1]);
+    test_point_release(BEFORE_CALL);
+    pthread_join(other, NULL);
+    await_idle(2);
+    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 1);
+    cr_assert(executor_submit(&executor, &jobs[2].task));
+    await_run(&jobs[2]);
+    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 2);
+    executor_close(&executor);
+}
+
+/*
+ * Its time is over when it has been called and the signal is on its way. It finds the task, and
+ * only then ends; what is signalled later wakes nobody. If it ended at once, the task would have no
+ * thread.
+ */
+Test(stage3_hand_over, a_worker_that_has_slept_long_enough_takes_what_it_was_called_for)
+{
+    pthread_t other;
+    bool called = false;
+    test_point_hold(BEFORE_CALL);
+    while (!called) { /* on a busy machine its time may be over before */
+        long calls = test_point_count(BEFORE_CALL);
+        begin(0, 1, 200);
+        cr_assert(executor_submit(&executor, &jobs[0].task));
+        while (executor_stats(&executor).idle == 0 && executor_stats(&executor).threads > 0)
+            test_pause_ms(1);
+        cr_assert_eq(thread_start(&other, submit_second, NULL), 0);
+        await_run(&jobs[1]);
+        await_idle(0);
+        called = test_point_count(BEFORE_CALL) > calls;
+        if (called)
+            test_point_release(BEFORE_CALL);
+        pthread_join(other, NULL);
+        executor_close(&executor);
+    }
+    expect_runs(&jobs[1], 1);
+}
+
+/* One of two is called for a task, and then both to end, before that signal: the task comes first.
+ */
+Test(stage3_hand_over, a_worker_that_is_called_hears_of_the_end)
+{
+    pthread_t other;
+    begin_with_sleepers(2, 2, LONG);
+    test_point_hold(BEFORE_CALL);
+    cr_assert_eq(thread_start(&other, submit_second, again(&jobs[1])), 0);
+    test_point_await_held(BEFORE_CALL, 1);
+    executor_shutdown(&executor, false);
+    await_run(&jobs[1]);
+    await_idle(0);
+    test_point_release(BEFORE_CALL);
     pthread_join(other, NULL);
     executor_close(&executor);
     expect_runs(&jobs[1], 1);
 }
 
-/* The same, but it is called to end. */
-Test(stage3_hand_over, a_worker_that_has_slept_long_enough_hears_of_the_end)
-{
-    pthread_t other;
-    begin_with_worker_that_slept();
-    test_point_hold(BEFORE_CALL);
-    cr_assert_eq(thread_start(&other, shut_down, NULL), 0);
-    test_point_await_held(BEFORE_CALL, 1);
-    test_point_release(SLEPT_ENOUGH);
-    test_pause_ms(QUIET_MS);
-    cr_assert_eq(executor_stats(&executor).threads, 1, "it has ended before its call");
-    test_point_release(BEFORE_CALL);
-    pthread_join(other, NULL);
-    executor_close(&executor);
-}
-
-/* It has called itself, so nobody hands it a task; but it looks into the queue before it ends. */
-Test(stage3_hand_over, a_worker_that_gets_up_by_itself_finds_what_was_queued_meanwhile)
-{
-    begin(0, 1, 1);
-    test_point_hold(BEFORE_CALL);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    test_point_await_held(BEFORE_CALL, 1); /* by the worker itself */
-    cr_assert(executor_submit(&executor, &jobs[1].task));
-    cr_assert_eq(executor_stats(&executor).waiting, 1, "it was handed to a worker that gets up");
-    expect_runs(&jobs[1], 0);
-    test_point_release(BEFORE_CALL);
-    await_run(&jobs[1]);
-    cr_assert_eq(executor_stats(&executor).max_threads, 1);
-    executor_close(&executor);
-}
-
 /*
- * A round's tasks are handed over, and its thread has released the lock. What another thread
- * submits now is for nobody who is about to be called, and that thread calls nobody.
+ * A round has called all workers, and its thread stands still before the signals. A task that comes
+ * now finds no worker idle; but whoever submits it signals for those that have not come yet. So no
+ * task waits for a thread that does not run, or for a signal that the C library has lost.
  */
-Test(stage3_hand_over, a_task_between_hand_over_and_call_waits_its_turn)
+Test(stage3_hand_over, a_worker_that_does_not_come_is_called_again_with_the_next_task)
 {
     enum { WORKERS = 2 };
     pthread_t other;
-    begin(WORKERS, WORKERS, LONG);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    await_run(&jobs[0]);
-    cr_assert(executor_submit(&executor, &jobs[3].task)); /* starts the second one */
-    await_run(&jobs[3]);
-    await_idle(WORKERS);
-    long calls = test_point_count(BEFORE_CALL);
+    begin_with_sleepers(WORKERS, WORKERS, LONG);
     test_point_hold(BEFORE_CALL);
-    cr_assert_eq(thread_start(&other, submit_two, NULL), 0);
+    cr_assert_eq(thread_start(&other, submit_two, again(&jobs[1])), 0);
     test_point_await_held(BEFORE_CALL, 1);
-    jobs[0] = (struct job){.task.verbs = &job_verbs};
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    cr_assert_eq(executor_stats(&executor).waiting, 1);
     cr_assert_eq(executor_stats(&executor).idle, 0);
-    test_point_expect_no_more(BEFORE_CALL, calls + 1, QUIET_MS);
-    for (int i = 0; i < 3; i++)
+    test_pause_ms(QUIET_MS);
+    for (int i = 1; i <= WORKERS; i++)
         expect_runs(&jobs[i], 0);
-    test_point_release(BEFORE_CALL);
-    for (int i = 0; i < 3; i++)
+    test_point_hold(JOB_RUNS);
+    test_point_hold(JOB_RUNS);
+    cr_assert(executor_submit(&executor, &again(&jobs[0])->task));
+    test_point_await_held(JOB_RUNS, WORKERS);
+    cr_assert_eq(executor_stats(&executor).waiting, 1, "it had to wait for its turn");
+    test_point_release(JOB_RUNS);
+    test_point_release(JOB_RUNS);
+    for (int i = 0; i <= WORKERS; i++)
         await_run(&jobs[i]);
+    test_point_release(BEFORE_CALL);
     pthread_join(other, NULL);
     await_idle(WORKERS);
-    cr_assert_eq(test_point_count(BEFORE_CALL), calls + WORKERS, "one call for each");
     executor_close(&executor);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i <= WORKERS; i++)
         expect_runs(&jobs[i], 1);
 }
 
@@ -345,21 +343,18 @@ static void *submit_future(void *argument)
     return argument;
 }
 
-/* A worker has it, and has not been called yet. So the queue cannot be asked for it any more. */
-Test(stage3_hand_over, a_future_that_is_cancelled_between_hand_over_and_call_does_not_run)
+/* A worker is called for it, and has not come yet. So the future is over, but not done. */
+Test(stage3_hand_over, a_future_that_is_cancelled_before_the_call_does_not_run)
 {
     pthread_t other;
-    begin(1, 1, LONG);
-    cr_assert(executor_submit(&executor, &jobs[0].task));
-    await_run(&jobs[0]);
-    await_idle(1);
+    begin_with_sleepers(1, 1, LONG);
     future_task_init(&future, NULL, count_call, count_done);
     test_point_hold(BEFORE_CALL);
     cr_assert_eq(thread_start(&other, submit_future, NULL), 0);
     test_point_await_held(BEFORE_CALL, 1);
     cr_assert(future_task_cancel(&future), "it has not begun");
     cr_assert(future_task_is_over(&future));
-    cr_assert_eq(atomic_load(&dones), 0, "its worker still has it");
+    cr_assert_eq(atomic_load(&dones), 0, "the executor still has it");
     test_point_release(BEFORE_CALL);
     pthread_join(other, NULL);
     executor_close(&executor);

@@ -9,7 +9,7 @@ static struct task *next_task(struct executor *executor) REQUIRES(&executor->loc
 {
     struct task *task;
     while ((task = task_queue_take(&executor->queue)) == NULL && !executor->closing)
-        condition_wait(&executor->room, &executor->lock);
+        condition_wait(&executor->work, &executor->lock);
     if (executor->submitters > 0)
         condition_broadcast(&executor->room); /* there is room */
     return task;
@@ -46,20 +46,16 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
     return executor_start_thread(executor, limit) && task_queue_insist(&executor->queue, task);
 }
 
-bool executor_hand_over(struct executor *executor, struct task *task)
+bool executor_call_worker_for(struct executor *executor, struct task *task)
 {
     (void)task;
-    condition_broadcast(&executor->room); /* they find it in the queue, if it takes it */
+    condition_broadcast(&executor->work); /* they find it in the queue, if it takes it */
     return false;
 }
 
-void executor_call_all(struct executor *executor)
+void executor_wake(struct executor *executor, size_t called)
 {
-    condition_broadcast(&executor->room);
-}
-
-void executor_wake(struct worker *called)
-{
+    (void)executor;
     (void)called;
 }
 
