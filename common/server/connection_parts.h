@@ -88,7 +88,7 @@ static inline void connection_mark(struct connection *connection, unsigned marks
  */
 static inline bool connection_is_own_call(const struct connection *connection)
 {
-    const struct run *own = run_own();
+    const struct run *own = run_own;
     const struct run *run = own;
     while (run != NULL && run->connection != connection)
         run = run->outer;
@@ -100,7 +100,7 @@ static inline bool connection_is_own_run(const struct connection *connection)
 {
     bool has_runs = connection_home(connection)->sharing != NULL;
     return connection_is_own_call(connection) &&
-           (!has_runs || run_own() != NULL || connection->life != LIFE_STARTED);
+           (!has_runs || run_own != NULL || connection->life != LIFE_STARTED);
 }
 
 /** Whether the handler does not know of the connection yet. */

@@ -40,7 +40,7 @@ static enum output_result enqueue_held(struct connection *connection, struct pie
  */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece)
 {
-    struct run *run = run_own();
+    struct run *run = run_own;
     if (run != NULL && run->burst.more)
         return enqueue_held(connection, piece, &run->burst);
     const struct connection_sharing *sharing = connection_home(connection)->sharing;
@@ -65,7 +65,7 @@ enum output_result connection_release_output(struct connection *connection)
 enum output_result connection_shared_flush(struct channel_facade *facade)
 {
     struct connection *connection = connection_of(facade);
-    struct run *run = run_own();
+    struct run *run = run_own;
     assert(connection_is_own_run(connection));
     if (run != NULL && run->burst.count > 0)
         burst_flush(&run->burst);

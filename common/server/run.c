@@ -2,18 +2,13 @@
 
 #include <stddef.h>
 
-static _Thread_local struct run *own; /* only run_enter() sets it */
+_Thread_local struct run *run_own;
 
 struct run *run_enter(struct run *run)
 {
-    struct run *before = own;
-    own = run;
+    struct run *before = run_own;
+    run_own = run;
     return before;
-}
-
-struct run *run_own(void)
-{
-    return own;
 }
 
 void run_begin(struct run *run, const struct connection *connection)

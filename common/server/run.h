@@ -67,8 +67,11 @@ static inline void run_make_calls(struct run *run) NO_LOCK_HELD
  */
 void run_end(struct run *run) NO_LOCK_HELD;
 
-/** The calling thread's run; NULL: it has none. */
-struct run *run_own(void);
+/**
+ * The calling thread's run; NULL: it has none. Only run_enter() writes it. A variable and no
+ * function, because each line asks for it, at times only in an assert.
+ */
+extern _Thread_local struct run *run_own;
 
 /** Makes this the calling thread's run, or NULL: none; returns which one was. */
 struct run *run_enter(struct run *run);

@@ -71,7 +71,7 @@ static bool leave(struct strand *strand, struct channel_post *as)
  */
 __attribute__((unused)) static bool is_own_call(const struct strand *strand)
 {
-    const struct run *run = run_own();
+    const struct run *run = run_own;
     return run != NULL ? strand->inside == run : !strand->is_open || strand->host->is_over;
 }
 
@@ -165,9 +165,9 @@ static void take_turn(struct run_call *call, struct run *run) NO_LOCK_HELD
 bool strand_enter(struct strand *strand)
 {
     struct channel_post *expected = NULL;
-    if (run_own() == NULL || !atomic_compare_exchange_strong(&strand->newest, &expected, &busy))
+    if (run_own == NULL || !atomic_compare_exchange_strong(&strand->newest, &expected, &busy))
         return false;
-    strand->inside = run_own();
+    strand->inside = run_own;
     fire_timers(strand);
     return true;
 }
@@ -177,7 +177,7 @@ void strand_leave(struct strand *strand)
 {
     tell_due(strand);
     if (!leave(strand, NULL))
-        run_add_call(run_own(), &strand->call);
+        run_add_call(run_own, &strand->call);
 }
 
 /* A run that is nobody's but the strand's. */
@@ -194,7 +194,7 @@ static void run_alone(struct strand *strand) NO_LOCK_HELD
 static void facade_post(struct channel_facade *facade, struct channel_post *post) NO_LOCK_HELD
 {
     struct strand *strand = strand_of(facade);
-    struct run *run = run_own();
+    struct run *run = run_own;
     bool enters;
     assert(post->run != NULL);
     if (!push(strand, post, &enters))
@@ -447,8 +447,8 @@ static void hear_stopping(struct channel_post *post, struct channel_facade *faca
     (void)post;
     if (strand->verbs != NULL && strand->verbs->stopping != NULL)
         strand->verbs->stopping(strand, facade);
-    if (run_own() != NULL)
-        burst_flush(&run_own()->burst);
+    if (run_own != NULL)
+        burst_flush(&run_own->burst);
     mutex_lock(&host->lock);
     if (--host->untold == 0)
         condition_broadcast(&host->told);

@@ -98,8 +98,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     }
     said++;
     if (paused == 0) {
-        run_own()->burst.since =
-            clock_ms() + 3600000; /* it is not old because the machine is slow */
+        run_own->burst.since = clock_ms() + 3600000; /* it is not old because the machine is slow */
     }
     if (meanwhile != NULL) {
         meanwhile();
@@ -168,7 +167,7 @@ static void take_turn(const char *lines)
     connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
     connection_send(&speaker.connection, &run);
     run_end(&run);
-    cr_assert_null(run_own());
+    cr_assert_null(run_own);
 }
 
 static uint32_t calls(int listener)

@@ -216,8 +216,7 @@ static bool obey(struct recorder *recorder, struct message message, struct chann
     } else if (begins(message, "tell ")) {
         channel_enqueue(recorder_facade(recorder->other),
                         piece_bytes(message.data + 5, message.length - 5));
-        run_own()->burst.since =
-            clock_ms() + 3600000; /* it is not old because the machine is slow */
+        run_own->burst.since = clock_ms() + 3600000; /* it is not old because the machine is slow */
     } else {
         check_number(recorder, message);
         channel_enqueue(facade, piece_copy(message));
