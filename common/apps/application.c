@@ -27,14 +27,25 @@ struct maker {
     struct input_handler_verbs written_verbs;
 };
 
+static struct input_handler *create(struct input_handler_factory *factory, void *memory);
+
 struct server *application_server(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
 {
-    return container_of(handler->verbs, const struct maker, verbs)->server;
+    const struct maker *maker = container_of(handler->verbs, const struct maker, verbs);
+    assert(maker->factory.create == create); /* else its author has written handler->verbs */
+    return maker->server;
 }
 
 void *application_data(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
 {
-    return container_of(handler->verbs, const struct maker, verbs)->data;
+    const struct maker *maker = container_of(handler->verbs, const struct maker, verbs);
+    assert(maker->factory.create == create);
+    return maker->data;
+}
+
+const struct application *application_of(struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
+{
+    return container_of(handler->verbs, const struct maker, verbs)->application;
 }
 
 void application_count(struct server *server, struct own_counter *counter)

@@ -107,11 +107,18 @@ struct application {
 struct message application_process(struct server *server, struct channel_facade *facade,
                                    struct message message);
 
-/** The server of a handler, for applications with `verbs`. Any thread that may use the handler. */
+/**
+ * The server of a handler, for applications with `verbs`. Any thread that may use the handler. The
+ * handler is one that the framework has made, with the verbs that it was given then: not one that
+ * channel_set_handler() has put in its place, with a table of its own.
+ */
 struct server *application_server(struct input_handler *handler);
 
 /** What `start` of its application has returned; NULL: it has none. As application_server(). */
 void *application_data(struct input_handler *handler);
+
+/** Its application, whose verbs are as the author has written them. As application_server(). */
+const struct application *application_of(struct input_handler *handler);
 
 /**
  * Has --stats and SIGUSR1 print a number of the application's own behind the server's. In its

@@ -232,6 +232,7 @@ void rehearsal_close(struct rehearsal *rehearsal)
     while (rehearsal->clients != NULL) {
         struct rehearsed *client = rehearsal->clients;
         rehearsal->clients = client->next;
+        assert(client->references == 0); /* else a channel_release() was forgotten */
         free(client->read);
         free(client);
     }

@@ -45,6 +45,7 @@ static void say(struct strand_member *member)
 {
     struct strand_group *group = member->group;
     member->answer = SPEAKS;
+    member->is_gone = false;
     if (group->verbs->said == NULL || group->verbs->said(group, member, member->message))
         member->answer = ANSWERED;
     if (member->answer == SPEAKS)
@@ -68,8 +69,9 @@ static void hear_gone(struct channel_post *post, struct channel_facade *facade)
     struct strand_member *member = container_of(post, struct strand_member, going);
     struct strand_group *group = member->group;
     (void)facade;
-    if (member->answer != WAITS)
+    if (member->answer != WAITS || member->is_gone)
         return;
+    member->is_gone = true;
     if (group->verbs->gone != NULL)
         group->verbs->gone(group, member);
     else
@@ -155,6 +157,7 @@ void strand_member_started(struct input_handler *self, struct channel_facade *fa
                "got less");
     channel_retain(facade);
     member->facade = facade;
+    member->is_leaving = false;
     if (member->group == NULL)
         member->group = application_data(self);
     /* None is dropped: a strand closes after all connections, and until then it runs its posts. */
@@ -206,8 +209,25 @@ void strand_member_stopping(struct input_handler *self, struct channel_facade *f
 {
     struct strand_member *member = member_of(self);
     (void)facade;
-    if (is_member(member))
-        do_or_post(member, &member->leaving);
+    if (!is_member(member) || member->is_leaving)
+        return;
+    member->is_leaving = true;
+    do_or_post(member, &member->leaving);
+}
+
+/* An author's own in the place of the two above, which need not call them: they are called then. */
+static void left_behind_own(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
+{
+    application_of(self)->verbs->left(self, facade);
+    if (is_member(member_of(self)))
+        strand_member_left(self, facade);
+}
+
+static void stopping_behind_own(struct input_handler *self,
+                                struct channel_facade *facade) NO_LOCK_HELD
+{
+    application_of(self)->verbs->stopping(self, facade);
+    strand_member_stopping(self, facade);
 }
 
 static const char *fault_of(const struct application *application, const void *data)
@@ -240,7 +260,8 @@ static bool has_members(const struct input_handler_verbs *verbs)
 /*
  * What that table leaves out. Functions of the author's may call ours, so a table without any of
  * ours can be that of members as well; and the last two do no harm to a client that is none. A
- * table that says nothing of what clients do leaves that to us.
+ * table that says nothing of what clients do leaves that to us. The last two come in any case: an
+ * author who forgot them would keep each client's place for good.
  */
 static void fill_in(struct input_handler_verbs *verbs)
 {
@@ -250,10 +271,10 @@ static void fill_in(struct input_handler_verbs *verbs)
         verbs->handle_input = strand_member_handle_input;
     if (are_members && verbs->started == NULL)
         verbs->started = strand_member_started;
-    if (verbs->left == NULL)
-        verbs->left = strand_member_left;
-    if (verbs->stopping == NULL)
-        verbs->stopping = strand_member_stopping;
+    if (verbs->left != strand_member_left)
+        verbs->left = verbs->left == NULL ? strand_member_left : left_behind_own;
+    if (verbs->stopping != strand_member_stopping)
+        verbs->stopping = verbs->stopping == NULL ? strand_member_stopping : stopping_behind_own;
 }
 
 static void open_in(struct strand_group *group, struct strand *strand,

@@ -19,14 +19,19 @@
  *   a strand_member as its handler_size, and a `start` that opens the group and returns it, or a
  *   struct that begins with it. It needs OFFERS_STRANDS and OFFERS_OUTPUT_FROM_ELSEWHERE. One that
  *   has more verbs of its own makes a table. What that leaves out of the four functions below is
- *   filled in (but not for a factory of channel_connect()); where it has one of its own in the
- *   place, that has to call the one below, and is NO_LOCK_HELD, too:
+ *   filled in. A `handle_input` or `started` of its own in the place has to call the one below, and
+ *   is NO_LOCK_HELD, too. Behind a `left` or `stopping` of its own the one below is called in any
+ *   case, so a member that has joined always leaves:
  *
  *   static const struct input_handler_verbs verbs = {.next_message = next_message,
  *                                                    .handle_input = strand_member_handle_input,
  *                                                    .started = strand_member_started,
  *                                                    .left = strand_member_left,
  *                                                    .stopping = strand_member_stopping};
+ *
+ *   A table for a factory of channel_connect(), or for channel_set_handler(), is used as it is: it
+ *   needs all four, and a `stopping` of its own that does not call the one below keeps its member
+ *   and the memory for good.
  *
  * - The verbs of the group are the strand's own calls: they come one at a time, see what those
  *   before them did, and may use all that belongs to the group and to any member. They may make
@@ -94,6 +99,7 @@ struct strand_member {
     /* The strand's. */
     struct list_link link;
     uint8_t answer; /* of the message that came last */
+    bool is_gone;   /* `gone` was called for it */
 
     /* From the connection to the strand, and back. */
     struct channel_post joining;
@@ -103,6 +109,7 @@ struct strand_member {
     struct channel_hold hold;
     struct message message;
     unsigned char *copy; /* of its bytes; NULL: they are where they came */
+    bool is_leaving;     /* `leaving` was posted */
 };
 
 /**

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/signals.h"
 
+#include <assert.h>
 #include <sys/socket.h>
 
 enum {
@@ -16,8 +17,12 @@ void admission_init(struct admission *admission, struct server *server)
     mutex_init(&admission->lock);
 }
 
+/* No thread is left that could give one back. */
 void admission_destroy(struct admission *admission)
 {
+    bool references_are_given_back = admission_is_empty(admission);
+    assert(references_are_given_back); /* else a channel_release() was forgotten */
+    (void)references_are_given_back;
     mutex_destroy(&admission->lock);
 }
 

@@ -31,6 +31,8 @@ struct admission {
 typedef bool admission_server(void *context, int fd);
 
 void admission_init(struct admission *admission, struct server *server);
+
+/** Every connection that was in has left, and so every reference to one was given back. */
 void admission_destroy(struct admission *admission);
 
 /**

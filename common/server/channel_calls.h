@@ -14,10 +14,13 @@
 #include <assert.h>
 #include <stdatomic.h>
 
+struct channel_post;
+typedef void channel_post_call(struct channel_post *self, struct channel_facade *facade);
+
 /** A call that is to be made in a connection's own context: see channel_post(). All zero but: */
 struct channel_post {
     /** The call. It comes like one of the handler's, and may use the facade like one. */
-    void (*run)(struct channel_post *self, struct channel_facade *facade);
+    channel_post_call *run;
     /**
      * Called once instead if the connection ends first. The facade must not be used any more. NULL:
      * there is nothing to do then.
@@ -25,7 +28,9 @@ struct channel_post {
     void (*dropped)(struct channel_post *self);
     struct channel_facade *facade; /* what it was posted to */
     struct channel_post *next;     /* the connection's while it waits there */
-    atomic_bool waits;             /* from channel_post() until one of the two is called */
+    /* What `run` was, from channel_post() until one of the two is called; NULL: it does not wait.
+     */
+    _Atomic(channel_post_call *) waits;
 };
 
 /**
@@ -255,23 +260,30 @@ static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
     task->run(task);
 }
 
-static inline void channel_give_back(atomic_bool *taken)
+static inline void channel_task_give_back(struct channel_task *task)
 {
-    bool was_taken = atomic_exchange(taken, false);
+    bool was_taken = atomic_exchange(&task->begun, false);
     assert(was_taken); /* else its owner has written it meanwhile, which was not his */
     (void)was_taken;
+}
+
+static inline void channel_post_give_back(struct channel_post *post)
+{
+    bool is_as_posted = atomic_exchange(&post->waits, NULL) == post->run;
+    assert(is_as_posted); /* else its owner has written it meanwhile, which was not his */
+    (void)is_as_posted;
 }
 
 static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
 {
     struct channel_facade *facade = task->facade;
-    channel_give_back(&task->begun);
+    channel_task_give_back(task);
     task->completed(task, facade);
 }
 
 static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
 {
-    channel_give_back(&task->begun);
+    channel_task_give_back(task);
     if (task->dropped != NULL)
         task->dropped(task);
 }
@@ -279,13 +291,13 @@ static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
 static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
 {
     struct channel_facade *facade = post->facade;
-    channel_give_back(&post->waits);
+    channel_post_give_back(post);
     post->run(post, facade);
 }
 
 static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
 {
-    channel_give_back(&post->waits);
+    channel_post_give_back(post);
     if (post->dropped != NULL)
         post->dropped(post);
 }

@@ -25,11 +25,16 @@
  *                       in a thread that has no run
  *   used after release  every verb says so in words and aborts, in every build: stages 4 and 5, as
  *                       long as the memory has no new owner, and a rehearsal always. Not in stages
- *                       1 to 3. A release that nobody has retained is an assert
+ *                       1 to 3. A release that nobody has retained is an assert; and so is, when
+ *                       the server ends, a reference to a client that nobody has given back (of an
+ *                       outgoing connection: in a rehearsal only)
  *   the framework's     asserts when the call comes of a post, a task or a timer that was written
- *                       meanwhile as a whole; not of one field, nor of a timer that is then set
- *   after publication   asserts, at each new client and at the end, that an application and its
- *                       verbs are as they were. All else only ThreadSanitizer sees
+ *                       meanwhile as a whole; and of a post's `run`, also in channel_post(). Not of
+ *                       another field, nor of a timer that is then set
+ *   after publication   asserts, at each new client and at the end, that an application with
+ *                       `verbs` and these are as they were; in application_server() and
+ *                       application_data() that a handler has the verbs that it was given. All
+ *                       else only ThreadSanitizer sees, and an `open` with its factory nobody
  *
  * - In stages 1 to 3 only the connection's own handler calls anything, but for go_on, which any
  *   thread may call. An application that needs more says so (enum stage_offer in application.h).

@@ -15,7 +15,6 @@ static struct channel_post closed;
 bool connection_post(struct connection *connection, struct channel_post *post)
 {
     struct channel_post *newest = atomic_load(&connection->posts);
-    assert(post->run != NULL);
     do {
         if (newest == &closed)
             return false;
@@ -80,7 +79,10 @@ static void pass(struct channel_facade *facade, struct channel_post *post) NO_LO
 
 bool channel_post(struct channel_facade *facade, struct channel_post *post)
 {
-    if (atomic_exchange(&post->waits, true))
+    assert(post->run != NULL);
+    channel_post_call *before = atomic_exchange(&post->waits, post->run);
+    assert(before == NULL || before == post->run); /* else it was to make another call first */
+    if (before != NULL)
         return false;
     post->facade = facade;
     pass(facade_behind(facade), post);

@@ -196,7 +196,6 @@ static void facade_post(struct channel_facade *facade, struct channel_post *post
     struct strand *strand = strand_of(facade);
     struct run *run = run_own;
     bool enters;
-    assert(post->run != NULL);
     if (!push(strand, post, &enters))
         channel_post_drop(post);
     else if (enters && run != NULL)
@@ -401,7 +400,7 @@ static void run_it(struct strand *strand) NO_LOCK_HELD
 static void tick(struct strand *strand) NO_LOCK_HELD
 {
     bool enters = false;
-    if (!atomic_exchange(&strand->tick.waits, true))
+    if (atomic_exchange(&strand->tick.waits, strand->tick.run) == NULL)
         push(strand, &strand->tick, &enters);
     if (enters)
         run_it(strand);

@@ -5,6 +5,7 @@
 #include "common/base/signals.h"
 #include "common/server/admission.h"
 #include "faults.h"
+#include "support/aborts.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>
@@ -63,6 +64,24 @@ static void close_admission(void)
     listener_close(&server.listener);
     signals_close(&server.signals);
 }
+
+#ifndef NDEBUG
+static void destroy(void *unused)
+{
+    (void)unused;
+    admission_destroy(&admission);
+}
+
+/* A handler's connection is over, and somebody still has a reference to its facade. */
+Test(admission, a_place_that_nobody_gives_back_is_an_assertion)
+{
+    open_admission(2, OVERLOAD_REJECT);
+    admission_enter(&admission);
+    expect_abort(destroy, NULL, "references_are_given_back");
+    admission_leave(&admission);
+    close_admission();
+}
+#endif
 
 static int client_new(void)
 {

@@ -49,6 +49,13 @@ struct player {
 static struct player *waiting;
 static struct channel_facade *kept;
 
+/* Verbs that are no application's, with room for what is looked for around them. */
+static struct {
+    char before[100];
+    struct input_handler_verbs verbs;
+    char behind[1000];
+} elsewhere;
+
 static void tick(struct channel_timer *timer, struct channel_facade *facade)
 {
     (void)timer;
@@ -91,6 +98,12 @@ static void posted(struct channel_post *post, struct channel_facade *facade)
     channel_printf(facade, "posted\n");
 }
 
+static void also_posted(struct channel_post *post, struct channel_facade *facade)
+{
+    (void)post;
+    channel_printf(facade, "also posted\n");
+}
+
 static void not_posted(struct channel_post *post)
 {
     (void)post;
@@ -124,6 +137,11 @@ static bool obey(struct input_handler *self, struct message line, struct channel
             channel_go_on(waiting->facade, &waiting->hold);
     } else if (is(line, "meddle")) {
         channel_set_timer(waiting->facade, &player->timer, 1000);
+    } else if (is(line, "peep")) {
+        channel_input(waiting->facade);
+    } else if (is(line, "become")) {
+        self->verbs = &elsewhere.verbs;
+        application_server(self);
     } else if (is(line, "cut in")) {
         channel_set_handler(waiting->facade, self);
     } else if (is(line, "keep")) {
@@ -141,6 +159,10 @@ static bool obey(struct input_handler *self, struct message line, struct channel
     } else if (is(line, "post anew")) {
         channel_post(facade, &player->post);
         player->post = (struct channel_post){.run = posted};
+    } else if (is(line, "post another")) {
+        channel_post(facade, &player->post);
+        player->post.run = also_posted;
+        channel_post(facade, &player->post);
     } else if (is(line, "set anew")) {
         channel_set_timer(facade, &player->timer, 1000);
         player->timer = (struct channel_timer){.fired = tick};
@@ -332,6 +354,8 @@ static void expect_refusal(const char *first, bool leaves, const char *second, c
         rehearsed_leave(ann);
     snprintf(heard, sizeof(heard), "%s", second);
     expect_abort(say_to_bob, bob, words);
+    if (strcmp(first, "keep\n") == 0)
+        say(bob, "give back\n");
     rehearsal_close(&rehearsal);
 }
 
@@ -372,6 +396,17 @@ Test(rehearsal, a_handler_of_another_client_is_an_assertion)
     expect_refusal("hold\n", false, "cut in\n", "connection_is_own_run");
 }
 
+Test(rehearsal, the_input_of_another_client_is_an_assertion)
+{
+    expect_refusal("hold\n", false, "peep\n", "connection_is_own_call");
+}
+
+/* Instead of channel_set_handler(). */
+Test(rehearsal, a_handler_whose_verbs_were_written_is_an_assertion)
+{
+    expect_refusal("", false, "become\n", "maker->factory.create == create");
+}
+
 Test(rehearsal, a_reference_that_nobody_took_is_an_assertion)
 {
     expect_refusal("borrow\n", false, "give back\n", "references > 0");
@@ -379,7 +414,29 @@ Test(rehearsal, a_reference_that_nobody_took_is_an_assertion)
 
 Test(rehearsal, a_post_that_is_written_while_it_waits_is_an_assertion)
 {
-    expect_refusal("", false, "post anew\n", "was_taken");
+    expect_refusal("", false, "post anew\n", "is_as_posted");
+}
+
+Test(rehearsal, a_post_that_is_to_make_another_call_while_it_waits_is_an_assertion)
+{
+    expect_refusal("", false, "post another\n", "before == post->run");
+}
+
+static void close_it(void *unused)
+{
+    (void)unused;
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, a_reference_that_nobody_gives_back_is_an_assertion)
+{
+    open_it(&player_application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    say(ann, "keep\n");
+    rehearsed_leave(ann);
+    expect_abort(close_it, NULL, "client->references == 0");
+    channel_release(kept);
+    rehearsal_close(&rehearsal);
 }
 
 Test(rehearsal, a_timer_that_is_written_while_it_is_set_is_an_assertion)
@@ -486,6 +543,16 @@ static bool room_handle_input(struct input_handler *self, struct message message
     return strand_member_handle_input(self, message, facade);
 }
 
+static void room_left(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
+{
+    strand_member_left(self, facade);
+}
+
+static void room_stopping(struct input_handler *self, struct channel_facade *facade) NO_LOCK_HELD
+{
+    strand_member_stopping(self, facade);
+}
+
 static void say_hello(void *client)
 {
     say(client, "hello\n");
@@ -551,6 +618,76 @@ Test(rehearsal, what_a_table_with_wrapped_functions_leaves_out_is_filled_in)
 {
     struct input_handler_verbs table = {.started = room_started, .handle_input = room_handle_input};
     visit_room(&table);
+}
+
+static void say_goodbye(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    (void)facade;
+    hear("goodbye ");
+}
+
+/* What calls ours and what does not comes to the same. */
+Test(rehearsal, a_member_leaves_even_if_its_stopping_forgets_that)
+{
+    struct input_handler_verbs table = strand_member_verbs;
+    struct application application = room_application;
+    application.verbs = &table;
+    table.stopping = say_goodbye;
+    open_it(&application, NULL);
+    struct rehearsed *bob = rehearsal_connect(&rehearsal);
+    rehearsed_leave(rehearsal_connect(&rehearsal));
+    cr_assert_str_eq(heard, "opened goodbye left ");
+    rehearsed_leave(bob);
+    rehearsal_close(&rehearsal);
+    cr_assert_str_eq(heard, "opened goodbye left goodbye left closed ");
+    table.stopping = room_stopping;
+    visit_room(&table);
+}
+
+static bool owe(struct strand_group *group, struct strand_member *member, struct message line)
+{
+    (void)group;
+    (void)member;
+    (void)line;
+    return false;
+}
+
+static void gone(struct strand_group *group, struct strand_member *member)
+{
+    (void)group;
+    hear("gone ");
+    channel_close(member->facade);
+}
+
+static void *start_debtors(struct server *server)
+{
+    static const struct strand_group_verbs debtors = {.said = owe, .gone = gone};
+    return strand_group_open(&room, server, &debtors) ? &room : NULL;
+}
+
+/* Ann's answer waits when she leaves. */
+static void leave_unanswered(void (*own)(struct input_handler *, struct channel_facade *))
+{
+    struct input_handler_verbs table = strand_member_verbs;
+    struct application application = room_application;
+    application.verbs = &table;
+    application.start = start_debtors;
+    table.left = own;
+    open_it(&application, NULL);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    say(ann, "hello\n");
+    rehearsed_finish(ann);
+    cr_assert(rehearsed_is_over(ann));
+    rehearsal_close(&rehearsal);
+}
+
+Test(rehearsal, the_group_hears_once_of_a_member_that_is_gone)
+{
+    leave_unanswered(say_goodbye);
+    cr_assert_str_eq(heard, "goodbye gone ");
+    leave_unanswered(room_left);
+    cr_assert_str_eq(heard, "gone ");
 }
 
 /* A server whose clients are no members, but its own connections are, say. */
