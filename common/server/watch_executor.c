@@ -8,10 +8,9 @@ static struct watched_executor *watched_of(struct watched_part *part)
 }
 
 /*
- * How long a task waits that is submitted now. No task knows when it came, because that would be a
- * look at the clock for each. But as many as wait, divided by as many as are done in a second, is
- * the time that the last of them will take (Little's law). If none is done, it is at least the time
- * since then.
+ * How long a task waits that is submitted now. Tasks do not note when they came: that would cost a
+ * look at the clock for each. But if W tasks wait, and D are done in a second, the last of them
+ * waits for W / D seconds (Little's law). If none is done, it waits at least as long as that lasts.
  */
 static void look_at_wait(struct watched_executor *watched, int64_t now)
 {
