@@ -2,9 +2,9 @@
  * What an event loop leaves for others to read: how late it is, where it is, and what it holds.
  *
  * The number by which a loop is run is its lag: how long an event that comes while the loop is busy
- * waits before the loop looks at it. That is the time from one return of select to the next call,
- * and the loop reads the clock at both ends anyway. So a round costs one increment of a histogram
- * and some plain stores, and a message costs nothing.
+ * waits before the loop looks at it. That is the time from one return of select to the next call:
+ * loop_woke() and loop_sleeps() read the clock there. So a round costs two such looks, an increment
+ * of a histogram and some plain stores, an event costs one store, and a message nothing.
  *
  * Interface:
  * - The functions belong to the loop's thread. Any thread may read the atomics meanwhile: they are
