@@ -43,7 +43,7 @@ static bool accept_task(struct executor *executor, struct task *task) REQUIRES(&
         return false;
     if (executor_place_task(executor, task, task_queue_offer))
         return true;
-    executor_wake(executor, executor->called); /* a policy may wait for them */
+    executor_wake(executor); /* a policy may wait */
     if (executor->stats.threads == 0)
         return saturation_abort.saturated(executor, task); /* no thread would ever run it */
     return executor->settings.policy->saturated(executor, task);

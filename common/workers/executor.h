@@ -60,7 +60,7 @@ struct executor_stats {
     size_t threads;
     size_t max_threads; /* at any one time */
     size_t waiting;     /* tasks */
-    size_t idle;        /* threads */
+    size_t idle;        /* threads to which no task is promised, or given */
     uint64_t completed;
     uint64_t aborted;
     uint64_t blocked; /* times that a submitter had to wait */
@@ -84,9 +84,11 @@ struct executor {
     struct condition work; /* a worker is called, or all are to end */
     struct condition room; /* a task was taken: a blocked submitter may try again */
     struct condition gone; /* the last thread has ended */
-    struct task_list first_tasks GUARDED_BY(&lock); /* for workers that start or are called */
+    struct task_list first_tasks GUARDED_BY(&lock); /* promised to workers that sleep or start */
     struct task_queue queue GUARDED_BY(&lock);
-    size_t called GUARDED_BY(&lock); /* workers, and not up yet: they do not count as idle */
+    size_t promised GUARDED_BY(&lock); /* how many those are; at most as many as the next two */
+    size_t sleeping GUARDED_BY(&lock); /* workers, until they have the lock again */
+    size_t starting GUARDED_BY(&lock); /* workers that have not looked for a task yet */
     struct executor_stats stats GUARDED_BY(&lock);
     struct list_link places GUARDED_BY(&lock); /* of its threads */
     atomic_size_t named;                       /* threads so far: worker 1, worker 2, ... */

@@ -41,6 +41,7 @@ struct executor_stats executor_stats(struct executor *executor)
     mutex_lock(&executor->lock);
     struct executor_stats stats = executor->stats;
     stats.waiting = executor->queue.length;
+    stats.idle = executor->sleeping + executor->starting - executor->promised;
     mutex_unlock(&executor->lock);
     return stats;
 }

@@ -18,20 +18,19 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
     REQUIRES(&executor->lock);
 
 /**
- * Calls one of the workers that sleep for the task, which any worker may take that is there before
- * it. A worker sleeps only when the queue is empty, so no other task has waited for longer. False
- * if none sleeps.
+ * Promises the task to a worker that sleeps, if there is one to whom nothing is promised yet. Any
+ * worker may take it that is there before. A worker sleeps only when nothing waits, so no other
+ * task has waited for longer. False if there is none.
  */
 bool executor_call_worker_for(struct executor *executor, struct task *task)
     REQUIRES(&executor->lock);
 
-/** Wakes `called` of the workers that sleep, or all, with the lock or without. */
-void executor_wake(struct executor *executor, size_t called);
+/** Calls a worker, if one sleeps and a task waits. It calls the next one. */
+void executor_wake(struct executor *executor) REQUIRES(&executor->lock);
 
 /**
- * Releases the lock before it wakes those that were called, which want the lock next, and lets them
- * begin before the caller goes on. A worker that was called earlier and has not come yet is called
- * once more.
+ * The same behind the release of the lock, which the worker wants next, and lets it begin before
+ * the caller goes on. One that was called earlier and has not come yet is called once more.
  */
 void executor_release(struct executor *executor) RELEASE(&executor->lock);
 

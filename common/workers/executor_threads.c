@@ -25,69 +25,75 @@ struct worker {
     struct executor_place place;
 };
 
-/* In front of the queue: for a worker that starts, or gets up. Any other may be there first. */
-static void put_first(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
+/* In front of the queue: for a worker that sleeps, or starts. Any other may be there first. */
+static void promise(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
     trace_object(TRACE_TASK_QUEUED, task->fd, task);
     task_list_append(&executor->first_tasks, task);
+    executor->promised++;
 }
 
 bool executor_call_worker_for(struct executor *executor, struct task *task)
 {
-    if (executor->stats.idle == 0)
+    if (executor->promised >= executor->sleeping + executor->starting)
         return false;
-    executor->stats.idle--;
-    executor->called++;
-    put_first(executor, task);
+    promise(executor, task);
     return true;
 }
 
-void executor_wake(struct executor *executor, size_t called)
+/* Whether a worker sleeps, though a task waits. */
+static bool misses_worker(const struct executor *executor) REQUIRES(&executor->lock)
 {
-    for (; called > 0; called--) {
-        TEST_POINT("executor: before a call");
-        condition_signal(&executor->work);
-    }
+    return executor->sleeping > 0 && executor->promised + executor->queue.length > 0;
+}
+
+static void call_worker(struct executor *executor)
+{
+    TEST_POINT("executor: before a call");
+    condition_signal(&executor->work);
+}
+
+void executor_wake(struct executor *executor)
+{
+    if (misses_worker(executor))
+        call_worker(executor);
 }
 
 void executor_release(struct executor *executor)
 {
-    size_t called = executor->called;
+    bool calls = misses_worker(executor);
     mutex_unlock(&executor->lock);
-    executor_wake(executor, called);
-    if (called > 0)
-        sched_yield(); /* a loop that comes back later finds more to do in one round */
+    if (!calls)
+        return;
+    call_worker(executor);
+    sched_yield(); /* a loop that comes back later finds more to do in one round */
 }
 
-/* The task whose turn it is. Those in front have found a worker: none of them waits for room. */
+/* The task whose turn it is. */
 static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 {
-    if (executor->first_tasks.first != NULL)
-        return task_list_remove_first(&executor->first_tasks);
-    struct task *task = task_queue_take(&executor->queue);
+    struct task *task = task_list_remove_first(&executor->first_tasks);
+    if (task != NULL)
+        executor->promised--;
+    else
+        task = task_queue_take(&executor->queue);
     if (task != NULL)
         signal_room(executor);
     return task;
 }
 
-/*
- * Sleeps until it is called; a spare one, until its deadline at most. Workers are alike: if any are
- * called, whoever gets up is one of them, even if it does so by itself.
- */
+/* Sleeps until it is called; a spare one, until its deadline at most. */
 static void doze(struct executor *executor, bool spare, int64_t deadline_ms)
     REQUIRES(&executor->lock)
 {
     TEST_POINT("worker: finds nothing");
-    executor->stats.idle++;
+    executor->sleeping++;
     signal_room(executor); /* a direct queue takes a task only if a worker waits */
     if (spare)
         condition_wait_until(&executor->work, &executor->lock, deadline_ms);
     else
         condition_wait(&executor->work, &executor->lock);
-    if (executor->called > 0)
-        executor->called--;
-    else
-        executor->stats.idle--;
+    executor->sleeping--;
 }
 
 /* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
@@ -95,6 +101,7 @@ static struct task *next_task(struct executor *executor, struct worker *self)
     RELEASE(&executor->lock)
 {
     int64_t deadline = 0; /* of a spare one, from its first look in vain */
+    bool has_slept = false;
     struct task *task;
     while ((task = take(executor)) == NULL && !executor->closing) {
         bool spare = executor->stats.threads > executor->settings.core;
@@ -103,7 +110,9 @@ static struct task *next_task(struct executor *executor, struct worker *self)
         if (spare && clock_ms() >= deadline)
             break;
         doze(executor, spare, deadline);
+        has_slept = true;
     }
+    bool calls = has_slept && misses_worker(executor);
     if (task == NULL) {
         list_remove(&self->place.link);
         segment_cache_close(&self->cache); /* before another thread can know of the end */
@@ -112,6 +121,8 @@ static struct task *next_task(struct executor *executor, struct worker *self)
         condition_broadcast(&executor->gone);
     }
     mutex_unlock(&executor->lock);
+    if (calls)
+        call_worker(executor); /* each calls the next one */
     return task;
 }
 
@@ -143,6 +154,7 @@ static void *worker(void *argument)
     segment_cache_open(&self.cache, executor->settings.buffers, SEGMENT_CACHE_LIMIT);
     mutex_lock(&executor->lock);
     list_append(&executor->places, &self.place.link);
+    executor->starting--;
     while ((task = next_task(executor, &self)) != NULL) {
         if (executor->settings.max_wait > 0)
             look_at_wait(executor, task);
@@ -173,6 +185,7 @@ bool executor_start_thread(struct executor *executor, size_t limit)
         return false;
     }
     executor->failed_starts = 0;
+    executor->starting++;
     stats->threads++;
     if (stats->max_threads < stats->threads)
         stats->max_threads = stats->threads;
@@ -183,6 +196,6 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
 {
     if (!executor_start_thread(executor, limit))
         return false;
-    put_first(executor, task); /* the thread waits for our lock */
+    promise(executor, task); /* the thread waits for our lock */
     return true;
 }

@@ -30,10 +30,9 @@
 mtype:thread = { submitter_1, submitter_2, worker_1, worker_2, worker_3, main_1 };
 
 /* Under the lock. */
-byte waiting; /* tasks in the queue */
-byte first;   /* tasks in front of it, for workers that were called */
-byte idle;    /* workers that sleep, and were not called */
-byte called;  /* and those that were, until they have the lock */
+byte waiting;  /* tasks in the queue */
+byte promised; /* tasks in front of it, for workers that sleep */
+byte sleeping; /* workers, until they have the lock again */
 bool closing;
 byte threads = WORKERS;
 
@@ -44,26 +43,26 @@ bool asleep[WORKERS];
 byte accepted;
 byte ran; /* or have begun to */
 bool slow; /* one has begun and does not return */
-byte dozing; /* workers between falling asleep and getting up */
 
-#define IS_COUNTED (called + idle == dozing)
+#define IS_COUNTED (promised <= sleeping)
 
-/* Part of a step under the lock: a worker that sleeps is called, or else into the queue. */
+/* Part of a step under the lock: promised to a worker that sleeps, or else into the queue. */
 inline executor_call_worker_for() {
     if
-#ifndef NO_CALL
-    :: idle > 0 -> idle--; called++; first++
-#endif
+    :: promised < sleeping -> promised++
     :: else -> waiting++
     fi
 }
 
-/* Without the lock: so many signals. One that finds nobody asleep is gone. */
-inline executor_wake() {
-    do
-    :: calls > 0 ->
+/* Whether a worker sleeps, though a task waits. */
+#define MISSES_WORKER (sleeping > 0 && promised + waiting > 0)
+
+/* Without the lock: a signal, if `calls`. One that finds nobody asleep is gone. */
+inline call_worker() {
+    if
+    :: calls ->
         atomic {
-            calls--;
+            calls = false;
             if
             :: asleep[0] -> asleep[0] = false
 #if WORKERS > 1
@@ -76,22 +75,37 @@ inline executor_wake() {
             fi;
             SAY1("%e: wakes a worker\n", me)
         }
-    :: else -> break
-    od
+    :: else
+    fi
 }
 
+/* One task of a round. */
+inline accept_task() {
+    if
+    :: closing || threads == 0 /* then a thread would be started for it */
+    :: else ->
+        accepted++;
+        SAY1("%e: submits a task\n", me);
+        executor_call_worker_for()
+    fi
+}
+
+/* A round of one task, or of two. */
 inline executor_submit_all() {
     atomic {
+        accept_task();
+        left--;
         if
-        :: closing || threads == 0 /* then a thread would be started for it */
-        :: else ->
-            accepted++;
-            SAY1("%e: submits a task\n", me);
-            executor_call_worker_for()
+        :: left > 0 -> accept_task(); left--
+        :: true
         fi;
-        calls = called
+#ifdef NO_CALL
+        calls = false
+#else
+        calls = MISSES_WORKER
+#endif
     }
-    executor_wake()
+    call_worker()
 }
 
 inline executor_shutdown() {
@@ -102,28 +116,29 @@ inline executor_shutdown() {
             asleep[i] = false
         }
         i = 0;
-        calls = called
+        calls = MISSES_WORKER
     }
-    executor_wake()
+    call_worker()
 }
 
 proctype submitter(mtype:thread me) {
-    byte calls, left = TASKS;
+    byte left = TASKS;
+    bool calls;
     do
-    :: left > 0 -> executor_submit_all(); left--
+    :: left > 0 -> executor_submit_all()
     :: else -> break
     od
 }
 
 proctype shutter(mtype:thread me) {
-    byte i, calls;
+    byte i;
+    bool calls;
     executor_shutdown()
 }
 
 /* Part of a step under the lock, which the wait releases. */
 #define FALL_ASLEEP(w) \
-    idle++; \
-    dozing++; \
+    sleeping++; \
     asleep[w] = true; \
     SAY1("%e: falls asleep\n", me)
 
@@ -140,20 +155,7 @@ end_asleep: /* where it may stay for good */
             SAY1("%e: has slept long enough\n", me)
         }
     fi;
-    atomic { /* it has the lock again */
-        dozing--;
-        if
-#ifdef COUNTED_BY_THE_CLOCK
-        :: in_vain -> idle--
-        :: !in_vain && called > 0 -> called--
-        :: !in_vain && called == 0 -> idle--
-#else
-        :: called > 0 -> called--
-        :: else -> idle--
-#endif
-        fi;
-        assert(IS_COUNTED)
-    }
+    has_slept = true
 }
 
 #define ENDS \
@@ -170,14 +172,18 @@ end_asleep: /* where it may stay for good */
 
 proctype a_worker(mtype:thread me; byte w) {
     byte own; /* taken, and not begun: a mistake */
-    bool in_vain, spare, has_task;
+    bool in_vain, spare, has_task, has_slept, calls;
     do
     :: atomic { /* next_task() */
+            if
+            :: has_slept -> sleeping--
+            :: else
+            fi;
             spare = threads > CORE;
             if
             :: own > 0 -> own--; has_task = true
-            :: own == 0 && first > 0 -> first--; has_task = true
-            :: own == 0 && first == 0 && waiting > 0 ->
+            :: own == 0 && promised > 0 -> promised--; has_task = true
+            :: own == 0 && promised == 0 && waiting > 0 ->
                 waiting--;
                 has_task = true;
 #ifdef TAKES_SEVERAL
@@ -186,18 +192,23 @@ proctype a_worker(mtype:thread me; byte w) {
                 :: else
                 fi
 #endif
-            :: own == 0 && MAY_END && (MAY_NOT_LOOK || first + waiting == 0) -> ENDS
-            :: own == 0 && !MAY_END && closing && first + waiting == 0 -> ENDS
+            :: own == 0 && MAY_END && (MAY_NOT_LOOK || promised + waiting == 0) -> ENDS
+            :: own == 0 && !MAY_END && closing && promised + waiting == 0 -> ENDS
             :: else ->
 #ifdef LOOK_THEN_SLEEP
                 SAY1("%e: finds nothing\n", me)
 #else
                 FALL_ASLEEP(w)
 #endif
-            fi
+            fi;
+            assert(IS_COUNTED);
+#ifndef NO_NEXT
+            calls = has_task && has_slept && MISSES_WORKER;
+#endif
+            has_slept = false
         }
         if
-        :: has_task
+        :: has_task -> call_worker()
         :: else ->
 #ifdef LOOK_THEN_SLEEP
             atomic { FALL_ASLEEP(w) }
@@ -246,7 +257,7 @@ init {
     }
     atomic {
         timeout; /* nobody can take another step */
-        is_run = (ran == accepted && waiting == 0 && first == 0);
+        is_run = (ran == accepted && waiting == 0 && promised == 0);
         assert(is_run);
         is_ended = (!closing || threads == 0);
         assert(is_ended)

@@ -166,6 +166,29 @@ Test(stage3_hand_over, a_task_that_comes_while_the_last_worker_decides_to_sleep_
     executor_close(&executor);
 }
 
+/*
+ * A round of two tasks is one signal. The worker that gets up leaves a task, so it calls the other
+ * one, which runs while the first is still busy.
+ */
+Test(stage3_hand_over, a_worker_that_gets_up_calls_the_next_one)
+{
+    begin_with_sleepers(2, 2, LONG);
+    long calls = test_point_count(BEFORE_CALL);
+    test_point_hold(JOB_RUNS);
+    test_point_hold(JOB_RUNS);
+    again(&jobs[1]);
+    again(&jobs[2]);
+    submit_two(NULL);
+    test_point_await_held(JOB_RUNS, 2);
+    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 2);
+    test_point_release(JOB_RUNS);
+    test_point_release(JOB_RUNS);
+    await_idle(2);
+    executor_close(&executor);
+    expect_runs(&jobs[1], 1);
+    expect_runs(&jobs[2], 1);
+}
+
 /* Two sleep. To wake the other one would be a system call, or two, for nothing. */
 Test(stage3_hand_over, a_task_wakes_one_worker_of_those_that_sleep)
 {
@@ -213,8 +236,9 @@ Test(stage3_hand_over, what_is_behind_a_slow_task_does_not_wait_while_another_wo
 }
 
 /*
- * A worker sleeps and is called for a task, but another one is done first: the task is for whoever
- * comes first. The one that was called gets up in vain, and sleeps again, to be called again.
+ * A task is promised to a worker that sleeps, but another one is done first: the task is for
+ * whoever comes first. From then on the sleeper counts as idle again, before any signal. It gets up
+ * in vain, and sleeps again, to be called again.
  */
 Test(stage3_hand_over, a_worker_that_is_free_takes_what_a_sleeping_one_was_called_for)
 {
@@ -230,6 +254,7 @@ Test(stage3_hand_over, a_worker_that_is_free_takes_what_a_sleeping_one_was_calle
     expect_runs(&jobs[1], 0);
     test_point_release(JOB_RUNS);
     await_run(&jobs[1]);
+    await_idle(2);
     test_point_release(BEFORE_CALL);
     pthread_join(other, NULL);
     await_idle(2);
@@ -287,9 +312,10 @@ Test(stage3_hand_over, a_worker_that_is_called_hears_of_the_end)
 }
 
 /*
- * A round has called all workers, and its thread stands still before the signals. A task that comes
- * now finds no worker idle; but whoever submits it signals for those that have not come yet. So no
- * task waits for a thread that does not run, or for a signal that the C library has lost.
+ * A round has a task for each worker, and its thread stands still before the signal. A task that
+ * comes now finds no worker idle; but whoever submits it signals, too, and the worker that gets up
+ * calls the next one. So no task waits for a thread that does not run, or for a signal that the C
+ * library has lost.
  */
 Test(stage3_hand_over, a_worker_that_does_not_come_is_called_again_with_the_next_task)
 {

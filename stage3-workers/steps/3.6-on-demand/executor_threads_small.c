@@ -53,10 +53,9 @@ bool executor_call_worker_for(struct executor *executor, struct task *task)
     return false;
 }
 
-void executor_wake(struct executor *executor, size_t called)
+void executor_wake(struct executor *executor)
 {
     (void)executor;
-    (void)called;
 }
 
 void executor_release(struct executor *executor)
