@@ -3,7 +3,7 @@
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
 #include "common/base/trace.h"
-#include "common/server/channel_calls.h"
+#include "common/server/channel_calls_back.h"
 #include "dispatcher.h"
 
 #include <assert.h>

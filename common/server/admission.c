@@ -20,9 +20,7 @@ void admission_init(struct admission *admission, struct server *server)
 /* No thread is left that could give one back. */
 void admission_destroy(struct admission *admission)
 {
-    bool references_are_given_back = admission_is_empty(admission);
-    assert(references_are_given_back); /* else a channel_release() was forgotten */
-    (void)references_are_given_back;
+    assert(admission_is_empty(admission)); /* else a channel_release() was forgotten */
     mutex_destroy(&admission->lock);
 }
 

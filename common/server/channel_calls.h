@@ -227,11 +227,7 @@ void channel_go_on(struct channel_facade *facade, struct channel_hold *hold);
  */
 bool channel_cancel_task(struct channel_task *task);
 
-/*
- * As the framework makes the calls. A post or a task is its owner's again before the call, which
- * may use it anew; the exchange reads what the last channel_post() that came in vain has written,
- * so all that its thread had written before is seen.
- */
+/* As the framework makes the calls; those of posts and tasks are in channel_calls_back.h. */
 
 /* Before it fires one that repeats is set again. Moments that are over already are left out. */
 static inline void channel_timer_set_next(struct channel_timer *timer, struct timer_tree *timers,
@@ -258,48 +254,6 @@ static inline void channel_hold_end(struct channel_hold *hold,
 static inline void channel_task_run(struct channel_task *task) NO_LOCK_HELD
 {
     task->run(task);
-}
-
-static inline void channel_task_give_back(struct channel_task *task)
-{
-    bool was_taken = atomic_exchange(&task->begun, false);
-    assert(was_taken); /* else its owner has written it meanwhile, which was not his */
-    (void)was_taken;
-}
-
-static inline void channel_post_give_back(struct channel_post *post)
-{
-    bool is_as_posted = atomic_exchange(&post->waits, NULL) == post->run;
-    assert(is_as_posted); /* else its owner has written it meanwhile, which was not his */
-    (void)is_as_posted;
-}
-
-static inline void channel_task_complete(struct channel_task *task) NO_LOCK_HELD
-{
-    struct channel_facade *facade = task->facade;
-    channel_task_give_back(task);
-    task->completed(task, facade);
-}
-
-static inline void channel_task_drop(struct channel_task *task) NO_LOCK_HELD
-{
-    channel_task_give_back(task);
-    if (task->dropped != NULL)
-        task->dropped(task);
-}
-
-static inline void channel_post_run(struct channel_post *post) NO_LOCK_HELD
-{
-    struct channel_facade *facade = post->facade;
-    channel_post_give_back(post);
-    post->run(post, facade);
-}
-
-static inline void channel_post_drop(struct channel_post *post) NO_LOCK_HELD
-{
-    channel_post_give_back(post);
-    if (post->dropped != NULL)
-        post->dropped(post);
 }
 
 #endif

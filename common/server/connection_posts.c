@@ -4,7 +4,7 @@
  * again has its next turn in the next run, after the other connections.
  */
 #include "common/base/test_point.h"
-#include "common/server/channel_calls.h"
+#include "common/server/channel_calls_back.h"
 #include "common/server/connection_parts.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
  */
 #include "common/base/container_of.h"
 #include "common/base/test_point.h"
-#include "common/server/channel_calls.h"
+#include "common/server/channel_calls_back.h"
 #include "common/server/connection_parts.h"
 #include "common/workers/executor.h"
 

@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/test_point.h"
+#include "common/server/channel_calls_back.h"
 #include "common/server/server.h"
 #include "common/workers/executor.h"
 

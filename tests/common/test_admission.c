@@ -77,7 +77,7 @@ Test(admission, a_place_that_nobody_gives_back_is_an_assertion)
 {
     open_admission(2, OVERLOAD_REJECT);
     admission_enter(&admission);
-    expect_abort(destroy, NULL, "references_are_given_back");
+    expect_abort(destroy, NULL, "admission_is_empty");
     admission_leave(&admission);
     close_admission();
 }
