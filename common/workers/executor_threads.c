@@ -41,10 +41,11 @@ bool executor_call_worker_for(struct executor *executor, struct task *task)
     return true;
 }
 
-/* Whether a worker sleeps, though a task waits. */
+/* Whether a worker sleeps, though a task waits that none of those that start will take. */
 static bool misses_worker(const struct executor *executor) REQUIRES(&executor->lock)
 {
-    return executor->sleeping > 0 && executor->promised + executor->queue.length > 0;
+    return executor->sleeping > 0 &&
+           executor->promised + executor->queue.length > executor->starting;
 }
 
 static void call_worker(struct executor *executor)
