@@ -622,7 +622,7 @@ pages() { # [check]
 # ---- testing ------------------------------------------------------------------------------------
 
 # What Criterion prints about tests that it does not run, or has not run yet.
-boring='^\[(SKIP|RUN |====\] Running)'
+boring='^\[(SKIP|PASS|RUN |====\] Running)'
 
 passed=0 failed=0
 pass() {

@@ -308,9 +308,15 @@ Test(step3_8, a_worker_above_the_core_ends_when_it_is_not_called)
         carls[i] = client_connect(&server); /* from step 4.3 on a worker greets them */
     for (int i = 0; i < CARLS; i++)
         client_send_text(carls[i], "what is the answer?\n");
-    for (int i = 0; i < CARLS; i++)
-        client_expect_text(carls[i], "what is the answer?\n");
     double end = step_patience();
+    for (int i = 0; i < CARLS;
+         i++) { /* behind greetings one may find no place: that is an answer */
+        char answer = 0;
+        size_t got = 1;
+        while (answer != '\n' && got == 1)
+            client_try_receive(carls[i], &answer, 1, end, &got);
+        cr_assert_eq(got, 1, "Carl heard nothing");
+    }
     long threads;
     while ((threads = probe_own_threads(server.pid)) > one_worker && test_now() < end)
         test_pause_ms(10);
