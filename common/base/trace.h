@@ -93,15 +93,15 @@ void trace_record(enum trace_kind kind, int fd, int64_t value);
 /** The part of trace_accepted() that is not inline. */
 void trace_begin_connection(int fd);
 
-/** Records an event. While there is no trace, that is one test. */
+/**
+ * Records an event. `value` is what its kind says; for a task or a selector, its address, which
+ * tells it from others. While there is no trace, that is one test.
+ */
 static inline void trace_event(enum trace_kind kind, int fd, int64_t value)
 {
     if (atomic_load_explicit(&trace_is_on, memory_order_relaxed))
         trace_record(kind, fd, value);
 }
-
-/** The same of a task or a selector, which its address tells from others. */
-#define trace_object(kind, fd, object) trace_event(kind, fd, (int64_t)(intptr_t)(object))
 
 /** A connection begins: its descriptor number means this one from now on. */
 static inline void trace_accepted(int fd)

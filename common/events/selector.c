@@ -179,7 +179,7 @@ size_t selector_select(struct selector *selector, int timeout_ms)
     struct ready_event events[SELECTOR_BATCH];
     atomic_store_explicit(&selector->thread, &own_mark, memory_order_relaxed);
     mutex_lock(&selector->lock);
-    trace_object(TRACE_SELECT, TRACE_NO_CONNECTION, selector);
+    trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, (intptr_t)selector);
     selector->selected_count = 0;
     int count = wait_for_events(selector, events, timeout_ms);
     for (int i = 0; i < count; i++)
@@ -200,7 +200,8 @@ void selector_wakeup(struct selector *selector)
 {
     atomic_fetch_add_explicit(&selector->wakeups_asked, 1, memory_order_relaxed);
     bool asleep = atomic_exchange(&selector->sleep, CALLED) == ASLEEP;
-    trace_object(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION, selector);
+    trace_event(asleep ? TRACE_WAKEUP : TRACE_WAKEUP_COALESCED, TRACE_NO_CONNECTION,
+                (intptr_t)selector);
     if (!asleep)
         return;
     atomic_fetch_add_explicit(&selector->wakeups_written, 1, memory_order_relaxed);

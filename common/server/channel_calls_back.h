@@ -1,8 +1,9 @@
 /*
- * As the framework makes the calls of posts and tasks (channel_calls.h), for the files that do. A
- * post or a task is its owner's again before the call, which may use it anew; the exchange reads
- * what the last channel_post() that came in vain has written, so all that its thread had written
- * before is seen.
+ * As the framework makes the calls of posts and tasks (channel_calls.h). For the files that do, and
+ * for no application: each is made once for a post or a task that was taken, in the context of the
+ * connection or the strand, or in any thread when that has ended. It is its owner's again before
+ * the call, which may use it anew; the exchange reads what the last channel_post() that came in
+ * vain has written, so all that its thread had written before is seen.
  */
 #ifndef COMMON_CHANNEL_CALLS_BACK_H
 #define COMMON_CHANNEL_CALLS_BACK_H

@@ -9,7 +9,7 @@
 struct input_queue *connection_facade_input(struct channel_facade *facade)
 {
     struct connection *connection = connection_of(facade);
-    assert(run_own == NULL || run_own->connection == connection || /* else it costs a call */
+    assert(run_own == NULL || run_own->connection == connection || /* mostly, and for each line */
            connection_is_own_call(connection));
     return &connection->input;
 }

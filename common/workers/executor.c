@@ -32,7 +32,7 @@ bool executor_place_task(struct executor *executor, struct task *task,
 
 void executor_run_task(struct task *task)
 {
-    trace_object(TRACE_TASK, task->fd, task);
+    trace_event(TRACE_TASK, task->fd, (intptr_t)task);
     task_run(task);
     trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
 }
@@ -93,7 +93,7 @@ bool executor_insist(struct executor *executor, struct task *task)
 bool executor_drop(struct executor *executor, struct task *task)
 {
     executor->stats.discarded++;
-    trace_object(TRACE_TASK_DROPPED, task->fd, task);
+    trace_event(TRACE_TASK_DROPPED, task->fd, (intptr_t)task);
     mutex_unlock(&executor->lock);
     task_drop(task);
     mutex_lock(&executor->lock);

@@ -60,7 +60,7 @@ struct executor_stats {
     size_t threads;
     size_t max_threads; /* at any one time */
     size_t waiting;     /* tasks */
-    size_t idle;        /* threads to which no task is promised, or given */
+    size_t idle;        /* threads that sleep or start, but for those with a task promised */
     uint64_t completed;
     uint64_t aborted;
     uint64_t blocked; /* times that a submitter had to wait */
@@ -86,7 +86,7 @@ struct executor {
     struct condition gone; /* the last thread has ended */
     struct task_list first_tasks GUARDED_BY(&lock); /* promised to workers that sleep or start */
     struct task_queue queue GUARDED_BY(&lock);
-    size_t promised GUARDED_BY(&lock); /* how many those are; at most as many as the next two */
+    size_t promised GUARDED_BY(&lock); /* how many those are: at most sleeping + starting */
     size_t sleeping GUARDED_BY(&lock); /* workers, until they have the lock again */
     size_t starting GUARDED_BY(&lock); /* workers that have not looked for a task yet */
     struct executor_stats stats GUARDED_BY(&lock);

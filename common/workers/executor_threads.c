@@ -28,7 +28,7 @@ struct worker {
 /* In front of the queue: for a worker that sleeps, or starts. Any other may be there first. */
 static void promise(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {
-    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    trace_event(TRACE_TASK_QUEUED, task->fd, (intptr_t)task);
     task_list_append(&executor->first_tasks, task);
     executor->promised++;
 }

@@ -82,14 +82,14 @@ bool task_queue_offer(struct task_queue *queue, struct task *task)
 {
     if (!queue->kind->offer(queue, task))
         return false;
-    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    trace_event(TRACE_TASK_QUEUED, task->fd, (intptr_t)task);
     queue->length++;
     return true;
 }
 
 bool task_queue_insist(struct task_queue *queue, struct task *task)
 {
-    trace_object(TRACE_TASK_QUEUED, task->fd, task);
+    trace_event(TRACE_TASK_QUEUED, task->fd, (intptr_t)task);
     task_list_append(&queue->others, task);
     queue->length++;
     return true;
