@@ -227,7 +227,8 @@ void channel_go_on(struct channel_facade *facade, struct channel_hold *hold);
  */
 bool channel_cancel_task(struct channel_task *task);
 
-/* As the framework makes the calls; those of posts and tasks are in channel_calls_back.h. */
+/* How the framework makes the calls; what gives back a post or a task is in channel_calls_back.h.
+ */
 
 /* Before it fires one that repeats is set again. Moments that are over already are left out. */
 static inline void channel_timer_set_next(struct channel_timer *timer, struct timer_tree *timers,

@@ -1,9 +1,9 @@
 /*
- * As the framework makes the calls of posts and tasks (channel_calls.h). For the files that do, and
- * for no application: each is made once for a post or a task that was taken, in the context of the
- * connection or the strand, or in any thread when that has ended. It is its owner's again before
- * the call, which may use it anew; the exchange reads what the last channel_post() that came in
- * vain has written, so all that its thread had written before is seen.
+ * How the framework makes the calls of posts and tasks (channel_calls.h). For the files that make
+ * them, and for no application: in the context of the connection or the strand; a `dropped` also in
+ * any thread, when that has ended. A post or a task is its owner's before the call, which may use
+ * it again. The exchange also shows what a thread wrote before a channel_post() that returned
+ * false.
  */
 #ifndef COMMON_CHANNEL_CALLS_BACK_H
 #define COMMON_CHANNEL_CALLS_BACK_H
@@ -13,14 +13,14 @@
 static inline void channel_task_give_back(struct channel_task *task)
 {
     bool was_taken = atomic_exchange(&task->begun, false);
-    assert(was_taken); /* else its owner has written it meanwhile, which was not his */
+    assert(was_taken); /* else its owner has written it while it was ours */
     (void)was_taken;
 }
 
 static inline void channel_post_give_back(struct channel_post *post)
 {
     bool is_as_posted = atomic_exchange(&post->waits, NULL) == post->run;
-    assert(is_as_posted); /* else its owner has written it meanwhile, which was not his */
+    assert(is_as_posted); /* else its owner has written it while it was ours */
     (void)is_as_posted;
 }
 

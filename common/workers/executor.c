@@ -26,7 +26,7 @@ bool executor_place_task(struct executor *executor, struct task *task,
         return true;
     if (executor->stats.threads == 0)
         return false;
-    return executor_call_worker_for(executor, task) || put(&executor->queue, task) ||
+    return executor_promise(executor, task) || put(&executor->queue, task) ||
            executor_start_thread_for(executor, task, executor->settings.max);
 }
 

@@ -4,7 +4,7 @@
  *
  * A task that is submitted goes, in this order, to
  *   1. a new thread, while there are fewer than `core`;
- *   2. the task queue, if it takes it;
+ *   2. a worker that sleeps, or else the task queue, if it takes it;
  *   3. a new thread, while there are fewer than `max`;
  *   4. the saturation policy.
  * So with an unbounded queue there are never more than `core` threads: the queue is never full.
@@ -117,7 +117,7 @@ bool executor_has_priorities(const struct executor *executor);
 
 /**
  * As executor_submit() for each task of the list, in this order, but takes the lock once for all of
- * them, and wakes the workers when it has released it. A thread that finds several tasks in a round
+ * them, and wakes a worker when it has released it. A thread that finds several tasks in a round
  * of its loop collects them in a list, which task_list_append() does without any lock. What was not
  * accepted is in the list when this returns.
  */
@@ -132,15 +132,15 @@ void executor_submit_all(struct executor *executor, struct task_list *tasks) EXC
 bool executor_insist(struct executor *executor, struct task *task);
 
 /**
- * Takes no more tasks. Those that wait still run, or, if `now`, are dropped; those that run are not
- * disturbed. A submitter that is blocked returns.
+ * Takes no more tasks. Those in the queue still run, or, if `now`, are dropped; those that run are
+ * not disturbed. A submitter that is blocked returns.
  */
 void executor_shutdown(struct executor *executor, bool now) EXCLUDES(any_lock);
 
 /** Shuts down, if that has not been done yet, and waits until all threads have ended. */
 void executor_end(struct executor *executor, bool now) EXCLUDES(any_lock);
 
-/** Frees it. An executor that has not ended is ended first, and what waits is dropped. */
+/** Frees it. An executor that has not ended is ended first, and its queue is dropped. */
 void executor_close(struct executor *executor) EXCLUDES(any_lock);
 
 /** Brings the server's counters of tasks and workers up to date. */

@@ -13,24 +13,23 @@
 /** A new thread, if there are fewer than `limit`, or none at all. False: there is no new one. */
 bool executor_start_thread(struct executor *executor, size_t limit) REQUIRES(&executor->lock);
 
-/** The same, and the thread begins with the task. */
+/** The same, and the task is promised to it. */
 bool executor_start_thread_for(struct executor *executor, struct task *task, size_t limit)
     REQUIRES(&executor->lock);
 
 /**
- * Promises the task to a worker that sleeps, if there is one to whom nothing is promised yet. Any
- * worker may take it that is there before. A worker sleeps only when nothing waits, so no other
- * task has waited for longer. False if there is none.
+ * Promises the task to a worker that sleeps or starts, no matter to which: any worker may take it
+ * that is there before. False if as many tasks are promised already, or if another one waits in the
+ * queue.
  */
-bool executor_call_worker_for(struct executor *executor, struct task *task)
-    REQUIRES(&executor->lock);
+bool executor_promise(struct executor *executor, struct task *task) REQUIRES(&executor->lock);
 
-/** Calls a worker, if one sleeps and a task waits. It calls the next one. */
+/** Signals a worker, if one sleeps and a task waits. It signals the next one. */
 void executor_wake(struct executor *executor) REQUIRES(&executor->lock);
 
 /**
- * The same behind the release of the lock, which the worker wants next, and lets it begin before
- * the caller goes on. One that was called earlier and has not come yet is called once more.
+ * The same after it has released the lock, which the worker wants next, and then offers that the
+ * processor. As long as a task waits for a worker that has not come, each release signals again.
  */
 void executor_release(struct executor *executor) RELEASE(&executor->lock);
 

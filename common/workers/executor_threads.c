@@ -33,21 +33,22 @@ static void promise(struct executor *executor, struct task *task) REQUIRES(&exec
     executor->promised++;
 }
 
-bool executor_call_worker_for(struct executor *executor, struct task *task)
+bool executor_promise(struct executor *executor, struct task *task)
 {
-    if (executor->promised >= executor->sleeping + executor->starting)
-        return false;
+    if (executor->queue.length > 0 || executor->promised >= executor->sleeping + executor->starting)
+        return false; /* nobody passes one that waits */
     promise(executor, task);
     return true;
 }
 
-/* Whether a worker sleeps, though a task waits that none of those that start will take. */
+/* Whether a worker sleeps, and more tasks wait than workers start. */
 static bool misses_worker(const struct executor *executor) REQUIRES(&executor->lock)
 {
     return executor->sleeping > 0 &&
            executor->promised + executor->queue.length > executor->starting;
 }
 
+/* With the lock or without. */
 static void call_worker(struct executor *executor)
 {
     TEST_POINT("executor: before a call");
@@ -83,7 +84,7 @@ static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
     return task;
 }
 
-/* Sleeps until it is called; a spare one, until its deadline at most. */
+/* In the worker: sleeps, without the lock, until it is called; a spare one, until its deadline. */
 static void doze(struct executor *executor, bool spare, int64_t deadline_ms)
     REQUIRES(&executor->lock)
 {
@@ -97,7 +98,10 @@ static void doze(struct executor *executor, bool spare, int64_t deadline_ms)
     executor->sleeping--;
 }
 
-/* The task whose turn it is, as soon as there is one; NULL when the thread has ended. */
+/*
+ * In the worker: the task whose turn it is, as soon as there is one. NULL: the thread must end, and
+ * the executor may be gone.
+ */
 static struct task *next_task(struct executor *executor, struct worker *self)
     RELEASE(&executor->lock)
 {
@@ -123,7 +127,7 @@ static struct task *next_task(struct executor *executor, struct worker *self)
     }
     mutex_unlock(&executor->lock);
     if (calls)
-        call_worker(executor); /* each calls the next one */
+        call_worker(executor); /* one more, for what is left */
     return task;
 }
 

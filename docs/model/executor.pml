@@ -3,7 +3,8 @@
  * rest of the stage: who submits, the workers, and a thread that shuts down.
  *
  * A section under the lock is one step. Tasks have no names: it matters how many there are. A signal
- * wakes any of those that sleep.
+ * wakes any of those that sleep. Left out are threads that start, policies, executor_insist(), and an
+ * end that drops the queue.
  */
 #ifndef SUBMITTERS
 #define SUBMITTERS 2
@@ -47,9 +48,9 @@ bool slow; /* one has begun and does not return */
 #define IS_COUNTED (promised <= sleeping)
 
 /* Part of a step under the lock: promised to a worker that sleeps, or else into the queue. */
-inline executor_call_worker_for() {
+inline executor_promise() {
     if
-    :: promised < sleeping -> promised++
+    :: promised < sleeping && waiting == 0 -> promised++
     :: else -> waiting++
     fi
 }
@@ -82,11 +83,11 @@ inline call_worker() {
 /* One task of a round. */
 inline accept_task() {
     if
-    :: closing || threads == 0 /* then a thread would be started for it */
+    :: closing || threads == 0 /* refused, or a thread would be started for it */
     :: else ->
         accepted++;
-        SAY1("%e: submits a task\n", me);
-        executor_call_worker_for()
+        SAY2("%e: submits task %d\n", me, accepted);
+        executor_promise()
     fi
 }
 

@@ -1,9 +1,10 @@
 /*
- * How a task gets from a thread that submits to a worker that sleeps: both threads are held where
- * it matters, and let go in the order that could go wrong. An executor alone, without the stage.
+ * How a task gets from a thread that submits to a worker that sleeps: both are held, and let go in
+ * an order that could fail. An executor alone, without the stage.
  *
- * Between the section in which a worker is called for a task, and the signal that wakes one, the
- * lock is free. Most of these tests hold the submitter there, BEFORE_CALL.
+ * Between the section in which a task is promised to a worker, and the signal that wakes one, the
+ * lock is free (but not before a policy decides). Most of these tests hold the submitter there,
+ * BEFORE_CALL.
  */
 #define TEST_POINTS /* for the jobs, which are held, too */
 #include "common/base/test_point.h"
@@ -30,14 +31,19 @@ struct job {
     struct task task;
     atomic_int runs;
     atomic_int drops;
+    int turn; /* 1: it was the first to run */
 };
 
 static struct job jobs[6];
 
+static atomic_int turns;
+
 static void job_run(struct task *task)
 {
+    struct job *job = (struct job *)task;
     TEST_POINT(JOB_RUNS);
-    atomic_fetch_add(&((struct job *)task)->runs, 1);
+    job->turn = atomic_fetch_add(&turns, 1) + 1;
+    atomic_fetch_add(&job->runs, 1);
 }
 
 static void job_dropped(struct task *task)
@@ -262,6 +268,57 @@ Test(stage3_hand_over, a_worker_that_is_free_takes_what_a_sleeping_one_was_calle
     cr_assert(executor_submit(&executor, &jobs[2].task));
     await_run(&jobs[2]);
     cr_assert_eq(test_point_count(BEFORE_CALL), calls + 2);
+    executor_close(&executor);
+}
+
+static void *submit_three(void *argument)
+{
+    struct task_list round = {0};
+    for (int i = 1; i <= 3; i++)
+        task_list_append(&round, &again(&jobs[i])->task);
+    executor_submit_all(&executor, &round);
+    cr_assert_null(round.first);
+    return argument;
+}
+
+static void *submit_fifth(void *argument)
+{
+    cr_assert(executor_submit(&executor, &jobs[4].task));
+    return argument;
+}
+
+/*
+ * Two of three workers sleep: the third task of a round is queued. The busy one takes the first, so
+ * somebody who sleeps has no task promised any more. What comes now goes behind the third all the
+ * same.
+ */
+Test(stage3_hand_over, a_task_does_not_pass_one_that_was_queued)
+{
+    pthread_t three, fifth;
+    begin_with_sleepers(3, 3, LONG);
+    test_point_hold(JOB_RUNS);
+    cr_assert(executor_submit(&executor, &again(&jobs[0])->task));
+    test_point_await_held(JOB_RUNS, 1);
+    test_point_hold(BEFORE_CALL);
+    cr_assert_eq(thread_start(&three, submit_three, NULL), 0);
+    test_point_await_held(BEFORE_CALL, 1);
+    cr_assert_eq(executor_stats(&executor).waiting, 1);
+    test_point_hold(JOB_RUNS);
+    test_point_release(JOB_RUNS);
+    await_run(&jobs[0]);
+    test_point_await_held(JOB_RUNS, 1); /* with the first task of the round */
+    test_point_hold(BEFORE_CALL);
+    cr_assert_eq(thread_start(&fifth, submit_fifth, NULL), 0);
+    test_point_await_held(BEFORE_CALL, 2);
+    test_point_release(JOB_RUNS);
+    await_run(&jobs[3]);
+    await_run(&jobs[4]);
+    cr_assert_lt(jobs[3].turn, jobs[4].turn, "it passed the one that was queued before it");
+    test_point_release(BEFORE_CALL);
+    test_point_release(BEFORE_CALL);
+    pthread_join(three, NULL);
+    pthread_join(fifth, NULL);
+    await_idle(3);
     executor_close(&executor);
 }
 

@@ -46,7 +46,7 @@ bool executor_start_thread_for(struct executor *executor, struct task *task, siz
     return executor_start_thread(executor, limit) && task_queue_insist(&executor->queue, task);
 }
 
-bool executor_call_worker_for(struct executor *executor, struct task *task)
+bool executor_promise(struct executor *executor, struct task *task)
 {
     (void)task;
     condition_broadcast(&executor->work); /* they find it in the queue, if it takes it */
