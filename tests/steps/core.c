@@ -122,7 +122,7 @@ Test(stepC_8, a_line_without_an_end_is_not_waited_for)
 {
     char answer[64];
     size_t got;
-    struct server_process server = step_start_with(step_is_bare() ? "" : "--request-timeout 0.3");
+    struct server_process server = step_start_with("--request-timeout 0.3");
     int mallory = client_connect(&server);
     client_send_text(mallory, "hel");
     enum client_outcome outcome =
@@ -138,7 +138,7 @@ Test(stepC_8, a_line_without_an_end_is_not_waited_for)
 
 Test(stepC_9, a_client_without_a_place_is_told_so)
 {
-    struct server_process server = step_start_with(step_is_bare() ? "" : "--max-connections 2");
+    struct server_process server = step_start_with("--max-connections 2");
     int bob = step_client(&server), carl = step_client(&server);
     int ann = client_connect(&server);
     expect_text(ann, "ERR server busy\n", "There are two places, and Ann came as the third");

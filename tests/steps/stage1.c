@@ -169,8 +169,7 @@ Test(step1_4, a_client_learns_that_there_is_no_room)
 /* With room for one, and others that wait for it, each that leaves has to be counted out. */
 Test(step1_4, keeps_the_place_of_a_client_that_has_left_for_the_next_one)
 {
-    struct server_process server =
-        step_start_with(step_is_bare() ? "" : "--max-connections 1 --overload wait");
+    struct server_process server = step_start_with("--max-connections 1 --overload wait");
     for (int i = 0; i < 3; i++) {
         int client = client_connect(&server);
         cr_assert(step_answers(client, "hello\n"), "client %d waits for a place", i);
@@ -194,8 +193,7 @@ static void expect_orderly_end(void)
     char answers[LINES * sizeof("line 000000\n")];
     size_t length;
     char *lines = lines_numbered("line", LINES, &length);
-    struct server_process server =
-        step_start_with(step_is_bare() ? "" : "--block-ms 2 --drain-timeout 600");
+    struct server_process server = step_start_with("--block-ms 2 --drain-timeout 600");
     int carl = step_client(&server);
     step_freeze(&server);
     step_ask(carl, lines);

@@ -21,7 +21,8 @@
 /** The program, with as many descriptors as it may have; 0 leaves them. */
 struct server_process step_start(size_t descriptors);
 
-/** The program with options, for steps that have them. */
+/** The program with options. A bare one gets none: its port is free only if it is told nothing
+ * else. */
 struct server_process step_start_with(const char *options);
 
 /** Whether the program is a step that has no options but --port: ours, or a lab that STEP_GRADED

@@ -293,36 +293,15 @@ static void put_relay_before(struct server_process *server)
     server->port = relay.port;
 }
 
-/**
- * Whether a server that has ended was refused the free port that it had been given. Linux may give
- * the same one to two sockets with SO_REUSEADDR, as long as neither listens: that is bad luck, and
- * no fault of the server.
- */
-static bool lost_its_port(const struct server_process *server)
-{
-    char errors[ERRORS_SHOWN];
-    server_errors(server, errors, sizeof errors);
-    return strstr(errors, strerror(EADDRINUSE)) != NULL &&
-           test_await(server->pidfd, POLLIN, test_now() + test_deadline_ms() / 1000.0);
-}
-
 struct server_process server_start_at(const char *where, struct server_limits limits,
                                       const char *options, ...)
 {
-    enum { TRIES = 3 };
     struct server_process server;
     char shown[4096];
-    bool serves = false;
-    for (int i = 0; i < TRIES && !serves; i++) {
-        va_list arguments;
-        va_start(arguments, options);
-        serves = launch(&server, limits, shown, options, arguments);
-        va_end(arguments);
-        if (serves || i == TRIES - 1 || !lost_its_port(&server)) {
-            break;
-        }
-        server_forget(&server);
-    }
+    va_list arguments;
+    va_start(arguments, options);
+    bool serves = launch(&server, limits, shown, options, arguments);
+    va_end(arguments);
     if (!serves) {
         char errors[ERRORS_SHOWN];
         server_errors(&server, errors, sizeof errors);
