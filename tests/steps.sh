@@ -622,7 +622,7 @@ pages() { # [check]
 # ---- testing ------------------------------------------------------------------------------------
 
 # What Criterion prints about tests that it does not run, or has not run yet.
-boring='^\[(SKIP|PASS|RUN |====\] Running)'
+boring='^\[(SKIP|RUN |====\] Running)'
 
 passed=0 failed=0
 pass() {
@@ -632,7 +632,7 @@ pass() {
 blame() { # STEP WHAT [FILE]
     failed=$((failed + 1))
     echo "steps: FAILED: $1: $2"
-    [ $# -lt 3 ] || grep -vE "$boring" "$3" | sed 's/^/    /' | head -30
+    [ $# -lt 3 ] || grep -vE "$boring|^\[PASS\]" "$3" | sed 's/^/    /' | head -30
 }
 
 # Where the programs are that a step's own tests want: those of OUT, if they have the sanitizer.

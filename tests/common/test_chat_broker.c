@@ -226,6 +226,31 @@ BrokerTest(chat_broker_state, a_name_that_was_granted_to_one_who_has_gone_is_giv
     expect_heard(NULL);
 }
 
+/** A name is given back before others hear that nobody has it: one of them may want it at once. */
+static void expect_free_before(const char *published)
+{
+    const char *freed = strstr(sent, "DEL");
+    const char *told = strstr(sent, published);
+    cr_assert(freed && told && freed < told, "`%s`", sent);
+}
+
+BrokerTest(chat_broker_state, a_name_is_free_when_it_is_heard_that_she_has_left, "ann")
+{
+    user.is_leased = true;
+    sent[0] = '\0';
+    leaves(&user);
+    expect_free_before(" - ann");
+}
+
+BrokerTest(chat_broker_state, a_name_is_free_when_it_is_heard_that_she_is_called_otherwise, "ann")
+{
+    user.is_leased = true;
+    cr_assert(says(&user, "anna"));
+    sent[0] = '\0';
+    broker_claim_answered(&broker, &user, BROKER_GRANTED);
+    expect_free_before(" = ann anna");
+}
+
 /* His own name is his in whichever capitals, and its lease is as old as it was. */
 BrokerTest(chat_broker_state, who_writes_his_name_otherwise_keeps_his_lease, "ann")
 {

@@ -321,9 +321,9 @@ static void left(struct chat *chat, struct chat_user *user)
     if (one->claim == CLAIM_WAITS)
         one->claim = CLAIM_NONE;
     if (broker->state == BROKER_UP) {
-        broker_publish(broker, '-', user->nick.text, strlen(user->nick.text));
-        if (one->is_leased)
+        if (one->is_leased) /* first: who hears that she has left may want her name */
             broker_release_lease(broker, user->nick.text, one->since);
+        broker_publish(broker, '-', user->nick.text, strlen(user->nick.text));
     }
     if (chat->is_stopping)
         say_goodbye(broker);

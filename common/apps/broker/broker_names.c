@@ -105,9 +105,9 @@ static void publish_name(struct broker *broker, struct broker_user *user, const 
     int length = snprintf(both, sizeof(both), "%s %s", before, user->user.nick.text);
     broker->events += user->is_published;
     if (broker->state == BROKER_UP) {
-        broker_publish(broker, '=', both, (size_t)length);
-        if (user->is_leased)
+        if (user->is_leased) /* first: who hears of it may want that name */
             broker_release_lease(broker, before, user->since);
+        broker_publish(broker, '=', both, (size_t)length);
     }
     user->is_leased = wish == NULL;
     user->since = user->wanted_since;
