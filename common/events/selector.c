@@ -143,8 +143,8 @@ int selector_interest(struct selection_key *key, unsigned interest)
 }
 
 /*
- * Selects the key of an event, if its owner still wants it. If not, the kernel does not know the
- * key's interest yet, so this sets it.
+ * Selects the key of an event, if its owner still wants it. If not, its place is at the other end:
+ * the owner has until the next select to want it again.
  */
 static void select_key(struct selector *selector, const struct ready_event *event)
     REQUIRES(&selector->lock)
@@ -152,13 +152,25 @@ static void select_key(struct selector *selector, const struct ready_event *even
     struct selection_key *key = event->key;
     key->ready = (uint8_t)(event->ready & key->interest);
     if (key->ready == 0) {
-        watch(selector, key, key->interest);
-        return;
+        key->selected = SELECTOR_BATCH - (uint32_t)++selector->unwanted_count;
+    } else {
+        key->selected = (uint32_t)selector->selected_count++;
+        if (key->interest & SELECT_ONCE)
+            key->interest = SELECT_NOTHING;
     }
-    if (key->interest & SELECT_ONCE)
-        key->interest = SELECT_NOTHING;
-    key->selected = (uint32_t)selector->selected_count++;
     atomic_store_explicit(&selector->selected[key->selected], key, memory_order_relaxed);
+}
+
+/* Tells the kernel of the interest of those whose event still nobody wants. */
+static void tell_of_unwanted(struct selector *selector) REQUIRES(&selector->lock)
+{
+    for (; selector->unwanted_count > 0; selector->unwanted_count--) {
+        size_t place = SELECTOR_BATCH - selector->unwanted_count;
+        struct selection_key *key =
+            atomic_load_explicit(&selector->selected[place], memory_order_relaxed);
+        if (key != NULL)
+            watch(selector, key, key->interest);
+    }
 }
 
 /* Sleeps, unless a wakeup has come since the last select. Returns events found, or -1. */
@@ -181,6 +193,7 @@ size_t selector_select(struct selector *selector, int timeout_ms)
     mutex_lock(&selector->lock);
     trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, (intptr_t)selector);
     selector->selected_count = 0;
+    tell_of_unwanted(selector);
     int count = wait_for_events(selector, events, timeout_ms);
     for (int i = 0; i < count; i++)
         select_key(selector, &events[i]);

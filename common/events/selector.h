@@ -27,10 +27,10 @@
  *   for SELECT_LOSS, or else it would never hear of an error. With SELECT_END it also hears that
  *   the peer has ended its stream, if the provider can tell: epoll can, poll cannot.
  * - A change of interest costs a system call only where the kernel's view has to grow. Interest
- *   that was taken away leaves the kernel's view when the first unwanted event shows up, and then
- *   only; taking it away for the time of a reply and putting it back costs nothing at all, if no
- *   such event comes in between. Where one surely does, SELECT_ONCE costs one call instead of two:
- *   the kernel forgets the interest when it reports the event.
+ *   that was taken away leaves the kernel's view if an event was unwanted when it showed up, and is
+ *   so at the next select; taking it away for the time of a reply and putting it back costs nothing
+ *   at all, if no such event comes in between. Where one surely does, SELECT_ONCE costs one call
+ *   instead of two: the kernel forgets the interest when it reports the event.
  */
 #ifndef COMMON_SELECTOR_H
 #define COMMON_SELECTOR_H
@@ -50,7 +50,7 @@ struct selection_key {
     void *attachment;          /* its owner's; the selector does not use it */
     int fd;
     uint32_t index;    /* the provider's: its place in a set of the provider's own */
-    uint32_t selected; /* its place among the selected keys, if it is there; else any */
+    uint32_t selected; /* its place in the selector's `selected`, if it is there; else any */
     uint8_t interest;  /* what the owner wants to be selected for */
     uint8_t watched;   /* what the kernel has been told to watch */
     uint8_t ready;     /* what the last select found, as far as it is still wanted */
@@ -71,8 +71,10 @@ struct selector {
     _Atomic(const void *) thread;          /* that selected last, by an address of its own */
     size_t key_count GUARDED_BY(&lock);    /* registered */
     size_t selected_count;                 /* the selecting thread's */
-    /* Filled by the selecting thread, which reads it without the lock, because the order with
-     * other fields does not matter. Any thread that holds the lock may take a key out. */
+    size_t unwanted_count GUARDED_BY(&lock);
+    /* From its end on, those with an event that nobody wanted. Filled by the selecting thread,
+     * which reads it without the lock, because the order with other fields does not matter. Any
+     * thread that holds the lock may take a key out. */
     _Atomic(struct selection_key *) selected[SELECTOR_BATCH];
 };
 

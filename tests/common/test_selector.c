@@ -1125,6 +1125,35 @@ HANDLED_TEST(interest_that_is_taken_away_and_given_back_costs_nothing)
     check(selected_only(poll_now(), &key, SELECT_READ));
 }
 
+/* The next message comes while the handler still has the one before, and then it is done. */
+HANDLED_TEST(interest_that_is_back_by_the_next_select_costs_nothing_though_an_event_came)
+{
+    watch_fd(&key, ends[1], SELECT_READ);
+    put(ends[0], "x", 1);
+    for (int i = 0; i < 3; i++) {
+        check(selected_only(poll_now(), &key, SELECT_READ));
+        check(selector_interest(&key, SELECT_NOTHING) == 0);
+        check(poll_now() == 0);
+        check(selector_interest(&key, SELECT_READ) == 0);
+    }
+    check(handled.watches == 1);
+}
+
+HANDLED_TEST(a_key_whose_event_was_unwanted_is_free_when_it_is_cancelled)
+{
+    struct selection_key *gone = malloc(sizeof(*gone));
+    watch_fd(gone, ends[1], SELECT_READ);
+    put(ends[0], "x", 1);
+    check(selector_interest(gone, SELECT_NOTHING) == 0);
+    check(poll_now() == 0);
+    selector_cancel(gone);
+    memset(gone, 0xa5, sizeof(*gone));
+    int watches = handled.watches;
+    check(poll_now() == 0);
+    check(handled.watches == watches);
+    free(gone);
+}
+
 HANDLED_TEST(unwanted_interest_leaves_the_kernels_view_at_the_first_event_and_then_only)
 {
     watch_fd(&key, ends[1], SELECT_READ);
