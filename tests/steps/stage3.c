@@ -201,11 +201,14 @@ Test(step3_4, keeps_sleeping_with_nothing_to_do)
 
 enum { CROWD = 30 };
 
-/* All of them ask before the server sees the first question, so they come in one round. */
+/*
+ * All of them ask before the server sees the first question, so they come in one round; and each is
+ * accepted by then, or the last could pass those before.
+ */
 static void crowd_asks(const struct server_process *server, int clients[CROWD])
 {
     for (int i = 0; i < CROWD; i++)
-        clients[i] = client_connect(server);
+        clients[i] = step_client(server);
     step_freeze(server);
     for (int i = 0; i < CROWD; i++)
         step_ask(clients[i], "what is the answer?\n");
