@@ -35,6 +35,8 @@ class Axis:
         """Finds what was not given: ends that hold all values, and round numbers to mark."""
         given = [value for value, _ in self.ticks or ()]
         low, high = min(values + given), max(values + given)
+        if self.log:
+            low = min((value for value in values + given if value > 0), default=1)
         if not self.ticks:
             steps = self.powers(low, high) if self.log else self.steps(self.low or 0, self.high or high)
             self.ticks = [(value, f"{value:,.10g}") for value in steps]
@@ -55,10 +57,10 @@ class Axis:
         return [round(low + i * step, 10) for i in range(math.ceil(span / step - 1e-9) + 1)]
 
     def part(self, value):
-        """Where a value lies, from 0 to 1."""
+        """Where a value lies, from 0 to 1. On a logarithmic axis nothing is where it begins."""
         low, high = self.low, self.high
         if self.log:
-            low, high, value = math.log(low), math.log(high), math.log(value)
+            low, high, value = math.log(low), math.log(high), math.log(max(value, low))
         return (value - low) / (high - low) if high > low else 0.5
 
 

@@ -118,6 +118,11 @@ class Chart(unittest.TestCase):
         self.assertEqual([value for value, _ in axis.ticks], [0, 10, 20, 30, 40, 50])
         self.assertAlmostEqual(axis.part(40), 0.8)
 
+    def test_nothing_is_at_the_beginning_of_a_logarithmic_axis(self):
+        axis = Axis("bytes", log=True)
+        axis.fit([0, 40, 3000])
+        self.assertEqual((axis.low, axis.part(0)), (10, 0))
+
     def test_names_do_not_cover_each_other_and_stay_in_the_picture(self):
         for wanted in ([100, 101, 99, 250], [300] * 10, [41] * 10, [50, 90, 60, 61]):
             placed = chart.spread(wanted, 40, 320)
