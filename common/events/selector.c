@@ -151,13 +151,10 @@ static void select_key(struct selector *selector, const struct ready_event *even
 {
     struct selection_key *key = event->key;
     key->ready = (uint8_t)(event->ready & key->interest);
-    if (key->ready == 0) {
-        key->selected = SELECTOR_BATCH - (uint32_t)++selector->unwanted_count;
-    } else {
-        key->selected = (uint32_t)selector->selected_count++;
-        if (key->interest & SELECT_ONCE)
-            key->interest = SELECT_NOTHING;
-    }
+    if (key->ready != 0 && (key->interest & SELECT_ONCE) != 0)
+        key->interest = SELECT_NOTHING;
+    key->selected = key->ready != 0 ? (uint32_t)selector->selected_count++
+                                    : SELECTOR_BATCH - (uint32_t)++selector->unwanted_count;
     atomic_store_explicit(&selector->selected[key->selected], key, memory_order_relaxed);
 }
 
