@@ -331,6 +331,18 @@ def table(way):
          ["at most", "", ""] + [str(MOST[stage]) for stage in way]])
 
 
+def rows(text):
+    """The figures of a table, by what a row is about: {(file, function): counts}."""
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n") if line.startswith("| ["))
+    return {tuple(row[:2]): [int(cell or 0) for cell in row[3:]] for row in cells if len(row) > 3 and "" .join(row[3:]).isdigit()}
+
+
+def lists(page, found):
+    """Whether a page has all rows. A thread that finds its message without a wait passes less than the page says."""
+    listed = rows(page)
+    return all(key in listed and all(a <= b for a, b in zip(counts, listed[key])) for key, counts in rows(found).items())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
@@ -352,7 +364,7 @@ def main():
     if arguments.write:
         bench.put(WAY, "figures", {"given": found})
     with open(WAY, encoding="utf-8") as file:
-        if found not in file.read():
+        if not lists(file.read(), found):
             failed += 1
             print(f"figures: FAILED: {WAY} does not list the given lines that a line passes: make figures\n{found}")
     checks = 2 * len(way) + 1

@@ -203,12 +203,13 @@ enum { CROWD = 30 };
 
 /*
  * All of them ask before the server sees the first question, so they come in one round; and each is
- * accepted by then, or the last could pass those before.
+ * accepted by then, and no worker still has him, or the last could pass those before.
  */
 static void crowd_asks(const struct server_process *server, int clients[CROWD])
 {
     for (int i = 0; i < CROWD; i++)
         clients[i] = step_client(server);
+    cr_assert(probe_await_asleep(server->pid), "the server does not rest");
     step_freeze(server);
     for (int i = 0; i < CROWD; i++)
         step_ask(clients[i], "what is the answer?\n");
