@@ -87,7 +87,6 @@ static void ask_host(struct strand_host *host)
 /* The host is inside from now on. */
 static void leave_to_host(struct strand *strand)
 {
-    strand->inside = NULL;
     atomic_store(&strand->is_left, true);
     ask_host(strand->host);
 }
@@ -158,8 +157,10 @@ static void take_turn(struct run_call *call, struct run *run) NO_LOCK_HELD
         }
     }
     tell_whether_more(run, false);
-    if (is_inside)
-        leave_to_host(strand);
+    if (!is_inside)
+        return;
+    strand->inside = NULL;
+    leave_to_host(strand);
 }
 
 /* Like a post that is made at once: what is due comes before it. */

@@ -433,6 +433,36 @@ WaysTest(stage4_strands, lives_longer_than_connections)
     client_close(client);
 }
 
+static atomic_int posted;
+
+static void *post_late(void *post)
+{
+    channel_post(strand_facade(&strand), post);
+    atomic_store_explicit(&posted, 1, memory_order_relaxed);
+    return NULL;
+}
+
+/* Nothing but the post itself orders what that thread has written before what main does. */
+WaysTest(stage4_strands, a_post_between_the_last_loop_and_the_end_runs)
+{
+    static struct line line;
+    pthread_t thread;
+    begin(workers);
+    strand_host_stop(&strands.host);
+    framework_let_go(&strands.host);
+    framework_stop(&framework);
+    line_init(&line, 0, 0);
+    cr_assert_eq(pthread_create(&thread, NULL, post_late, &line.post), 0);
+    double until = test_deadline();
+    while (atomic_load_explicit(&posted, memory_order_relaxed) == 0 && test_now() < until) {
+        poll(NULL, 0, 1);
+    }
+    strand_host_end(&strands.host);
+    pthread_join(thread, NULL);
+    cr_assert_eq(atomic_load(&line.runs), 1);
+    cr_assert_eq(wrong, 0);
+}
+
 /* Nothing was served: what waits is dropped, and it has neither an opening nor an end. */
 Test(stage4_strands, of_a_server_that_does_not_start)
 {
