@@ -180,6 +180,19 @@ ClientTest(contract_ends, a_message_has_its_time_when_input_is_not_suspended,
     client_expect_text(client, "half a line\n");
 }
 
+/* ---- output after the end ---- */
+
+/* Whoever has a facade may send until `stopped`; its handler tries to at that moment. */
+ClientTest(contract_ends, after_the_end_no_output_is_taken, OBEDIENT "--lifetime 0.3")
+{
+    client_echo(client, "hello\n");
+    client_expect_end(client);
+    await_said(server, "ended: ");
+    char errors[8192];
+    server_errors(server, errors, sizeof errors);
+    cr_assert_null(strstr(errors, "taken after the end"), "%s", errors);
+}
+
 /* ---- a message that is too long for the input queue ---- */
 
 ClientTest(contract_ends, a_message_that_does_not_fit_is_too_long,

@@ -193,9 +193,12 @@ static void stopping(struct input_handler *self, struct channel_facade *facade)
     leave_waiting(container_of(self, struct obedient, handler));
 }
 
+/* Nobody hears what is said from here on. */
 static void stopped(struct input_handler *self, struct channel_facade *facade)
 {
     (void)self;
+    if (channel_enqueue(facade, piece_bytes("stopped\n", 8)) != OUTPUT_BROKEN)
+        fprintf(stderr, "output was taken after the end\n");
     fprintf(stderr, "ended: %s\n", end_reason_text(channel_end_reason(facade)));
 }
 
