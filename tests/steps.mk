@@ -75,7 +75,7 @@ TESTED_STEPS := $(filter-out $(if $(filter thread,$(SANITIZER)),$(ONE_THREAD)),$
 # Bare steps are those whose program uses nothing of common/.
 BARE := $(foreach s,$(TESTED_STEPS),$(if $(filter $(ON_COMMON),$(call step_sources,$s)),,$s))
 need_bare_steps = $(addprefix $(OUT)/tests/,$(filter steps,$(SUITES))) $(foreach s,$(BARE),$(call step_program,$s)) $(STEP_STAGES) $(STEP_SANITIZED)
-need_steps = $(need_bare_steps) $(foreach s,$(if $(STEP),$(STEPS),$(TESTED_STEPS) 2.7 C.27),$(call step_program,$s))
+need_steps = $(need_bare_steps) $(foreach s,$(if $(STEP),$(STEPS),$(TESTED_STEPS) $(filter 2.7 C.27,$(STEPS))),$(call step_program,$s))
 
 # $(call steps_suite,NAME,COMMAND STEPS)
 steps_suite = '$1=OUT=$(OUT) CC="$(CC)" SANITIZE="$(SANITIZE)" LIBRARIES="$(call libraries,stage5)" \
