@@ -2,7 +2,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/trace.h"
+#include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
+
+#include <errno.h>
 
 enum {
     LAST_READS = 16, /* what a stopping server still takes in, in reads */
@@ -58,6 +61,14 @@ static void end_parts(struct connection *connection) NO_LOCK_HELD
             connection_part(connection, part)->end(connection);
 }
 
+/* Before `stopped`: nobody can say anything any more, whoever has a reference. */
+static void break_output(struct connection *connection)
+{
+    connection_lock_output(connection);
+    output_chain_break(&connection->output, EPIPE);
+    connection_unlock_output(connection);
+}
+
 static void call_handler(struct connection *connection, enum connection_life life) NO_LOCK_HELD
 {
     struct input_handler *handler = connection->handler;
@@ -75,6 +86,7 @@ static void call_handler(struct connection *connection, enum connection_life lif
         input_handler_stopping(handler, facade);
         break;
     case LIFE_STOPPED:
+        break_output(connection);
         input_handler_stopped(handler, facade);
         end_parts(connection);
         break;

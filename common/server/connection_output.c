@@ -6,7 +6,6 @@
 #include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
 
-#include <errno.h>
 #include <sys/socket.h>
 
 /* ---- How it goes on ------------------------------------------------------------------------- */
@@ -88,14 +87,6 @@ static bool takes_no_more(struct connection *connection)
     return is_all;
 }
 
-/* Before `stopped`: nobody can say anything any more, whoever has a reference. */
-static void break_output(struct connection *connection)
-{
-    connection_lock_output(connection);
-    output_chain_break(&connection->output, EPIPE);
-    connection_unlock_output(connection);
-}
-
 /* Something is asked, or is not as it mostly is. */
 static void decide(struct connection *connection, enum output_result output, unsigned asked,
                    int64_t now) NO_LOCK_HELD
@@ -111,10 +102,8 @@ static void decide(struct connection *connection, enum output_result output, uns
         else
             finish_output(connection);
     }
-    if (connection->phase != CONNECTION_ENDED)
-        return;
-    break_output(connection);
-    connection_live_to(connection, LIFE_STOPPED);
+    if (connection->phase == CONNECTION_ENDED)
+        connection_live_to(connection, LIFE_STOPPED);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
