@@ -36,6 +36,7 @@ WAY = "docs/way.md"
 FLAGS = "-O0 --coverage -fprofile-update=atomic"
 DEADLINE = 20  # s for whatever has to happen
 SOON = 0.3     # s: a timeout that is waited for
+QUIET = 0.1    # s: more than the RECEIVE_MS of stage 1
 FEW, MANY = 3, 13  # lines; what the longer run executes more is what the further ones do
 BLOCK = b"a line that nobody reads yet\n" * 2000
 
@@ -298,9 +299,10 @@ class Stage:
 
 
 def serve_warm(program, count):
-    """One line at a time, when all threads sleep."""
+    """One line at a time, when all threads sleep. A quiet client's thread in stage 1 sleeps in poll, not in recv."""
     with Server(program) as server, server.client() as client:
         for _ in range(count):
+            time.sleep(QUIET)
             listing.settle(server.process.pid)
             say(client, b"hello\n")
         listing.settle(server.process.pid)
@@ -331,18 +333,6 @@ def table(way):
          ["at most", "", ""] + [str(MOST[stage]) for stage in way]])
 
 
-def rows(text):
-    """The figures of a table, by what a row is about: {(file, function): counts}."""
-    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n") if line.startswith("| ["))
-    return {tuple(row[:2]): [int(cell or 0) for cell in row[3:]] for row in cells if len(row) > 3 and "" .join(row[3:]).isdigit()}
-
-
-def lists(page, found):
-    """Whether a page has all rows. A thread that finds its message without a wait passes less than the page says."""
-    listed = rows(page)
-    return all(key in listed and all(a <= b for a, b in zip(counts, listed[key])) for key, counts in rows(found).items())
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
@@ -364,7 +354,7 @@ def main():
     if arguments.write:
         bench.put(WAY, "figures", {"given": found})
     with open(WAY, encoding="utf-8") as file:
-        if not lists(file.read(), found):
+        if found not in file.read():
             failed += 1
             print(f"figures: FAILED: {WAY} does not list the given lines that a line passes: make figures\n{found}")
     checks = 2 * len(way) + 1
