@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,14 +184,34 @@ ClientTest(contract_ends, a_message_has_its_time_when_input_is_not_suspended,
 /* ---- output after the end ---- */
 
 /* Whoever has a facade may send until `stopped`; its handler tries to at that moment. */
+static void expect_none_was_taken(const struct server_process *server, const char *why)
+{
+    char errors[8192];
+    await_said(server, why);
+    server_errors(server, errors, sizeof errors);
+    cr_assert_null(strstr(errors, "taken after the end"), "%s", errors);
+}
+
 ClientTest(contract_ends, after_the_end_no_output_is_taken, OBEDIENT "--lifetime 0.3")
 {
     client_echo(client, "hello\n");
     client_expect_end(client);
-    await_said(server, "ended: ");
-    char errors[8192];
-    server_errors(server, errors, sizeof errors);
-    cr_assert_null(strstr(errors, "taken after the end"), "%s", errors);
+    expect_none_was_taken(server, "ended: lifetime\n");
+}
+
+/* The drain timeout ends one that does not read its answer. */
+Test(contract_ends, after_a_cut_no_output_is_taken)
+{
+    struct server_process server =
+        server_start(OBEDIENT "--send-buffer 8192 --drain-timeout 0.3 --idle-timeout 0");
+    int client = client_connect_with(
+        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+    client_send_text(client, "big 900000\n");
+    client_await_reply(client);
+    server_signal(&server, SIGTERM);
+    expect_none_was_taken(&server, "ended: ");
+    client_close(client);
+    server_expect_exit(&server);
 }
 
 /* ---- a message that is too long for the input queue ---- */
