@@ -122,6 +122,10 @@ void framework_close(struct framework *framework);
 /** Tells the dispatchers to stop, and asserts that they do, with all connections closed. */
 void framework_stop(struct framework *framework);
 
+/** The first half of it: no thread runs any more, and all is still open, as when main ends strands.
+ * framework_end() is the other half. */
+void framework_halt(struct framework *framework);
+
 /** The end, of a framework whose dispatchers were told to stop already. */
 void framework_end(struct framework *framework);
 

@@ -212,17 +212,17 @@ void framework_close(struct framework *framework)
     }
 }
 
-void framework_stop(struct framework *framework)
+static void tell_to_stop(struct framework *framework)
 {
     size_t count;
     struct dispatcher *dispatchers = framework_dispatchers(framework, &count);
     for (size_t i = 0; i < count; i++) {
         dispatcher_stop(&dispatchers[i]);
     }
-    framework_end(framework);
 }
 
-void framework_end(struct framework *framework)
+/** The threads of all, which were told to stop. */
+static void join(struct framework *framework)
 {
     size_t count;
     struct dispatcher *dispatchers = framework_dispatchers(framework, &count);
@@ -234,6 +234,7 @@ void framework_end(struct framework *framework)
     }
     if (framework->runs) {
         stage_join(framework);
+        framework->runs = false;
     }
     for (size_t i = 0; i < count; i++) {
         cr_assert_eq(atomic_load(&dispatchers[i].registered), 0);
@@ -242,6 +243,23 @@ void framework_end(struct framework *framework)
     }
     executor_end(&framework->executor, false);
     executor_end(&framework->helpers, true);
+}
+
+void framework_halt(struct framework *framework)
+{
+    tell_to_stop(framework);
+    join(framework);
+}
+
+void framework_stop(struct framework *framework)
+{
+    tell_to_stop(framework);
+    framework_end(framework);
+}
+
+void framework_end(struct framework *framework)
+{
+    join(framework);
     uint64_t accepted =
         framework_count(framework, COUNTER_ACCEPTED) + framework_count(framework, COUNTER_CONNECTS);
     uint64_t closed = framework_count(framework, COUNTER_CLOSED);

@@ -79,8 +79,10 @@ class Server:
     def look(self):
         """Asks the server how it is, and says which of its threads still move."""
         self.ask("state")
-        line = self.control.readline()
-        if not line.endswith("\n"):  # it may end while it answers
+        line = ""
+        with contextlib.suppress(ConnectionError):  # it may end before it reads that
+            line = self.control.readline()
+        if not line.endswith("\n"):  # or while it answers
             self.threads = []
             raise Failure(f"the server has ended, with status {self.process.wait(DEADLINE)}")
         self.state = json.loads(line.replace(",]", "]"))

@@ -10,6 +10,7 @@ import glob
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,20 @@ def survives_the_end_of_the_server():
     expect("no thread reactor; there are: \n" in said and said.count(" reactor ") == 2, said)
 
 
+def survives_an_end_before_it_was_read():
+    server = slow.Server(f"{slow.OUT}/slow/stage3", 3, [])
+    os.kill(server.process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, server.process.pid, os.WSTOPPED | os.WNOWAIT)
+    server.ask("state")
+    server.process.kill()
+    try:
+        server.look()
+    except slow.Failure as failure:
+        expect(str(failure) == "the server has ended, with status -9", failure)
+        return
+    raise AssertionError("a server that was killed has answered")
+
+
 def saves_what_can_be_replayed():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.schedule")
@@ -144,6 +159,7 @@ def patches_serve_a_client_that_is_alone():
 TESTS = [says_who_waits_for_whom, says_that_a_stopped_thread_has_the_lock, shows_places_queue_sleep_and_clients,
          refuses_what_cannot_be_done, each_erratum_is_in_the_table, patches_serve_a_client_that_is_alone,
          fails_if_what_is_expected_does_not_happen, stays_where_it_is_if_there_is_no_such_point, survives_the_end_of_the_server,
+         survives_an_end_before_it_was_read,
          saves_what_can_be_replayed, is_small, servers_have_nothing_of_it]
 
 

@@ -198,15 +198,11 @@ Test(stage3_hand_over, a_worker_that_gets_up_calls_the_next_one)
 /* Two sleep. To wake the other one would be a system call, or two, for nothing. */
 Test(stage3_hand_over, a_task_wakes_one_worker_of_those_that_sleep)
 {
-    enum { WORKERS = 2 };
-    begin(WORKERS, WORKERS, LONG);
-    for (int i = 0; i < WORKERS; i++)
-        cr_assert(executor_submit(&executor, &jobs[i].task)); /* each starts a thread */
-    await_idle(WORKERS);
-    cr_assert_eq(test_point_count(BEFORE_CALL), 0);
-    cr_assert(executor_submit(&executor, &jobs[WORKERS].task));
-    cr_assert_eq(test_point_count(BEFORE_CALL), 1);
-    await_run(&jobs[WORKERS]);
+    begin_with_sleepers(2, 2, LONG);
+    long calls = test_point_count(BEFORE_CALL);
+    cr_assert(executor_submit(&executor, &again(&jobs[0])->task));
+    cr_assert_eq(test_point_count(BEFORE_CALL), calls + 1);
+    await_run(&jobs[0]);
     executor_close(&executor);
 }
 

@@ -190,9 +190,10 @@ static void end(void)
 {
     strand_host_stop(&strands.host);
     framework_let_go(&strands.host);
-    framework_stop(&framework);
+    framework_halt(&framework);
     strand_host_end(&strands.host);
     application_close(&application, factory);
+    framework_end(&framework);
     cr_assert_eq(board.wrong, 0, "%d calls were wrong", board.wrong);
     cr_assert_eq((size_t)board.joined, connected);
     cr_assert_eq((size_t)board.left, connected);

@@ -141,8 +141,9 @@ static void end(void)
 {
     strand_host_stop(&strands.host);
     framework_let_go(&strands.host);
-    framework_stop(&framework);
+    framework_halt(&framework);
     strand_host_end(&strands.host);
+    framework_end(&framework);
     cr_assert_eq(wrong, 0, "%d calls were wrong", wrong);
     cr_assert_eq(atomic_load(&life[0]), 1);
     cr_assert_gt(atomic_load(&life[1]), 1);
@@ -420,7 +421,7 @@ WaysTest(stage4_strands, lives_longer_than_connections)
     client_send_text(client, "go\n");
     client_expect_text(client, "line 1\n");
     framework_let_go(&strands.host);
-    framework_stop(&framework);
+    framework_halt(&framework);
     cr_assert_eq(atomic_load(&talker.ended), 3);
     cr_assert_eq(atomic_load(&life[2]), 0, "it was closed before the last connection");
     strand_host_end(&strands.host);
@@ -429,6 +430,7 @@ WaysTest(stage4_strands, lives_longer_than_connections)
     channel_post(strand_facade(&strand), &talker.last.post);
     cr_assert_eq(atomic_load(&talker.last.runs), 1);
     cr_assert_eq(atomic_load(&talker.last.drops), 1, "after its end it takes no posts");
+    framework_end(&framework);
     cr_assert_eq(wrong, 0);
     client_close(client);
 }
@@ -450,7 +452,7 @@ WaysTest(stage4_strands, a_post_between_the_last_loop_and_the_end_runs)
     begin(workers);
     strand_host_stop(&strands.host);
     framework_let_go(&strands.host);
-    framework_stop(&framework);
+    framework_halt(&framework);
     line_init(&line, 0, 0);
     cr_assert_eq(pthread_create(&thread, NULL, post_late, &line.post), 0);
     double until = test_deadline();
@@ -459,6 +461,7 @@ WaysTest(stage4_strands, a_post_between_the_last_loop_and_the_end_runs)
     }
     strand_host_end(&strands.host);
     pthread_join(thread, NULL);
+    framework_end(&framework);
     cr_assert_eq(atomic_load(&line.runs), 1);
     cr_assert_eq(wrong, 0);
 }
