@@ -38,7 +38,8 @@
 # block fail, and says so.
 #
 # A machine can be busy: leave half a second or more between things that have to come in an order,
-# and compare times by their first digit only. A block that shows something else is run once more at
+# and compare times by their first digit only. What a server's log says then of a handler that holds its thread
+# may come where a page does not show it. A block that shows something else is run once more at
 # the end, with nothing beside it: many of them are experiments about time.
 #
 # Prints what failed, and "N passed, N failed" at the end, with ", N skipped" if any block was.
@@ -130,7 +131,14 @@ output_since() {
 }
 
 matches() { # the output, of the pattern
-    case $(output_since) in
+    local output
+    output=$(output_since)
+    case $output in
+    $pattern) return 0 ;;
+    *' event=handler_'*) ;;
+    *) return 1 ;;
+    esac
+    case $(grep -Ev ' event=handler_(slow|back) ' <<<"$output") in
     $pattern) return 0 ;;
     *) return 1 ;;
     esac

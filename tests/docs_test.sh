@@ -50,6 +50,18 @@ $ build/stage1-blocking --help | head -n 1 | cut -c -5; echo two
 ...
 two
 END
+page busy <<'END'
+$ printf '%s\n' 'stage2: warn: [main] event=handler_slow for_ms=1001' one 'stage2: warn: [main] event=handler_back for_ms=1002' two
+one
+two
+$ printf '%s\n' 'stage2: warn: [main] event=handler_slow for_ms=1001' three
+... event=handler_slow ...
+three
+END
+page other <<'END'
+$ printf '%s\n' 'stage2: warn: [main] event=pool_full' one
+one
+END
 page wrong <<'END'
 $ echo one
 two
@@ -90,6 +102,10 @@ docs 'leaves finds' env JOBS=1
 check 'with one job, one block after the other runs in one tree, with what make alone builds' '[ $status -eq 0 ]'
 docs right
 check 'what is right passes' '[ $status -eq 0 ] && says ", 0 failed"'
+docs busy
+check 'what the log says of a busy machine may come, and may be shown' '[ $status -eq 0 ] && says ", 0 failed"'
+docs other
+check 'what else it says may not' '[ $status -eq 1 ]'
 docs 'wrong unbuilt netcat shows'
 check 'what is wrong fails' '[ $status -eq 1 ] && says "wrong.md:2: what is shown is not what happens"'
 check 'a program that the page has not built is not there' \
