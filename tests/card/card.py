@@ -553,7 +553,7 @@ def sigterm(card):
         while card.process.status() is None and time.monotonic() < begun + card.stop:
             time.sleep(0.01)
         how, took = card.process.status(), time.monotonic() - begun
-        for sender in senders:
+        for sender in senders if how else ():  # what was on its way still arrives
             sender.join(2)
     finally:
         for sender in senders:
