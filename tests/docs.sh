@@ -22,6 +22,7 @@
 # - A page that has a source of its name below docs/examples shows statements of that source, and it
 #   compiles.
 # - A row of a table in docs/sources.md names a test, or says why there is none.
+# - What a step says of real servers leads to their cards (docs/cards.md).
 # - A remark in docs/remarks is about something that changes. The pages of changes count the lines that
 #   make diff and make steps count.
 # - No experiment stands twice: no two blocks have the same commands. (A page of a step runs the same
@@ -411,6 +412,15 @@ check_jobs() { # DOCUMENT
                   inside && /^[$>] .*; wait/ { open = 0 }' "$1")
 }
 
+# What a step says of real servers leads to what these do with a client.
+check_card() { # DOCUMENT
+    if ! grep -q '^## In a real server' "$1" || grep -q 'docs/cards\.md#' "$1"; then
+        pass
+    else
+        fail "$1" 'says something of real servers, and has no link to docs/cards.md'
+    fi
+}
+
 # A page builds what it starts, because it may be the first one that somebody types.
 check_builds() { # DOCUMENT
     local where
@@ -698,6 +708,7 @@ for document in "${documents[@]}"; do
     check_example "$document"
     case $document in */sources.md) check_rows "$document" ;; esac
     case $document in stage*) check_files_named "$document" ;; esac
+    case $document in */steps/*/README.md) check_card "$document" ;; esac
     case $document in */further.md | */glossary.md | */java.md) ;; *) check_names "$document" ;; esac
 done
 if [ -n "$whole" ]; then
