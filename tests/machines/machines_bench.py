@@ -223,7 +223,7 @@ def failures():
 
 
 def machine_text(about):
-    busy = "" if about["load_average"] <= 1 else (
+    busy = "" if about["load_average"] < 0.5 else (
         f" The machine was busy with other things (load average {about['load_average']}): processor "
         "times hold, latencies do not say much.")
     return (f"{about['processors']} processors ({about['processor']}), {about['system']}; "
