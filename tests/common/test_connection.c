@@ -251,11 +251,12 @@ EndTest(connection, it_ends_because_the_peer_closes, END_PEER_CLOSED)
 /* All that it had to say we have heard: what is lost is only ours, and that is another matter. */
 Test(connection, a_peer_that_has_closed_and_does_not_want_the_rest_has_closed)
 {
-    static char much[1 << 20];
+    enum { MUCH = 1 << 20 };
+    char *much = mapped(MUCH);
     struct bench bench;
     signal(SIGPIPE, SIG_IGN);
     pair_bench_open(&bench);
-    channel_enqueue(&bench.connection.facade, piece_bytes(much, sizeof(much)));
+    channel_enqueue(&bench.connection.facade, piece_bytes(much, MUCH));
     shutdown(bench.ends[1], SHUT_WR);
     connection_receive(&bench.connection);
     channel_close(&bench.connection.facade);
@@ -701,11 +702,12 @@ static struct input_handler_verbs draining_verbs;
 /* Chokes the connection; the peer has read nothing yet. */
 static void choke(struct bench *bench, size_t more)
 {
-    static unsigned char bytes[1 << 20];
+    enum { MOST = 1 << 20 };
+    unsigned char *bytes = mapped(MOST);
     bench->server.home.output.high_mark = 1000;
     bench->server.home.output.low_mark = 10;
     fill_up(bench->connection.output.fd);
-    cr_assert_leq(more, sizeof(bytes));
+    cr_assert_leq(more, MOST);
     channel_enqueue(&bench->connection.facade, piece_bytes(bytes, more));
     cr_assert_eq(output_chain_look(&bench->connection.output), OUTPUT_CHOKED);
 }
@@ -1276,7 +1278,7 @@ static size_t receive(int fd, unsigned char *data, size_t length)
 Test(connection_shared, case_05_messages_of_many_threads_come_whole_and_each_once)
 {
     static struct crowd crowd;
-    static unsigned char data[THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT)];
+    unsigned char *data = mapped(THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT));
     size_t length = stream_length();
     crowd_start(&crowd);
     size_t received = receive(crowd.ends[1], data, length);
@@ -1294,7 +1296,7 @@ Test(connection_shared, case_05_messages_of_many_threads_come_whole_and_each_onc
 Test(connection_shared, case_05_messages_to_a_peer_that_goes_away_are_dropped_once)
 {
     static struct crowd crowd;
-    static unsigned char data[THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT)];
+    unsigned char *data = mapped(THREADS * MESSAGES * (sizeof(struct header) + MOST_CONTENT));
     signal(SIGPIPE, SIG_IGN);
     crowd_start(&crowd);
     size_t received = receive(crowd.ends[1], data, stream_length() / 3);

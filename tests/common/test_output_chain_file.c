@@ -55,6 +55,7 @@ ssize_t portable_send(int socket, int file, off_t offset, size_t count);
 #define pread            interrupted_pread
 #define write            interrupted_write
 #include "common/bytes/file_sender_posix.c"
+#include "support/mapped.h"
 #include "support/with.h"
 #undef file_sender_send
 #undef pread
@@ -173,23 +174,24 @@ Test(output_chain_file, a_sender_sends_the_range_and_leaves_the_position_alone)
 
 Test(output_chain_file, a_sender_stops_where_the_socket_is_full_and_goes_on_there)
 {
-    static unsigned char data[1 << 20];
-    static unsigned char got[sizeof(data)];
-    int file = file_with(data, sizeof(data));
+    enum { FILE_SIZE = 1 << 20 };
+    unsigned char *data = mapped(FILE_SIZE);
+    unsigned char *got = mapped(FILE_SIZE);
+    int file = file_with(data, FILE_SIZE);
     for (int i = 0; i < SENDERS; i++) {
         int ends[2];
         size_t taken = 0;
         pair_open_small(ends);
-        while (taken < sizeof(data)) {
-            ssize_t sent = senders[i](ends[0], file, (off_t)taken, sizeof(data) - taken);
+        while (taken < FILE_SIZE) {
+            ssize_t sent = senders[i](ends[0], file, (off_t)taken, FILE_SIZE - taken);
             cr_assert_gt(sent, 0, "sender %d", i);
-            if (taken + (size_t)sent < sizeof(data))
+            if (taken + (size_t)sent < FILE_SIZE)
                 cr_assert_eq(senders[i](ends[0], file, 0, 1 << 16), 0, "sender %d: it is full", i);
-            cr_assert_eq(take_now(ends[1], got + taken, sizeof(got) - taken), (size_t)sent,
+            cr_assert_eq(take_now(ends[1], got + taken, FILE_SIZE - taken), (size_t)sent,
                          "sender %d", i);
             taken += (size_t)sent;
         }
-        cr_assert_eq(memcmp(got, data, sizeof(data)), 0, "sender %d", i);
+        cr_assert_eq(memcmp(got, data, FILE_SIZE), 0, "sender %d", i);
         pair_close(ends);
     }
     close(file);
@@ -345,9 +347,9 @@ BenchTest(output_chain_file, a_corked_queue_holds_a_file_back, roomy)
 Test(output_chain_file, all_bytes_once_and_in_order_whatever_lies_between_them)
 {
     enum { FILE_SIZE = 100000, MOST = 1 << 20 };
-    static unsigned char data[FILE_SIZE];
-    static unsigned char expected[MOST];
-    static unsigned char got[MOST + 1];
+    unsigned char *data = mapped(FILE_SIZE);
+    unsigned char *expected = mapped(MOST);
+    unsigned char *got = mapped(MOST + 1);
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct rng rng = rng_from(seed);
         struct bench bench;
@@ -358,7 +360,7 @@ Test(output_chain_file, all_bytes_once_and_in_order_whatever_lies_between_them)
             pair_open_small(bench.ends);
             bench.queue.fd = bench.ends[0];
         }
-        struct shared_file *file = shared_file_with(data, sizeof(data));
+        struct shared_file *file = shared_file_with(data, FILE_SIZE);
         struct shared_message *message = shared_message_create(9000);
         memcpy(message->data, data, message->length);
         for (int link = 0; link < 20; link++) {
@@ -378,7 +380,7 @@ Test(output_chain_file, all_bytes_once_and_in_order_whatever_lies_between_them)
             memcpy(expected + length, data + offset, count);
             length += count;
         }
-        size_t came = take_all(&bench, got, sizeof(got));
+        size_t came = take_all(&bench, got, MOST + 1);
         cr_assert_eq(came, length, "seed %d: %zu bytes, not %zu", (int)seed, came, length);
         cr_assert_eq(memcmp(got, expected, length), 0, "seed %d", (int)seed);
         cr_assert_eq(output_chain_newly_sent(&bench.queue), length, "seed %d", (int)seed);
@@ -392,13 +394,13 @@ Test(output_chain_file, all_bytes_once_and_in_order_whatever_lies_between_them)
 Test(output_chain_file, one_file_in_two_queues_has_a_position_in_each)
 {
     enum { FILE_SIZE = 600000 };
-    static unsigned char data[FILE_SIZE];
-    static unsigned char got[FILE_SIZE];
+    unsigned char *data = mapped(FILE_SIZE);
+    unsigned char *got = mapped(FILE_SIZE);
     struct bench one;
     struct bench other;
     bench_open(&one, roomy);
     bench_open(&other, roomy);
-    struct shared_file *file = shared_file_with(data, sizeof(data));
+    struct shared_file *file = shared_file_with(data, FILE_SIZE);
     cr_assert_eq(enqueue_file(&one, file, 0, FILE_SIZE), OUTPUT_WAITING, "more than fits");
     cr_assert_eq(enqueue_file(&other, file, 1, FILE_SIZE - 1), OUTPUT_WAITING);
     cr_assert_eq(references(file), 3);
@@ -543,9 +545,9 @@ BenchTest(output_chain_file, a_rate_is_used_up_by_one_call, endless)
 BenchTest(output_chain_file, a_file_that_becomes_shorter_breaks_the_queue, roomy)
 {
     enum { FILE_SIZE = 1 << 20, REST = 700000 };
-    static unsigned char data[FILE_SIZE];
-    static unsigned char got[FILE_SIZE];
-    struct shared_file *file = shared_file_with(data, sizeof(data));
+    unsigned char *data = mapped(FILE_SIZE);
+    unsigned char *got = mapped(FILE_SIZE);
+    struct shared_file *file = shared_file_with(data, FILE_SIZE);
     cr_assert_eq(enqueue_file(bench, file, 0, FILE_SIZE), OUTPUT_WAITING);
     enqueue(bench, "never");
     cr_assert_lt(output_chain_newly_sent(&bench->queue), REST);
@@ -554,11 +556,11 @@ BenchTest(output_chain_file, a_file_that_becomes_shorter_breaks_the_queue, roomy
     size_t taken = 0;
     enum output_result result;
     do {
-        taken += take_now(bench->ends[1], got + taken, sizeof(got) - taken);
+        taken += take_now(bench->ends[1], got + taken, FILE_SIZE - taken);
         result = output_chain_drain(&bench->queue);
     } while (result == OUTPUT_WAITING && test_now() < end);
     int error = errno;
-    taken += take_now(bench->ends[1], got + taken, sizeof(got) - taken);
+    taken += take_now(bench->ends[1], got + taken, FILE_SIZE - taken);
     cr_assert_eq(result, OUTPUT_BROKEN);
     cr_assert_eq(error, ESTALE, "%s", strerror(error));
     cr_assert_eq(taken, REST);

@@ -12,6 +12,7 @@
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/with.h"
 
 #include <criterion/criterion.h>
@@ -83,8 +84,9 @@ static struct piece text(const char *bytes)
 
 static struct piece bytes(size_t length)
 {
-    static unsigned char data[1 << 20];
-    fill_pattern(data, sizeof(data), 5);
+    enum { MOST = 1 << 20 };
+    unsigned char *data = mapped(MOST);
+    fill_pattern(data, MOST, 5);
     return piece_bytes(data, length);
 }
 

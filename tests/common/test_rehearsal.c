@@ -5,6 +5,7 @@
 #include "common/apps/rehearsal.h"
 #include "common/apps/strand_group.h"
 #include "support/aborts.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
@@ -175,9 +176,10 @@ static bool obey(struct input_handler *self, struct message line, struct channel
         channel_post(facade, &player->post);
         channel_printf(facade, "before\n");
     } else if (is(line, "much")) {
-        static char text[3 << 20];
-        memset(text, 'x', sizeof(text));
-        channel_enqueue(facade, piece_bytes(text, sizeof(text)));
+        enum { MUCH = 3 << 20 };
+        char *text = mapped(MUCH);
+        memset(text, 'x', MUCH);
+        channel_enqueue(facade, piece_bytes(text, MUCH));
     } else if (is(line, "quit")) {
         channel_printf(facade, "bye\n");
         return false;

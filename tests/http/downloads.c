@@ -3,6 +3,7 @@
  * whatever the client and the file do meanwhile.
  */
 #include "site.h"
+#include "support/mapped.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
@@ -145,13 +146,13 @@ VisitTest(http_downloads, a_file_of_five_gigabytes, "")
 /* Fewer bytes than were promised, and then the end: no padding, no endless loop. */
 SiteTest(http_downloads, a_file_that_becomes_shorter, "")
 {
-    static unsigned char rest[BIG];
+    unsigned char *rest = mapped(BIG);
     site_add_sparse(site, "big.bin", BIG);
     int fd = begin(server, "/big.bin");
     expect_sparse(fd, 0, MIB);
     cr_assert_eq(truncate(site_path(site, "big.bin"), BIG / 2), 0);
     size_t got;
-    enum client_outcome outcome = client_try_receive(fd, rest, sizeof rest, test_deadline(), &got);
+    enum client_outcome outcome = client_try_receive(fd, rest, BIG, test_deadline(), &got);
     cr_assert(outcome == CLIENT_ENDED || outcome == CLIENT_RESET, "%s",
               client_outcome_text(outcome));
     cr_assert_leq(got + MIB, BIG / 2, "%zu bytes", got + MIB);

@@ -8,6 +8,7 @@
 #include "framework.h"
 
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
@@ -221,14 +222,14 @@ Test(stage5_timers, output_of_others_puts_the_idle_timeout_off)
 Test(stage5_timers, progress_of_what_another_thread_has_enqueued)
 {
     enum { BIG = 2 << 20 };
-    static unsigned char data[BIG];
+    unsigned char *data = mapped(BIG);
     framework_start(&framework, SMALL_SOCKETS "--workers 0 --progress-timeout 0.2");
     framework.buffers =
         (struct client_buffers){.receive = SMALL_BUFFER, .segment = CLIENT_ETHERNET_SEGMENT};
     int client = begin();
     client_echo(client, "hello\n");
     framework_await_asleep(&framework);
-    channel_enqueue(recorder_facade(&recorder), piece_bytes(data, sizeof data));
+    channel_enqueue(recorder_facade(&recorder), piece_bytes(data, BIG));
     framework_await_closed(&framework, 1);
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
     framework_stop(&framework);

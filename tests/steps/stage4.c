@@ -4,6 +4,7 @@
 #include "step.h"
 
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -286,7 +287,7 @@ static void hear_all(struct listener listeners[CLIENTS])
  */
 Test(step4_7, what_is_said_has_one_order)
 {
-    static struct listener listeners[CLIENTS];
+    struct listener *listeners = mapped(CLIENTS * sizeof(struct listener));
     static char lines[SAID * SAID_SIZE];
     struct server_process server = start_chat("");
     char *end = lines;
