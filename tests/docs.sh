@@ -27,7 +27,7 @@
 #   make diff and make steps count.
 # - No experiment stands twice: no two blocks have the same commands. (A page of a step runs the same
 #   ones on two programs.) No two blocks write the same file below build/.
-# - The main line is no longer than tests/words.sh allows.
+# - The main line is no longer than tests/words.sh allows, and so is each page of a step.
 # - A test that is named as `suite/test` exists, and a name with an underscore is in the sources. A
 #   stage's README.md names all files of the stage.
 #
@@ -396,7 +396,7 @@ check_length() {
     if tests/words.sh >"$work/words"; then
         pass
     else
-        fail docs "$(tail -1 "$work/words"); see tests/words.sh"
+        fail docs "$(grep 'at most' "$work/words"); see tests/words.sh"
     fi
 }
 
