@@ -338,10 +338,10 @@ linked() { # STEP [OBJECT]
     # shellcheck disable=SC2086 # CC may be several words
     ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o ${2:+"$2"} "$OUT/libcommon.a" \
         ${LIBRARIES:-} -Wl,-Map="$work/map" || exit 2
-    grep -oE 'libcommon\.a\([a-z_0-9]+\.o' "$work/map" | sed 's/.*(//' | sort -u |
-        sed 's/\.o$/.c/' | while read -r file; do
-        find common -name "$file" ! -path 'common/steps/*'
-    done >"$work/members"
+    grep -oE 'libcommon\.a\([a-z_0-9]+\.o' "$work/map" | sed 's|.*(|/|; s/\.o$/.c/' | sort -u >"$work/taken"
+    find common -name '*.c' ! -path 'common/steps/*' |
+        awk 'FILENAME != "-" { taken[$0]; next } { name = $0; sub(/.*\//, "/", name) } name in taken' \
+            "$work/taken" - | sort >"$work/members"
     {
         cat "$work/members"
         sed "s|^|$OUT/obj/|; s/\.c$/.d/" "$work/members" | xargs cat "$objects"/*.d |
