@@ -271,9 +271,9 @@ static void check_timers(struct dispatcher *dispatcher)
 }
 
 /*
- * How long select may sleep: until the first timer. If the queue holds anything, not at all,
- * because no wakeup announces the changes that this thread itself has made, and no second one a
- * registration: its guard was let go after it was put in.
+ * How long select may sleep: until the first timer. If the queue holds anything, not at all: no
+ * wakeup announces what this thread itself has put in, and a registration's only wakeup may be over
+ * before its adapter is in the queue.
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {

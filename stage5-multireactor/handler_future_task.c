@@ -19,7 +19,7 @@ static enum run_outcome outcome_of(struct connection *connection)
     }
 }
 
-/* Messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
+/* Messages, drain. (Hitchens drains first. Here what waits leaves with the new replies.) */
 static enum run_outcome call_handler(struct handler_adapter *adapter,
                                      enum connection_messages how) NO_LOCK_HELD
 {
@@ -53,8 +53,8 @@ void handler_future_task_refuse(struct handler_future_task *task, enum connectio
 }
 
 /*
- * In the worker, or, if the executor has dropped the run, in the thread that dropped it, which may
- * be any: what is the dispatcher's own, as its round, is not touched.
+ * In the worker, or, if the executor has dropped the run, in the thread that dropped it. That may
+ * be any thread, so this touches nothing of the dispatcher's, such as its `round`.
  */
 static void handler_future_task_done(struct future_task *future) NO_LOCK_HELD
 {

@@ -21,7 +21,7 @@ bool connection_post(struct connection *connection, struct channel_post *post)
         post->next = newest;
     } while (!atomic_compare_exchange_weak(&connection->posts, &newest, post));
     TEST_POINT("connection: between a post and its request");
-    atomic_fetch_or(&connection->asked, ASK_CALLS); /* after it: the run that this wants finds it */
+    atomic_fetch_or(&connection->asked, ASK_CALLS); /* last, so a run that sees it finds the post */
     return true;
 }
 

@@ -258,7 +258,7 @@ static bool goes_on(const struct dispatcher *dispatcher)
 
 /*
  * How long select may sleep: until the first timer. If the queue holds anything, not at all,
- * because no second wakeup announces a registration: its guard was let go after it was put in.
+ * because a registration's only wakeup may be over before its adapter is in the queue.
  */
 static int select_timeout(struct dispatcher *dispatcher)
 {
