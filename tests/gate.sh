@@ -9,7 +9,8 @@
 #
 #   95  a test passes that is marked as expected to fail
 #   96  Criterion itself complained, for instance of a crash while a test was torn down
-#   97  no test ran and none was skipped (unless CRITERION_TEST_PATTERN chose among them)
+#   97  no test ran and none was skipped (unless CRITERION_TEST_PATTERN chose among them), or Criterion
+#       ended before it summed up
 #   98  a sanitizer wrote a report, in a test or in a program that a test started
 #   99  what a program under a sanitizer exits with after its report
 #  124  the tests took longer than BUDGET seconds (137 if they had to be killed)
@@ -112,7 +113,7 @@ sed -n 's/^ok - \([^ :]*\)::\([^ ]*\) .*# SKIP \(.*\)/skipped: \1\/\2: \3/p' "$w
     grep -v -e ': test was skipped$' -e ': for `make ' >"$work/skipped"
 cat "$work/skipped"
 if ! grep -aq 'Synthesis: Tested: ' "$work/output"; then
-    [ "$status" -eq 124 ] || fail 97 'Criterion started no test; is /proc mounted?'
+    [ "$status" -eq 124 ] || fail 97 "Criterion ended with $status before it summed up: without /proc it starts no test"
 elif [ -z "${CRITERION_TEST_PATTERN:-}" ] && [ ! -s "$work/skipped" ] &&
     ! grep -aq 'Synthesis: Tested: [1-9]' "$work/output"; then
     fail 97 'no test ran'

@@ -613,7 +613,7 @@ run tests/gate.sh sh -c "$(synthesis 0 0 0)"
 check 'the gate wants a test to run' '[ $status -eq 97 ] && says "no test ran"'
 run tests/gate.sh sh -c 'echo "Could not read the maps of the process"; exit 1'
 check 'the gate says what keeps Criterion from starting a test' \
-    '[ $status -eq 1 ] && says "gate: Criterion started no test; is /proc mounted?"'
+    '[ $status -eq 1 ] && says "gate: Criterion ended with 1 before it summed up: without /proc"'
 # What Criterion writes of tests that are expected to fail: red_a does, by the assertion that stands
 # for the fault, red_b by another one, red_c by a crash, red_d by waiting; red_e is skipped.
 not_ok() { # TEST MESSAGE

@@ -3,7 +3,8 @@
  * "Reactor 1: Setup").
  *
  * selector.c keeps the keys, the lock and the coalescing of wakeups; a provider only talks to the
- * kernel. All verbs but wakeup are called with the selector's lock held.
+ * kernel. It calls `watch` and `wait` with its lock held, `wakeup` in any thread without, and
+ * `open` and `close` when nobody else has the selector.
  */
 #ifndef COMMON_SELECTOR_PROVIDER_H
 #define COMMON_SELECTOR_PROVIDER_H

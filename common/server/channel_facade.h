@@ -90,6 +90,8 @@ struct channel_facade_verbs {
     void (*finish)(struct channel_facade *facade);
     int (*connect)(struct channel_facade *facade, const struct endpoint *to, int64_t timeout,
                    struct input_handler_factory *factory);
+    /* Only strands have these (strand.c), and in stages 4 and 5 connections have `post`. NULL: the
+     * functions of channel_calls.h do it themselves. */
     void (*post)(struct channel_facade *facade, struct channel_post *post);
     void (*set_timer)(struct channel_facade *facade, struct channel_timer *timer,
                       int64_t milliseconds);

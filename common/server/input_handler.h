@@ -130,7 +130,7 @@ struct input_handler_verbs {
 
     /* The life cycle. */
 
-    /** There is a connection; output may be queued already. */
+    /** There is a connection, and from now on its handler may enqueue output. */
     void (*starting)(struct input_handler *self, struct channel_facade *facade);
 
     /** It is registered: from now on the handler may give its facade to other threads. */

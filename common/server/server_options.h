@@ -3,7 +3,8 @@
  *
  * Interface:
  * - main() adds the options, then options_parse() fills the settings in.
- * - Settings do not change after server_announce(), which is the last to look at them.
+ * - main() and the application set them, until server_announce(). After that nobody does, and any
+ *   thread reads them.
  */
 #ifndef COMMON_SERVER_OPTIONS_H
 #define COMMON_SERVER_OPTIONS_H
@@ -60,7 +61,10 @@ struct server_settings {
     const char *trace; /* the file to write a trace to; NULL: none */
 };
 
-/** Adds the options that all stages have. port is the stage's default. */
+/**
+ * Adds the options that all stages have, and sets all settings to zero before: so it is called
+ * before the functions below. port is the stage's default.
+ */
 void server_options(struct options *options, struct server_settings *settings, const char *port);
 
 /** Adds --proxy-protocol, for servers whose clients may come through a proxy. */

@@ -71,7 +71,10 @@ void executor_release(struct executor *executor)
     sched_yield(); /* a loop that comes back later finds more to do in one round */
 }
 
-/* The task whose turn it is. */
+/*
+ * The task whose turn it is, and no more: what a worker took with it would wait behind it, though
+ * others sleep (docs/model.md, TAKES_SEVERAL).
+ */
 static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 {
     struct task *task = task_list_remove_first(&executor->first_tasks);

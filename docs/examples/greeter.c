@@ -1,7 +1,8 @@
 /*
- * An application for the experiments of C.12, C.13 and C.15. It asks more of its connection than
- * echo does: it speaks first, has an answer that is longer than its question, and knows lines that
- * are none of its protocol.
+ * A handler for the experiments of C.12, C.13 and C.15, which put it in the place of echo.c and so
+ * want its name. (APP= takes it only with an application around it, as in count.c.) It asks more of
+ * its connection than echo does: it speaks first, has an answer that is longer than its question,
+ * and knows lines that are none of its protocol.
  */
 #include "common/server/input_handler.h"
 

@@ -1,5 +1,6 @@
 /*
- * Stage 2 with each selector that the platform has: what the server does must not depend on it.
+ * Stage 2 with poll and with epoll: what the server does must not depend on it. A provider that is
+ * new has to be named here, in `selectors` and in each_selector().
  * (SERVER_OPTIONS="--selector poll" runs the whole conformance suite with one; here is the core of
  * it.)
  */

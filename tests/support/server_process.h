@@ -137,7 +137,9 @@ long long stats_value(const char *text, const char *name, int *lines);
  * offer. */
 void program_expect_lack(const char *application, const char *needs);
 
-/** Runs the program with these options only (no --port) until it ends, or serves, or the deadline.
+/**
+ * Runs the program with these options only (no --port) until it ends, or serves, or the deadline.
+ * Options of more than 511 bytes are cut there.
  */
 struct program_result program_run(const char *options, ...) __attribute__((format(printf, 1, 2)));
 
