@@ -64,14 +64,12 @@ void store_free(struct store *store, void *memory, size_t size);
 /** What the store keeps for a connection. */
 struct store_client {
     struct strand_member member;  /* first */
-    struct request_reader reader; /* the handler's, while no batch is under way */
+    struct request_reader reader; /* the handler's: of the request that has come in part */
+    size_t done; /* bytes of the batch that have been carried out; the handler's, while there is
+                    none */
 
     /* The strand's. */
     struct store *store;
-    struct channel_post again; /* the rest of its batch may go on */
-    unsigned char *rest;       /* what could not be carried out yet; NULL: nothing */
-    size_t length;             /* bytes of it */
-    size_t done;               /* those that have been carried out since */
     uint64_t id;
     bool is_closed; /* what is left of its batch is not carried out */
     char name[STORE_NAME_SIZE];
@@ -89,9 +87,6 @@ struct store_client {
     bool is_in_multi;
     bool is_aborted; /* EXEC will refuse */
 };
-
-/** Has the rest of its batch carried out, but not before the strand's next call. Any thread. */
-void store_work_again(struct store_client *client) NO_LOCK_HELD;
 
 /* ---- Ties ---------------------------------------------------------------------------------- */
 
@@ -132,7 +127,7 @@ void store_drop_topic(struct store *store, struct store_topic *topic);
 void store_has_grown(struct store *store, const struct store_key *key);
 
 /** Serves those who wait for what has grown. */
-void store_serve(struct store *store) NO_LOCK_HELD;
+void store_serve(struct store *store);
 
 /** The client waits for no key any more, and is not told. */
 void store_forget_wait(struct store_client *client);
@@ -182,7 +177,7 @@ extern const struct store_command store_commands[];
 
 /** Carries out a request, which may be empty, and puts its answer into the reply. */
 void store_carry_out(struct store_client *client, size_t count, const struct message *words,
-                     struct store_reply *reply) NO_LOCK_HELD;
+                     struct store_reply *reply);
 
 /** Queues a request behind MULTI, and says so. */
 void store_queue(struct store_call *call);

@@ -15,10 +15,10 @@
 #include <string.h>
 
 /* The client waits no more. What it has sent behind its request is next. */
-static void end_wait(struct store_client *client) NO_LOCK_HELD
+static void end_wait(struct store_client *client)
 {
     store_forget_wait(client);
-    store_work_again(client);
+    strand_member_go_on(&client->member);
 }
 
 void store_forget_wait(struct store_client *client)
@@ -27,7 +27,7 @@ void store_forget_wait(struct store_client *client)
     store_untie_all(&client->waits);
 }
 
-static void wait_is_over(struct channel_timer *timer, struct channel_facade *facade) NO_LOCK_HELD
+static void wait_is_over(struct channel_timer *timer, struct channel_facade *facade)
 {
     struct store_client *client = container_of(timer, struct store_client, timer);
     struct store_reply *reply = &client->store->other;
@@ -59,7 +59,7 @@ void store_has_grown(struct store *store, const struct store_key *key)
     store->last_ready = &topic->next_ready;
 }
 
-static void serve(struct store *store, struct store_topic *topic) NO_LOCK_HELD
+static void serve(struct store *store, struct store_topic *topic)
 {
     struct store_key *key;
     while (!list_is_empty(&topic->ties) && (key = store_find(store, topic->node.key)) != NULL &&
