@@ -39,25 +39,18 @@ static struct store_client *client_of(struct strand_member *member)
     return container_of(member, struct store_client, member);
 }
 
-/* Says why the client's bytes are no request: so it is closed. */
-static void reply_fault(struct store_client *client, const char *fault)
-{
-    store_reply_error(&client->store->reply, "ERR Protocol error: %s", fault);
-    client->is_closed = true;
-}
-
 /* Carries out the request with which these bytes begin. Returns the number of its bytes. */
 static size_t carry_out_next(struct store_client *client, struct message bytes)
 {
     struct store *store = client->store;
     struct request_reader reader = {0};
     size_t length = bytes.length;
-    if (request_find(&reader, bytes, &length) == REQUEST_BAD)
-        reply_fault(client, reader.fault);
-    else if (request_split((struct message){bytes.data, length}, store->line, &store->words))
+    if (request_find(&reader, bytes, &store->words, &length) == REQUEST_BAD) {
+        store_reply_error(&store->reply, "ERR Protocol error: %s", reader.fault);
+        client->is_closed = true;
+    } else {
         store_carry_out(client, store->words.count, store->words.at, &store->reply);
-    else
-        reply_fault(client, "unbalanced quotes in request");
+    }
     return length;
 }
 
@@ -127,7 +120,7 @@ static size_t find_batch(struct request_reader *reader, struct message bytes)
         struct request_reader next = {0};
         struct message rest = {bytes.data + all, bytes.length - all};
         size_t length;
-        result = request_find(i == 0 ? reader : &next, rest, &length);
+        result = request_find(i == 0 ? reader : &next, rest, NULL, &length);
         all += result == REQUEST_WHOLE ? length : 0;
     }
     return all == 0 && result == REQUEST_BAD ? bytes.length : all;

@@ -50,7 +50,6 @@ struct store {
     struct store_reply reply;        /* to the client whose requests are carried out */
     struct store_reply other;        /* to one that has waited */
     struct request_words words;
-    unsigned char line[REQUEST_LINE_MAX]; /* an inline request is split here */
 };
 
 /** Memory that counts. NULL: there is none. */
