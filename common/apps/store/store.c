@@ -15,7 +15,6 @@
  */
 #include "common/apps/store/store_parts.h"
 
-#include "common/base/clock.h"
 #include "common/base/options.h"
 #include "common/server/server.h"
 
@@ -174,9 +173,7 @@ static void *start(struct server *server)
     struct store *store = calloc(1, sizeof(*store));
     if (store == NULL)
         return NULL;
-    store->server = server;
     store->limit = chosen_memory;
-    store->opened = clock_ms();
     store->last_ready = &store->ready;
     if (table_open(&store->keys) && table_open(&store->waits) && table_open(&store->channels) &&
         strand_group_open(&store->group, server, &group_verbs))

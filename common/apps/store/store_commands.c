@@ -3,6 +3,7 @@
  */
 #include "common/apps/store/store_parts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -48,9 +49,15 @@ const struct store_command store_commands[] = {
     {"dbsize", 1, store_do_dbsize, 0, NULL},
     {"flushall", -1, store_do_flushall, 0, NULL},
     {"info", -1, store_do_info, 0, NULL},
-    {"config", -2, store_do_config, 0, "GET "},
-    {"command", -1, store_do_command, 0, "COUNT LIST DOCS "},
-    {"client", -2, store_do_client, 0, "ID SETNAME GETNAME "},
+    {"config", 3, store_do_config_get, 0, "get"},
+    {"config", -2, NULL, STORE_FAMILY, NULL},
+    {"command", -2, store_do_command_docs, 0, "docs"},
+    {"command", 2, store_do_command, 0, "list"},
+    {"command", -1, store_do_command, STORE_FAMILY, NULL},
+    {"client", 2, store_do_client_id, 0, "id"},
+    {"client", 3, store_do_client_setname, 0, "setname"},
+    {"client", 2, store_do_client_getname, 0, "getname"},
+    {"client", -2, NULL, STORE_FAMILY, NULL},
     {"reset", 1, store_do_reset, STORE_WHILE_SUBSCRIBED | STORE_AT_ONCE, NULL},
     {"quit", -1, store_do_quit, STORE_WHILE_SUBSCRIBED | STORE_AT_ONCE, NULL},
     {NULL, 0, NULL, 0, NULL},
@@ -62,18 +69,15 @@ bool store_word_is(struct message word, const char *name)
            strncasecmp((const char *)word.data, name, word.length) == 0;
 }
 
-const struct store_command *store_find_command(struct message name)
+static const struct store_command *find_command(size_t count, const struct message *words)
 {
-    const struct store_command *command = store_commands;
-    while (command->name != NULL && !store_word_is(name, command->name))
-        command++;
-    return command->name != NULL ? command : NULL;
+    for (const struct store_command *command = store_commands; command->name != NULL; command++) {
+        if (store_word_is(words[0], command->name) &&
+            (command->second == NULL || (count > 1 && store_word_is(words[1], command->second))))
+            return command;
+    }
+    return NULL;
 }
-
-enum { FAULT_SIZE = 512 };
-
-static const char arity_text[] = "ERR wrong number of arguments for '%s' command";
-static const char memory_text[] = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /* ---- What several of them answer ----------------------------------------------------------- */
 
@@ -100,7 +104,25 @@ void store_reply_no_integer(struct store_call *call)
 
 void store_reply_no_memory(struct store_call *call)
 {
-    store_reply_error(call->reply, "%s", memory_text);
+    store_reply_error(call->reply, "OOM command not allowed when used memory > 'maxmemory'.");
+}
+
+/* ---- Why a request is not carried out ------------------------------------------------------ */
+
+/* An EXEC that is refused is over. */
+static const char *kind_of_error(const struct store_call *call)
+{
+    return call->command->run == store_do_exec ? "EXECABORT Transaction discarded because of: "
+                                               : "ERR ";
+}
+
+void store_reply_arity(struct store_call *call)
+{
+    const struct store_command *command = call->command;
+    bool has_second = command->second != NULL;
+    store_reply_error(call->reply, "%swrong number of arguments for '%s%s%s' command",
+                      kind_of_error(call), command->name, has_second ? "|" : "",
+                      has_second ? command->second : "");
 }
 
 /* As C's text: to its first NUL, and to so many bytes. */
@@ -110,44 +132,8 @@ static int shown_length(struct message word, int most)
                         word.length < (size_t)most ? word.length : (size_t)most);
 }
 
-void store_reply_arity(struct store_call *call)
-{
-    store_reply_error(call->reply, arity_text, call->command->name);
-}
-
-static bool has_subcommand(const struct store_call *call)
-{
-    const char *at = call->command->subcommands;
-    if (at == NULL || call->count < 2)
-        return true;
-    for (size_t length; *at != '\0'; at += length + 1) {
-        length = strcspn(at, " ");
-        if (call->words[1].length == length &&
-            strncasecmp((const char *)call->words[1].data, at, length) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void say_unknown_subcommand(const struct store_call *call, char text[FAULT_SIZE])
-{
-    char name[32];
-    size_t length = strlen(call->command->name);
-    for (size_t i = 0; i <= length; i++)
-        name[i] = (char)(call->command->name[i] - (i < length ? 'a' - 'A' : 0));
-    snprintf(text, FAULT_SIZE, "ERR unknown subcommand '%.*s'. Try %s HELP.",
-             shown_length(call->words[1], 128), (const char *)call->words[1].data, name);
-}
-
-void store_reply_unknown_subcommand(struct store_call *call)
-{
-    char text[FAULT_SIZE];
-    say_unknown_subcommand(call, text);
-    store_reply_error(call->reply, "%s", text);
-}
-
 /* Shows the beginning of the words, as redis does. */
-static void say_unknown(const struct store_call *call, char text[FAULT_SIZE])
+static void reply_unknown(struct store_call *call)
 {
     enum { SHOWN = 128 };
     char shown[SHOWN + 8] = "";
@@ -156,11 +142,19 @@ static void say_unknown(const struct store_call *call, char text[FAULT_SIZE])
         length += snprintf(shown + length, sizeof(shown) - (size_t)length, "'%.*s' ",
                            shown_length(call->words[i], SHOWN - length),
                            (const char *)call->words[i].data);
-    snprintf(text, FAULT_SIZE, "ERR unknown command '%.*s', with args beginning with: %s",
-             shown_length(call->words[0], SHOWN), (const char *)call->words[0].data, shown);
+    store_reply_error(call->reply, "ERR unknown command '%.*s', with args beginning with: %s",
+                      shown_length(call->words[0], SHOWN), (const char *)call->words[0].data,
+                      shown);
 }
 
-/* ---- A request ----------------------------------------------------------------------------- */
+static void reply_unknown_second(struct store_call *call)
+{
+    char name[16] = "";
+    for (size_t i = 0; call->command->name[i] != '\0'; i++)
+        name[i] = (char)toupper((unsigned char)call->command->name[i]);
+    store_reply_error(call->reply, "ERR unknown subcommand '%.*s'. Try %s HELP.",
+                      shown_length(call->words[1], 128), (const char *)call->words[1].data, name);
+}
 
 /* Whether it would take more memory than the user gives. What is kept beside the words counts. */
 static bool is_too_much(const struct store_call *call)
@@ -179,38 +173,36 @@ static bool has_arity(const struct store_call *call)
     return arity < 0 ? call->count >= (size_t)-arity : call->count == (size_t)arity;
 }
 
-/* Why it does not run; text[0] is NUL if it does. */
-static void find_fault(const struct store_call *call, char text[FAULT_SIZE])
+/* False: the client was told why not. */
+static bool may_run(struct store_call *call)
 {
     const struct store_command *command = call->command;
-    bool is_subscriber = call->client->subscribed > 0;
-    text[0] = '\0';
     if (command == NULL)
-        say_unknown(call, text);
-    else if (!has_subcommand(call))
-        say_unknown_subcommand(call, text);
+        reply_unknown(call);
+    else if (store_has_flag(call, STORE_FAMILY) && call->count > 1)
+        reply_unknown_second(call);
     else if (!has_arity(call))
-        snprintf(text, FAULT_SIZE, arity_text, command->name);
+        store_reply_arity(call);
     else if (is_too_much(call))
-        snprintf(text, FAULT_SIZE, "%s", memory_text);
-    else if (is_subscriber && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
-        snprintf(text, FAULT_SIZE,
-                 "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
-                 "RESET are allowed in this context",
-                 command->name);
+        store_reply_no_memory(call);
+    else if (call->client->subscribed > 0 && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
+        store_reply_error(call->reply,
+                          "%sCan't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
+                          "QUIT / RESET are allowed in this context",
+                          kind_of_error(call), command->name);
+    else
+        return true;
+    return false;
 }
 
+/* ---- A request ----------------------------------------------------------------------------- */
+
 /* Behind MULTI, EXEC will refuse; and EXEC itself ends it. */
-static void refuse(struct store_call *call, const char *fault)
+static void spoil(const struct store_call *call)
 {
     call->client->is_aborted = true;
-    if (call->command == NULL || call->command->run != store_do_exec) {
-        store_reply_error(call->reply, "%s", fault);
-        return;
-    }
-    store_reply_error(call->reply, "EXECABORT Transaction discarded because of: %s",
-                      fault + strlen("ERR "));
-    store_forget_queue(call->client);
+    if (call->command != NULL && call->command->run == store_do_exec)
+        store_forget_queue(call->client);
 }
 
 /*
@@ -228,18 +220,15 @@ void store_carry_out(struct store_client *client, size_t count, const struct mes
 {
     struct store_call call = {
         .store = client->store, .client = client, .reply = reply, .count = count, .words = words};
-    char fault[FAULT_SIZE];
     if (count == 0)
         return;
-    call.command = store_find_command(words[0]);
+    call.command = find_command(count, words);
     if (call.command == NULL && is_http(words[0])) {
         client->is_closed = true;
         return;
     }
-    call.store->commands++;
-    find_fault(&call, fault);
-    if (fault[0] != '\0')
-        refuse(&call, fault);
+    if (!may_run(&call))
+        spoil(&call);
     else if (client->is_in_multi && !store_has_flag(&call, STORE_AT_ONCE))
         store_queue(&call);
     else

@@ -34,8 +34,7 @@ enum {
 /* ---- The store ----------------------------------------------------------------------------- */
 
 struct store {
-    struct strand_group group; /* first */
-    struct server *server;
+    struct strand_group group;       /* first */
     struct table keys;               /* store_key */
     struct table waits;              /* store_topic: keys for which clients wait */
     struct table channels;           /* store_topic: to which clients have subscribed */
@@ -45,8 +44,6 @@ struct store {
     size_t used;                     /* bytes of all that is kept */
     size_t limit;                    /* more than that is refused */
     uint64_t ids;                    /* clients that there have been */
-    uint64_t commands;               /* that were carried out */
-    int64_t opened;                  /* ms of clock_ms() */
     struct store_reply reply;        /* to the client whose requests are carried out */
     struct store_reply other;        /* to one that has waited */
     struct request_words words;
@@ -152,6 +149,7 @@ enum {
     STORE_AT_ONCE = 4,          /* MULTI does not queue it */
     STORE_IN_FRONT = 8,         /* of a list; without: at its end */
     STORE_IN_MS = 16,           /* its times are; without: in seconds */
+    STORE_FAMILY = 32,          /* if there is a second word, none of those before it has it */
 };
 
 struct store_command {
@@ -159,7 +157,7 @@ struct store_command {
     int arity;        /* words that it has; negative: at least so many */
     store_function *run;
     unsigned flags;
-    const char *subcommands; /* each with a space behind it; NULL: it has none */
+    const char *second; /* the word behind its name; NULL: any, or none */
 };
 
 /** Whether its command has that flag. */
@@ -167,9 +165,6 @@ static inline bool store_has_flag(const struct store_call *call, unsigned flag)
 {
     return (call->command->flags & flag) != 0;
 }
-
-/** NULL: there is none of that name. */
-const struct store_command *store_find_command(struct message name);
 
 /** All commands; the last one has no name. */
 extern const struct store_command store_commands[];
@@ -194,9 +189,6 @@ void store_reply_wrong_type(struct store_call *call);
 void store_reply_syntax(struct store_call *call);
 void store_reply_no_integer(struct store_call *call);
 void store_reply_no_memory(struct store_call *call);
-
-/** The command is one of several with that name in front, and there is no such one. */
-void store_reply_unknown_subcommand(struct store_call *call);
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -284,7 +276,8 @@ void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
 /* ---- The functions of commands, by file ---------------------------------------------------- */
 
 store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, store_do_reset,
-    store_do_command, store_do_config, store_do_info, store_do_client;
+    store_do_command, store_do_command_docs, store_do_config_get, store_do_info, store_do_client_id,
+    store_do_client_setname, store_do_client_getname;
 store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store_do_mset,
     store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
     store_do_decrby;
