@@ -32,7 +32,6 @@ const struct store_command store_commands[] = {
     {"strlen", 2, store_do_strlen, 0, NULL},
     {"decr", 2, store_do_decr, STORE_GROWS, NULL},
     {"incrby", 3, store_do_incrby, STORE_GROWS, NULL},
-    {"decrby", 3, store_do_decrby, STORE_GROWS, NULL},
     {"llen", 2, store_do_llen, 0, NULL},
     {"lrange", 4, store_do_lrange, 0, NULL},
     {"blpop", -3, store_do_pop_or_wait, STORE_IN_FRONT, NULL},

@@ -191,62 +191,25 @@ void store_do_type(struct store_call *call)
         store_reply_text(call->reply, key->type == STORE_STRING ? "+string\r\n" : "+list\r\n");
 }
 
-/* When EXPIRE changes something; all of these words that were given have to hold. */
-enum { ONLY_NEW = 1, ONLY_OLD = 2, ONLY_LATER = 4, ONLY_EARLIER = 8 };
-
-static bool parse_conditions(struct store_call *call, unsigned *conditions)
-{
-    static const char *const names[] = {"NX", "XX", "GT", "LT"};
-    *conditions = 0;
-    for (size_t i = 3; i < call->count; i++) {
-        size_t which = 0;
-        while (which < 4 && !store_word_is(call->words[i], names[which]))
-            which++;
-        if (which == 4) {
-            store_reply_error(call->reply, "ERR Unsupported option %.*s",
-                              (int)call->words[i].length, (const char *)call->words[i].data);
-            return false;
-        }
-        *conditions |= 1u << which;
-    }
-    if ((*conditions & ONLY_NEW) != 0 && *conditions != ONLY_NEW) {
-        store_reply_error(call->reply, "ERR NX and XX, GT or LT options at the same time are not "
-                                       "compatible");
-        return false;
-    }
-    if ((*conditions & ONLY_LATER) != 0 && (*conditions & ONLY_EARLIER) != 0) {
-        store_reply_error(call->reply, "ERR GT and LT options at the same time are not compatible");
-        return false;
-    }
-    return true;
-}
-
-/* A key that stays expires later than any. */
-static bool holds(unsigned conditions, const struct store_key *key, int64_t moment)
-{
-    const struct store_expiry *expiry = key->expiry;
-    return ((conditions & ONLY_NEW) == 0 || expiry == NULL) &&
-           ((conditions & ONLY_OLD) == 0 || expiry != NULL) &&
-           ((conditions & ONLY_LATER) == 0 || (expiry != NULL && moment > expiry->moment)) &&
-           ((conditions & ONLY_EARLIER) == 0 || expiry == NULL || moment < expiry->moment);
-}
-
 void store_do_expire(struct store_call *call)
 {
     int64_t unit = store_has_flag(call, STORE_IN_MS) ? 1 : 1000;
-    unsigned conditions;
     int64_t moment;
-    if (!parse_conditions(call, &conditions) || !parse_moment(call, call->words[2], unit, &moment))
+    if (call->count > 3) {
+        store_reply_error(call->reply, "ERR Unsupported option %.*s", (int)call->words[3].length,
+                          (const char *)call->words[3].data);
+        return;
+    }
+    if (!parse_moment(call, call->words[2], unit, &moment))
         return;
     struct store_key *key = store_find(call->store, call->words[1]);
-    bool changes = key != NULL && holds(conditions, key, moment);
-    if (changes && moment <= clock_ms()) {
+    if (key != NULL && moment <= clock_ms()) {
         store_delete(call->store, key);
-    } else if (changes && !store_expire_at(call->store, key, moment)) {
+    } else if (key != NULL && !store_expire_at(call->store, key, moment)) {
         store_reply_no_memory(call);
         return;
     }
-    store_reply_number(call->reply, changes);
+    store_reply_number(call->reply, key != NULL);
 }
 
 void store_do_persist(struct store_call *call)
@@ -284,8 +247,7 @@ void store_do_dbsize(struct store_call *call)
 
 void store_do_flushall(struct store_call *call)
 {
-    if (call->count > 2 || (call->count == 2 && !store_word_is(call->words[1], "ASYNC") &&
-                            !store_word_is(call->words[1], "SYNC"))) {
+    if (call->count > 1) {
         store_reply_syntax(call);
         return;
     }

@@ -279,8 +279,7 @@ store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, sto
     store_do_command, store_do_command_docs, store_do_config_get, store_do_info, store_do_client_id,
     store_do_client_setname, store_do_client_getname;
 store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store_do_mset,
-    store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
-    store_do_decrby;
+    store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby;
 store_function store_do_push, store_do_pop, store_do_llen, store_do_lrange, store_do_pop_or_wait;
 store_function store_do_subscribe, store_do_unsubscribe, store_do_publish, store_do_multi,
     store_do_exec, store_do_discard;

@@ -296,14 +296,3 @@ void store_do_incrby(struct store_call *call)
     else
         store_reply_no_integer(call);
 }
-
-void store_do_decrby(struct store_call *call)
-{
-    int64_t less;
-    if (!request_number(call->words[2], &less))
-        store_reply_no_integer(call);
-    else if (less == INT64_MIN)
-        store_reply_error(call->reply, "ERR decrement would overflow");
-    else
-        add_to(call, -less);
-}
