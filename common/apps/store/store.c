@@ -48,7 +48,7 @@ static size_t carry_out_next(struct store_client *client, struct message bytes)
         store_reply_error(&store->reply, "ERR Protocol error: %s", reader.fault);
         client->is_closed = true;
     } else {
-        store_carry_out(client, store->words.count, store->words.at, &store->reply);
+        store_carry_out(client, store->words.count, store->words.at);
     }
     return length;
 }

@@ -41,7 +41,7 @@ static void reply_change(struct store_call *call, const char *what, const struct
     if (name != NULL)
         store_reply_bulk(call->reply, *name);
     else
-        store_reply_null(call->reply);
+        store_reply_text(call->reply, STORE_NULL);
     store_reply_number(call->reply, (int64_t)call->client->subscribed);
 }
 
@@ -52,7 +52,7 @@ void store_do_subscribe(struct store_call *call)
         if (tie_to(client, call->words[i]) == NULL) {
             if (!store_tie_to(client, &call->store->channels, call->words[i],
                               &client->subscriptions)) {
-                store_reply_no_memory(call);
+                store_reply_text(call->reply, STORE_NO_MEMORY);
                 return;
             }
             client->subscribed++;
@@ -117,7 +117,7 @@ void store_do_publish(struct store_call *call)
     }
     struct shared_message *message = make_message(call->words[1], call->words[2]);
     if (message == NULL) {
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     if (call->client->subscribed > 0)

@@ -78,34 +78,6 @@ static const struct store_command *find_command(size_t count, const struct messa
     return NULL;
 }
 
-/* ---- What several of them answer ----------------------------------------------------------- */
-
-void store_reply_ok(struct store_call *call)
-{
-    store_reply_text(call->reply, "+OK\r\n");
-}
-
-void store_reply_wrong_type(struct store_call *call)
-{
-    store_reply_error(call->reply,
-                      "WRONGTYPE Operation against a key holding the wrong kind of value");
-}
-
-void store_reply_syntax(struct store_call *call)
-{
-    store_reply_error(call->reply, "ERR syntax error");
-}
-
-void store_reply_no_integer(struct store_call *call)
-{
-    store_reply_error(call->reply, "ERR value is not an integer or out of range");
-}
-
-void store_reply_no_memory(struct store_call *call)
-{
-    store_reply_error(call->reply, "OOM command not allowed when used memory > 'maxmemory'.");
-}
-
 /* ---- Why a request is not carried out ------------------------------------------------------ */
 
 /* An EXEC that is refused is over. */
@@ -183,7 +155,7 @@ static bool may_run(struct store_call *call)
     else if (!has_arity(call))
         store_reply_arity(call);
     else if (is_too_much(call))
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
     else if (call->client->subscribed > 0 && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
         store_reply_error(call->reply,
                           "%sCan't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
@@ -214,11 +186,13 @@ static bool is_http(struct message name)
     return store_word_is(name, "post") || store_word_is(name, "host:");
 }
 
-void store_carry_out(struct store_client *client, size_t count, const struct message *words,
-                     struct store_reply *reply)
+void store_carry_out(struct store_client *client, size_t count, const struct message *words)
 {
-    struct store_call call = {
-        .store = client->store, .client = client, .reply = reply, .count = count, .words = words};
+    struct store_call call = {.store = client->store,
+                              .client = client,
+                              .reply = &client->store->reply,
+                              .count = count,
+                              .words = words};
     if (count == 0)
         return;
     call.command = find_command(count, words);

@@ -45,7 +45,7 @@ bool store_find_typed(struct store_call *call, struct message name, enum store_t
     *key = store_find(call->store, name);
     if (*key == NULL || (*key)->type == type)
         return true;
-    store_reply_wrong_type(call);
+    store_reply_text(call->reply, STORE_WRONG_TYPE);
     return false;
 }
 
@@ -137,7 +137,7 @@ static bool parse_moment(struct store_call *call, struct message word, int64_t u
     const int64_t latest = INT64_MAX - ((int64_t)1 << 41); /* redis adds the time of day */
     int64_t time;
     if (!request_number(word, &time)) {
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
         return false;
     }
     if (time > INT64_MAX / unit || time < INT64_MIN / unit || time * unit > latest) {
@@ -206,7 +206,7 @@ void store_do_expire(struct store_call *call)
     if (key != NULL && moment <= clock_ms()) {
         store_delete(call->store, key);
     } else if (key != NULL && !store_expire_at(call->store, key, moment)) {
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     store_reply_number(call->reply, key != NULL);
@@ -248,9 +248,9 @@ void store_do_dbsize(struct store_call *call)
 void store_do_flushall(struct store_call *call)
 {
     if (call->count > 1) {
-        store_reply_syntax(call);
+        store_reply_text(call->reply, STORE_SYNTAX);
         return;
     }
     store_delete_all(call->store);
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }

@@ -53,13 +53,12 @@ void store_free_list(struct store *store, struct store_list *list)
         drop(store, list, element_of(list->elements.next));
 }
 
-void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
-                     struct store_reply *reply)
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front)
 {
     struct store_list *list = &key->list;
     struct store_element *element =
         element_of(in_front ? list->elements.next : list->elements.previous);
-    store_reply_bulk(reply, bytes_of(element));
+    store_reply_bulk(&store->reply, bytes_of(element));
     drop(store, list, element);
     if (list->length == 0)
         store_delete(store, key);
@@ -77,7 +76,7 @@ void store_do_push(struct store_call *call)
     for (size_t i = 2; key != NULL && i < call->count; i++) {
         struct store_element *element = make_element(call->store, call->words[i]);
         if (element == NULL) {
-            store_reply_no_memory(call);
+            store_reply_text(call->reply, STORE_NO_MEMORY);
             if (key->list.length == 0)
                 store_delete(call->store, key);
             return;
@@ -85,7 +84,7 @@ void store_do_push(struct store_call *call)
         push(&key->list, element, store_has_flag(call, STORE_IN_FRONT));
     }
     if (key == NULL) {
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     store_reply_number(call->reply, (int64_t)key->list.length);
@@ -103,23 +102,23 @@ void store_do_pop(struct store_call *call)
         return;
     }
     if (has_count && (!request_number(call->words[2], &count) || count < 0)) {
-        store_reply_error(call->reply, "ERR value is out of range, must be positive");
+        store_reply_text(call->reply, "-ERR value is out of range, must be positive\r\n");
         return;
     }
     if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
         return;
     if (key == NULL) {
         if (has_count)
-            store_reply_null_array(call->reply);
+            store_reply_text(call->reply, STORE_NULL_ARRAY);
         else
-            store_reply_null(call->reply);
+            store_reply_text(call->reply, STORE_NULL);
         return;
     }
     size_t pops = key->list.length < (uint64_t)count ? key->list.length : (size_t)count;
     if (has_count)
         store_reply_array(call->reply, pops);
     for (size_t i = 0; i < pops; i++)
-        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT), call->reply);
+        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT));
 }
 
 void store_do_llen(struct store_call *call)
@@ -145,7 +144,7 @@ void store_do_lrange(struct store_call *call)
     int64_t from;
     int64_t to;
     if (!request_number(call->words[2], &from) || !request_number(call->words[3], &to)) {
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
         return;
     }
     if (!store_find_typed(call, call->words[1], STORE_LIST, &key))

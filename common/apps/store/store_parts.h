@@ -44,8 +44,7 @@ struct store {
     size_t used;                     /* bytes of all that is kept */
     size_t limit;                    /* more than that is refused */
     uint64_t ids;                    /* clients that there have been */
-    struct store_reply reply;        /* to the client whose requests are carried out */
-    struct store_reply other;        /* to one that has waited */
+    struct store_reply reply;
     struct request_words words;
 };
 
@@ -169,9 +168,8 @@ static inline bool store_has_flag(const struct store_call *call, unsigned flag)
 /** All commands; the last one has no name. */
 extern const struct store_command store_commands[];
 
-/** Carries out a request, which may be empty, and puts its answer into the reply. */
-void store_carry_out(struct store_client *client, size_t count, const struct message *words,
-                     struct store_reply *reply);
+/** Carries out a request, which may be empty, and puts its answer into the store's reply. */
+void store_carry_out(struct store_client *client, size_t count, const struct message *words);
 
 /** Queues a request behind MULTI, and says so. */
 void store_queue(struct store_call *call);
@@ -182,13 +180,7 @@ void store_forget_queue(struct store_client *client);
 /** Whether a word is that one, in letters of either case. */
 bool store_word_is(struct message word, const char *name);
 
-/* What several of them answer. */
-void store_reply_ok(struct store_call *call);
 void store_reply_arity(struct store_call *call);
-void store_reply_wrong_type(struct store_call *call);
-void store_reply_syntax(struct store_call *call);
-void store_reply_no_integer(struct store_call *call);
-void store_reply_no_memory(struct store_call *call);
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -270,8 +262,7 @@ void store_free_string(struct store *store, struct store_string *string);
 void store_free_list(struct store *store, struct store_list *list);
 
 /** Answers with the first element of a list, or the last one, and drops it; an empty list goes. */
-void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
-                     struct store_reply *reply);
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front);
 
 /* ---- The functions of commands, by file ---------------------------------------------------- */
 

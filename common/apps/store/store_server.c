@@ -33,16 +33,16 @@ void store_do_select(struct store_call *call)
 {
     int64_t number;
     if (!request_number(call->words[1], &number))
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
     else if (number != 0)
-        store_reply_error(call->reply, "ERR DB index is out of range");
+        store_reply_text(call->reply, "-ERR DB index is out of range\r\n");
     else
-        store_reply_ok(call);
+        store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_quit(struct store_call *call)
 {
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
     call->client->is_closed = true;
 }
 
@@ -67,19 +67,19 @@ void store_do_client_setname(struct store_call *call)
     for (size_t i = 0; i < name.length; i++)
         is_name = is_name && name.data[i] > ' ' && name.data[i] <= '~';
     if (!is_name) {
-        store_reply_error(call->reply, "ERR Client names cannot contain spaces, newlines or "
-                                       "special characters.");
+        store_reply_text(call->reply, "-ERR Client names cannot contain spaces, newlines or "
+                                      "special characters.\r\n");
         return;
     }
     snprintf(call->client->name, STORE_NAME_SIZE, "%.*s", (int)name.length,
              (const char *)name.data);
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_client_getname(struct store_call *call)
 {
     if (call->client->name[0] == '\0')
-        store_reply_null(call->reply);
+        store_reply_text(call->reply, STORE_NULL);
     else
         store_reply_string(call->reply, call->client->name);
 }

@@ -64,7 +64,7 @@ void store_free_string(struct store *store, struct store_string *string)
 static void reply_value(struct store_call *call, const struct store_key *key)
 {
     if (key == NULL)
-        store_reply_null(call->reply);
+        store_reply_text(call->reply, STORE_NULL);
     else
         store_reply_bulk(call->reply, bytes_of(key->string));
 }
@@ -111,7 +111,7 @@ static bool parse_options(struct store_call *call, struct set_options *options)
     *options = (struct set_options){0};
     for (size_t i = 3; i < call->count; i++) {
         if (!parse_word(call, &i, options, &time)) {
-            store_reply_syntax(call);
+            store_reply_text(call->reply, STORE_SYNTAX);
             return false;
         }
     }
@@ -136,14 +136,14 @@ void store_do_set(struct store_call *call)
         return;
     struct store_key *key = store_find(call->store, call->words[1]);
     if (options.get && key != NULL && key->type != STORE_STRING) {
-        store_reply_wrong_type(call);
+        store_reply_text(call->reply, STORE_WRONG_TYPE);
         return;
     }
     if (options.get)
         reply_value(call, key);
     if (key != NULL ? options.only_new : options.only_old) {
         if (!options.get)
-            store_reply_null(call->reply);
+            store_reply_text(call->reply, STORE_NULL);
         return;
     }
     key = put(call->store, call->words[1], call->words[2]);
@@ -155,9 +155,9 @@ void store_do_set(struct store_call *call)
         call->client->is_closed =
             key == NULL; /* it has an answer, which would say that it is set */
     else if (key == NULL)
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
     else
-        store_reply_ok(call);
+        store_reply_text(call->reply, STORE_OK);
 }
 
 /* ---- Others that get and set --------------------------------------------------------------- */
@@ -197,12 +197,12 @@ void store_do_mset(struct store_call *call)
     for (size_t i = 1; i < call->count; i += 2) {
         struct store_key *key = put(call->store, call->words[i], call->words[i + 1]);
         if (key == NULL) {
-            store_reply_no_memory(call);
+            store_reply_text(call->reply, STORE_NO_MEMORY);
             return;
         }
         store_persist(call->store, key);
     }
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_strlen(struct store_call *call)
@@ -237,13 +237,13 @@ void store_do_append(struct store_call *call)
         return;
     size_t length = (key != NULL ? key->string->length : 0) + more.length;
     if (key != NULL && length > REQUEST_MAX) {
-        store_reply_error(call->reply,
-                          "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        store_reply_text(call->reply,
+                         "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
         return;
     }
     if (key == NULL ? put(call->store, call->words[1], more) == NULL
                     : !make_room(call->store, key, length)) {
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     if (key != NULL && more.length > 0)
@@ -263,17 +263,17 @@ static void add_to(struct store_call *call, int64_t more)
     if (!store_find_typed(call, call->words[1], STORE_STRING, &key))
         return;
     if (key != NULL && !request_number(bytes_of(key->string), &number)) {
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
         return;
     }
     if (more > 0 ? number > INT64_MAX - more : number < INT64_MIN - more) {
-        store_reply_error(call->reply, "ERR increment or decrement would overflow");
+        store_reply_text(call->reply, "-ERR increment or decrement would overflow\r\n");
         return;
     }
     int length = snprintf(text, sizeof(text), "%" PRId64, number + more);
     struct message bytes = {(const unsigned char *)text, (size_t)length};
     if (put(call->store, call->words[1], bytes) == NULL)
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
     else
         store_reply_number(call->reply, number + more);
 }
@@ -294,5 +294,5 @@ void store_do_incrby(struct store_call *call)
     if (request_number(call->words[2], &more))
         add_to(call, more);
     else
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
 }

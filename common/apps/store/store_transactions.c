@@ -38,7 +38,7 @@ void store_queue(struct store_call *call)
         call->store->used + size <= call->store->limit ? store_allocate(call->store, size) : NULL;
     if (queued == NULL) {
         client->is_aborted = true;
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     *queued = (struct store_queued){.size = size, .command = call->command, .count = call->count};
@@ -58,34 +58,34 @@ void store_do_multi(struct store_call *call)
 {
     struct store_client *client = call->client;
     if (client->is_in_multi) {
-        store_reply_error(call->reply, "ERR MULTI calls can not be nested");
+        store_reply_text(call->reply, "-ERR MULTI calls can not be nested\r\n");
         return;
     }
     store_forget_queue(client);
     client->is_in_multi = true;
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_discard(struct store_call *call)
 {
     if (!call->client->is_in_multi) {
-        store_reply_error(call->reply, "ERR DISCARD without MULTI");
+        store_reply_text(call->reply, "-ERR DISCARD without MULTI\r\n");
         return;
     }
     store_forget_queue(call->client);
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_exec(struct store_call *call)
 {
     struct store_client *client = call->client;
     if (!client->is_in_multi) {
-        store_reply_error(call->reply, "ERR EXEC without MULTI");
+        store_reply_text(call->reply, "-ERR EXEC without MULTI\r\n");
         return;
     }
     if (client->is_aborted) {
-        store_reply_error(call->reply,
-                          "EXECABORT Transaction discarded because of previous errors.");
+        store_reply_text(call->reply,
+                         "-EXECABORT Transaction discarded because of previous errors.\r\n");
         store_forget_queue(client);
         return;
     }

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The client waits no more. What it has sent behind its request is next. */
+/* Sends the answer. What the client has sent behind its request is next. */
 static void end_wait(struct store_client *client)
 {
+    store_reply_send(&client->store->reply);
     store_forget_wait(client);
     strand_member_go_on(&client->member);
 }
@@ -30,20 +31,17 @@ void store_forget_wait(struct store_client *client)
 static void wait_is_over(struct channel_timer *timer, struct channel_facade *facade)
 {
     struct store_client *client = container_of(timer, struct store_client, timer);
-    struct store_reply *reply = &client->store->other;
     (void)facade;
-    store_reply_begin(reply, client->member.facade);
-    store_reply_null_array(reply);
-    store_reply_send(reply);
+    store_reply_begin(&client->store->reply, client->member.facade);
+    store_reply_text(&client->store->reply, STORE_NULL_ARRAY);
     end_wait(client);
 }
 
-static void reply_pair(struct store *store, struct store_key *key, bool in_front,
-                       struct store_reply *reply)
+static void reply_pair(struct store *store, struct store_key *key, bool in_front)
 {
-    store_reply_array(reply, 2);
-    store_reply_bulk(reply, key->node.key);
-    store_reply_pop(store, key, in_front, reply);
+    store_reply_array(&store->reply, 2);
+    store_reply_bulk(&store->reply, key->node.key);
+    store_reply_pop(store, key, in_front);
 }
 
 /* ---- Who is served ------------------------------------------------------------------------- */
@@ -66,15 +64,15 @@ static void serve(struct store *store, struct store_topic *topic)
            key->type == STORE_LIST) {
         struct store_client *client =
             container_of(topic->ties.next, struct store_tie, link)->client;
-        store_reply_begin(&store->other, client->member.facade);
-        reply_pair(store, key, client->pops_in_front, &store->other);
-        store_reply_send(&store->other);
+        store_reply_begin(&store->reply, client->member.facade);
+        reply_pair(store, key, client->pops_in_front);
         end_wait(client);
     }
 }
 
 void store_serve(struct store *store)
 {
+    struct channel_facade *asking = store->reply.to;
     while (store->ready != NULL) {
         struct store_topic *topic = store->ready;
         store->ready = topic->next_ready;
@@ -83,6 +81,7 @@ void store_serve(struct store *store)
         serve(store, topic);
         topic->is_ready = false;
         store_drop_topic(store, topic);
+        store_reply_begin(&store->reply, asking);
     }
 }
 
@@ -101,7 +100,7 @@ static bool parse_timeout(struct store_call *call, struct message word, int64_t 
     long double seconds = strtold(text, &end);
     if (word.length == 0 || (size_t)(end - text) != word.length || text[0] == ' ' ||
         (text[0] >= '\t' && text[0] <= '\r') || isnan(seconds) || errno == ERANGE) {
-        store_reply_error(call->reply, "ERR timeout is not a float or out of range");
+        store_reply_text(call->reply, "-ERR timeout is not a float or out of range\r\n");
         return false;
     }
     /* What is too long for redis has become negative there. */
@@ -109,7 +108,7 @@ static bool parse_timeout(struct store_call *call, struct message word, int64_t 
     *timeout = is_long ? -1 : (int64_t)(seconds * 1000);
     *timeout += !is_long && (long double)*timeout < seconds * 1000;
     if (*timeout < 0)
-        store_reply_error(call->reply, "ERR timeout is negative");
+        store_reply_text(call->reply, "-ERR timeout is negative\r\n");
     return *timeout >= 0;
 }
 
@@ -120,7 +119,7 @@ static void wait(struct store_call *call, int64_t timeout, bool in_front)
     for (size_t i = 1; i + 1 < call->count; i++) {
         if (!store_tie_to(client, &call->store->waits, call->words[i], &client->waits)) {
             store_untie_all(&client->waits);
-            store_reply_no_memory(call);
+            store_reply_text(call->reply, STORE_NO_MEMORY);
             return;
         }
     }
@@ -140,12 +139,12 @@ void store_do_pop_or_wait(struct store_call *call)
         if (!store_find_typed(call, call->words[i], STORE_LIST, &key))
             return;
         if (key != NULL) {
-            reply_pair(call->store, key, in_front, call->reply);
+            reply_pair(call->store, key, in_front);
             return;
         }
     }
     if (call->is_in_exec)
-        store_reply_null_array(call->reply);
+        store_reply_text(call->reply, STORE_NULL_ARRAY);
     else
         wait(call, timeout, in_front);
 }
