@@ -50,11 +50,8 @@ void store_do_subscribe(struct store_call *call)
     struct store_client *client = call->client;
     for (size_t i = 1; i < call->count; i++) {
         if (tie_to(client, call->words[i]) == NULL) {
-            if (!store_tie_to(client, &call->store->channels, call->words[i],
-                              &client->subscriptions)) {
-                store_reply_text(call->reply, STORE_NO_MEMORY);
+            if (!store_tie_to(call, &call->store->channels, call->words[i], &client->subscriptions))
                 return;
-            }
             client->subscribed++;
         }
         reply_change(call, "subscribe", &call->words[i]);

@@ -10,30 +10,30 @@
 
 /* In the order in which most clients want them: a name is looked for from the front. */
 const struct store_command store_commands[] = {
-    {"get", 2, store_do_get, 0, NULL},
-    {"set", -3, store_do_set, STORE_GROWS, NULL},
-    {"incr", 2, store_do_incr, STORE_GROWS, NULL},
-    {"lpush", -3, store_do_push, STORE_GROWS | STORE_IN_FRONT, NULL},
-    {"rpush", -3, store_do_push, STORE_GROWS, NULL},
-    {"lpop", -2, store_do_pop, STORE_IN_FRONT, NULL},
-    {"rpop", -2, store_do_pop, 0, NULL},
+    {"get", 2, store_do_get, STORE_ON_STRING, NULL},
+    {"set", -3, store_do_set, STORE_GROWS | STORE_ON_KEY, NULL},
+    {"incr", 2, store_do_incr, STORE_GROWS | STORE_ON_KEY, NULL},
+    {"lpush", -3, store_do_push, STORE_GROWS | STORE_ON_LIST | STORE_IN_FRONT, NULL},
+    {"rpush", -3, store_do_push, STORE_GROWS | STORE_ON_LIST, NULL},
+    {"lpop", -2, store_do_pop, STORE_ON_KEY | STORE_IN_FRONT, NULL},
+    {"rpop", -2, store_do_pop, STORE_ON_KEY, NULL},
     {"mget", -2, store_do_mget, 0, NULL},
     {"mset", -3, store_do_mset, STORE_GROWS, NULL},
-    {"del", -2, store_do_del, 0, NULL},
+    {"del", -2, store_do_exists, STORE_DELETES, NULL},
     {"exists", -2, store_do_exists, 0, NULL},
-    {"expire", -3, store_do_expire, 0, NULL},
-    {"pexpire", -3, store_do_expire, STORE_IN_MS, NULL},
-    {"persist", 2, store_do_persist, 0, NULL},
-    {"ttl", 2, store_do_ttl, 0, NULL},
-    {"pttl", 2, store_do_ttl, STORE_IN_MS, NULL},
-    {"type", 2, store_do_type, 0, NULL},
-    {"getdel", 2, store_do_getdel, 0, NULL},
-    {"append", 3, store_do_append, STORE_GROWS, NULL},
-    {"strlen", 2, store_do_strlen, 0, NULL},
-    {"decr", 2, store_do_decr, STORE_GROWS, NULL},
-    {"incrby", 3, store_do_incrby, STORE_GROWS, NULL},
-    {"llen", 2, store_do_llen, 0, NULL},
-    {"lrange", 4, store_do_lrange, 0, NULL},
+    {"expire", -3, store_do_expire, STORE_ON_KEY, NULL},
+    {"pexpire", -3, store_do_expire, STORE_ON_KEY | STORE_IN_MS, NULL},
+    {"persist", 2, store_do_persist, STORE_ON_KEY, NULL},
+    {"ttl", 2, store_do_ttl, STORE_ON_KEY, NULL},
+    {"pttl", 2, store_do_ttl, STORE_ON_KEY | STORE_IN_MS, NULL},
+    {"type", 2, store_do_type, STORE_ON_KEY, NULL},
+    {"getdel", 2, store_do_get, STORE_ON_STRING | STORE_DELETES, NULL},
+    {"append", 3, store_do_append, STORE_GROWS | STORE_ON_STRING, NULL},
+    {"strlen", 2, store_do_strlen, STORE_ON_STRING, NULL},
+    {"decr", 2, store_do_incr, STORE_GROWS | STORE_ON_KEY | STORE_DOWN, NULL},
+    {"incrby", 3, store_do_incr, STORE_GROWS | STORE_ON_KEY, NULL},
+    {"llen", 2, store_do_llen, STORE_ON_LIST, NULL},
+    {"lrange", 4, store_do_lrange, STORE_ON_KEY, NULL},
     {"blpop", -3, store_do_pop_or_wait, STORE_IN_FRONT, NULL},
     {"brpop", -3, store_do_pop_or_wait, 0, NULL},
     {"publish", 3, store_do_publish, 0, NULL},
@@ -168,6 +168,16 @@ static bool may_run(struct store_call *call)
 
 /* ---- A request ----------------------------------------------------------------------------- */
 
+void store_run(struct store_call *call)
+{
+    const unsigned on_key = STORE_ON_KEY | STORE_ON_STRING | STORE_ON_LIST;
+    if (store_has_flag(call, on_key))
+        call->key = store_find(call->store, call->words[1]);
+    if ((!store_has_flag(call, STORE_ON_STRING) || store_has_type(call, call->key, STORE_STRING)) &&
+        (!store_has_flag(call, STORE_ON_LIST) || store_has_type(call, call->key, STORE_LIST)))
+        call->command->run(call);
+}
+
 /* Behind MULTI, EXEC will refuse; and EXEC itself ends it. */
 static void spoil(const struct store_call *call)
 {
@@ -205,6 +215,6 @@ void store_carry_out(struct store_client *client, size_t count, const struct mes
     else if (client->is_in_multi && !store_has_flag(&call, STORE_AT_ONCE))
         store_queue(&call);
     else
-        call.command->run(&call);
+        store_run(&call);
     store_serve(call.store);
 }

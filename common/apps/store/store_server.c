@@ -137,7 +137,7 @@ void store_do_info(struct store_call *call)
     snprintf(text, sizeof(text),
              "# Clients\r\nconnected_clients:%zu\r\n\r\n"
              "# Memory\r\nused_memory:%zu\r\nmaxmemory:%zu\r\n\r\n"
-             "# Keyspace\r\ndb0:keys=%zu,expires=%zu\r\n",
-             store->group.count, store->used, store->limit, store->keys.count, store->expiring);
+             "# Keyspace\r\ndb0:keys=%zu\r\n",
+             store->group.count, store->used, store->limit, store->keys.count);
     store_reply_string(call->reply, text);
 }

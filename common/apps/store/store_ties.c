@@ -12,9 +12,10 @@ struct store_topic *store_find_topic(const struct table *table, struct message n
     return node != NULL ? container_of(node, struct store_topic, node) : NULL;
 }
 
-static struct store_topic *make_topic(struct store *store, struct table *table, struct message name)
+static struct store_topic *make_topic(struct store_call *call, struct table *table,
+                                      struct message name)
 {
-    struct store_topic *topic = store_allocate(store, sizeof(*topic) + name.length);
+    struct store_topic *topic = store_allocate(call, sizeof(*topic) + name.length);
     if (topic == NULL)
         return NULL;
     *topic = (struct store_topic){.table = table, .node.key = {topic->name, name.length}};
@@ -33,19 +34,18 @@ void store_drop_topic(struct store *store, struct store_topic *topic)
     store_free(store, topic, sizeof(*topic) + topic->node.key.length);
 }
 
-bool store_tie_to(struct store_client *client, struct table *table, struct message name,
+bool store_tie_to(struct store_call *call, struct table *table, struct message name,
                   struct store_tie **ties)
 {
-    struct store *store = client->store;
     struct store_topic *topic = store_find_topic(table, name);
     if (topic == NULL)
-        topic = make_topic(store, table, name);
-    struct store_tie *tie = topic != NULL ? store_allocate(store, sizeof(*tie)) : NULL;
+        topic = make_topic(call, table, name);
+    struct store_tie *tie = topic != NULL ? store_allocate(call, sizeof(*tie)) : NULL;
     if (topic != NULL && tie == NULL)
-        store_drop_topic(store, topic);
+        store_drop_topic(call->store, topic);
     if (tie == NULL)
         return false;
-    *tie = (struct store_tie){.client = client, .topic = topic, .next = *ties, .place = ties};
+    *tie = (struct store_tie){.client = call->client, .topic = topic, .next = *ties, .place = ties};
     if (tie->next != NULL)
         tie->next->place = &tie->next;
     *ties = tie;

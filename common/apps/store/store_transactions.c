@@ -34,11 +34,12 @@ void store_queue(struct store_call *call)
     size_t size = sizeof(struct store_queued) + call->count * sizeof(struct message);
     for (size_t i = 0; i < call->count; i++)
         size += call->words[i].length;
-    struct store_queued *queued =
-        call->store->used + size <= call->store->limit ? store_allocate(call->store, size) : NULL;
+    bool has_room = call->store->used + size <= call->store->limit;
+    struct store_queued *queued = has_room ? store_allocate(call, size) : NULL;
+    if (!has_room)
+        store_reply_text(call->reply, STORE_NO_MEMORY);
     if (queued == NULL) {
         client->is_aborted = true;
-        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     *queued = (struct store_queued){.size = size, .command = call->command, .count = call->count};
@@ -96,7 +97,7 @@ void store_do_exec(struct store_call *call)
         each.command = queued->command;
         each.count = queued->count;
         each.words = queued->words;
-        each.command->run(&each);
+        store_run(&each);
     }
     store_forget_queue(client);
 }

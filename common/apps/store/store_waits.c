@@ -117,9 +117,8 @@ static void wait(struct store_call *call, int64_t timeout, bool in_front)
     struct store_client *client = call->client;
     client->pops_in_front = in_front;
     for (size_t i = 1; i + 1 < call->count; i++) {
-        if (!store_tie_to(client, &call->store->waits, call->words[i], &client->waits)) {
+        if (!store_tie_to(call, &call->store->waits, call->words[i], &client->waits)) {
             store_untie_all(&client->waits);
-            store_reply_text(call->reply, STORE_NO_MEMORY);
             return;
         }
     }
@@ -135,8 +134,8 @@ void store_do_pop_or_wait(struct store_call *call)
     if (!parse_timeout(call, call->words[call->count - 1], &timeout))
         return;
     for (size_t i = 1; i + 1 < call->count; i++) {
-        struct store_key *key;
-        if (!store_find_typed(call, call->words[i], STORE_LIST, &key))
+        struct store_key *key = store_find(call->store, call->words[i]);
+        if (!store_has_type(call, key, STORE_LIST))
             return;
         if (key != NULL) {
             reply_pair(call->store, key, in_front);
