@@ -63,14 +63,14 @@ static bool said(struct strand_group *group, struct strand_member *member, struc
     struct store_reply *reply = &client->store->reply;
     (void)group;
     store_reply_begin(reply, member->facade);
-    while (client->done < batch.length && !client->is_closed && client->waits == NULL &&
+    while (client->done < batch.length && !client->is_closed && !client->waits &&
            reply->result != OUTPUT_CHOKED)
         client->done += carry_out_next(
             client, (struct message){batch.data + client->done, batch.length - client->done});
     store_reply_send(reply);
     if (client->is_closed)
         channel_close(member->facade);
-    return client->waits == NULL;
+    return !client->waits;
 }
 
 static void joined(struct strand_group *group, struct strand_member *member)
@@ -78,6 +78,7 @@ static void joined(struct strand_group *group, struct strand_member *member)
     struct store_client *client = client_of(member);
     client->store = (struct store *)group;
     client->id = ++client->store->ids;
+    list_init(&client->ties);
     store_forget_queue(client);
 }
 
@@ -96,7 +97,6 @@ static void left(struct strand_group *group, struct strand_member *member)
     struct store_client *client = client_of(member);
     (void)group;
     store_forget_wait(client);
-    store_untie_all(&client->subscriptions);
     store_forget_queue(client);
 }
 
@@ -174,7 +174,7 @@ static void *start(struct server *server)
     if (store == NULL)
         return NULL;
     store->limit = chosen_memory;
-    store->last_ready = &store->ready;
+    list_init(&store->ready);
     if (table_open(&store->keys) && table_open(&store->waits) && table_open(&store->channels) &&
         strand_group_open(&store->group, server, &group_verbs))
         return store;

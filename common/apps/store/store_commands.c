@@ -156,7 +156,7 @@ static bool may_run(struct store_call *call)
         store_reply_arity(call);
     else if (is_too_much(call))
         store_reply_text(call->reply, STORE_NO_MEMORY);
-    else if (call->client->subscribed > 0 && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
+    else if (call->client->tied > 0 && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
         store_reply_error(call->reply,
                           "%sCan't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
                           "QUIT / RESET are allowed in this context",

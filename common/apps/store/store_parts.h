@@ -35,15 +35,14 @@ enum {
 /* ---- The store ----------------------------------------------------------------------------- */
 
 struct store {
-    struct strand_group group;       /* first */
-    struct table keys;               /* store_key */
-    struct table waits;              /* store_topic: keys for which clients wait */
-    struct table channels;           /* store_topic: to which clients have subscribed */
-    struct store_topic *ready;       /* of waits: there is something for them */
-    struct store_topic **last_ready; /* where the next one goes */
-    size_t used;                     /* bytes of all that is kept */
-    size_t limit;                    /* more than that is refused */
-    uint64_t ids;                    /* clients that there have been */
+    struct strand_group group; /* first */
+    struct table keys;         /* store_key */
+    struct table waits;        /* store_topic: keys for which clients wait */
+    struct table channels;     /* store_topic: to which clients have subscribed */
+    struct list_link ready;    /* of waits: there is something for them */
+    size_t used;               /* bytes of all that is kept */
+    size_t limit;              /* more than that is refused */
+    uint64_t ids;              /* clients that there have been */
     struct store_reply reply;
     struct request_words words;
 };
@@ -63,12 +62,11 @@ struct store_client {
     bool is_closed; /* what is left of its batch is not carried out */
     char name[STORE_NAME_SIZE];
 
-    struct store_tie *waits; /* of a BLPOP; NULL: it waits for no key */
-    struct channel_timer timer;
-    bool pops_in_front;
-
-    struct store_tie *subscriptions;
-    size_t subscribed; /* how many these are */
+    struct list_link ties; /* to keys that it waits for, or to channels: never to both */
+    size_t tied;           /* how many these are */
+    bool waits;
+    bool pops_in_front;         /* when its wait is over */
+    struct channel_timer timer; /* of its wait */
 
     struct store_queued *queue; /* of a MULTI, the oldest first */
     struct store_queued **last_queued;
@@ -85,16 +83,14 @@ struct store_topic {
     struct table *table;
     struct list_link ties; /* the oldest first */
     size_t count;
-    struct store_topic *next_ready;
-    bool is_ready; /* it is in store->ready */
+    struct list_link ready; /* of store->ready, if it is there */
     unsigned char name[];
 };
 
 /** Between a client and a topic. */
 struct store_tie {
-    struct list_link link;    /* of the topic's */
-    struct store_tie *next;   /* of the client's */
-    struct store_tie **place; /* what points to it there */
+    struct list_link of_topic;
+    struct list_link of_client;
     struct store_topic *topic;
     struct store_client *client;
 };
@@ -102,12 +98,11 @@ struct store_tie {
 /** NULL: no client has a tie to it. */
 struct store_topic *store_find_topic(const struct table *table, struct message name);
 
-/** Puts one more in front of the client's ties. False without memory: the client was told. */
-bool store_tie_to(struct store_call *call, struct table *table, struct message name,
-                  struct store_tie **ties);
+/** Ties the client. False without memory: the client was told. */
+bool store_tie_to(struct store_call *call, struct table *table, struct message name);
 
 void store_untie(struct store_tie *tie);
-void store_untie_all(struct store_tie **ties);
+void store_untie_all(struct store_client *client);
 
 /** Frees a topic that has no tie and is not ready. */
 void store_drop_topic(struct store *store, struct store_topic *topic);
@@ -118,7 +113,7 @@ void store_has_grown(struct store *store, const struct store_key *key);
 /** Serves those who wait for what has grown. */
 void store_serve(struct store *store);
 
-/** The client waits for no key any more, and is not told. */
+/** The client has no tie any more, and is not told. */
 void store_forget_wait(struct store_client *client);
 
 /* ---- Commands ------------------------------------------------------------------------------ */

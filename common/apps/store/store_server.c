@@ -11,7 +11,7 @@
 /* What comes to a subscriber is an array, always. */
 void store_do_ping(struct store_call *call)
 {
-    bool is_subscriber = call->client->subscribed > 0;
+    bool is_subscriber = call->client->tied > 0;
     if (call->count > 2) {
         store_reply_arity(call);
     } else if (call->count == 1 && !is_subscriber) {
@@ -49,8 +49,7 @@ void store_do_quit(struct store_call *call)
 void store_do_reset(struct store_call *call)
 {
     call->client->name[0] = '\0';
-    call->client->subscribed = 0;
-    store_untie_all(&call->client->subscriptions);
+    store_untie_all(call->client);
     store_forget_queue(call->client);
     store_reply_text(call->reply, "+RESET\r\n");
 }
