@@ -38,21 +38,6 @@ static struct store_client *client_of(struct strand_member *member)
     return container_of(member, struct store_client, member);
 }
 
-/* Carries out the request with which these bytes begin. Returns the number of its bytes. */
-static size_t carry_out_next(struct store_client *client, struct message bytes)
-{
-    struct store *store = client->store;
-    struct request_reader reader = {0};
-    size_t length = bytes.length;
-    if (request_find(&reader, bytes, &store->words, &length) == REQUEST_BAD) {
-        store_reply_error(&store->reply, "ERR Protocol error: %s", reader.fault);
-        client->is_closed = true;
-    } else {
-        store_carry_out(client, store->words.count, store->words.at);
-    }
-    return length;
-}
-
 /*
  * Ends before the end of the batch if the client waits for a list, or if it does not read. What is
  * not done is still in its input, and comes again when it goes on.
@@ -65,7 +50,7 @@ static bool said(struct strand_group *group, struct strand_member *member, struc
     store_reply_begin(reply, member->facade);
     while (client->done < batch.length && !client->is_closed && !client->waits &&
            reply->result != OUTPUT_CHOKED)
-        client->done += carry_out_next(
+        client->done += store_carry_out(
             client, (struct message){batch.data + client->done, batch.length - client->done});
     store_reply_send(reply);
     if (client->is_closed)
@@ -79,7 +64,6 @@ static void joined(struct strand_group *group, struct strand_member *member)
     client->store = (struct store *)group;
     client->id = ++client->store->ids;
     list_init(&client->ties);
-    store_forget_queue(client);
 }
 
 /* As in redis: a client that waits for a list has to stay. */

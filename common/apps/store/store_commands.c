@@ -168,20 +168,10 @@ static bool may_run(struct store_call *call)
 
 /* ---- A request ----------------------------------------------------------------------------- */
 
-void store_run(struct store_call *call)
-{
-    const unsigned on_key = STORE_ON_KEY | STORE_ON_STRING | STORE_ON_LIST;
-    if (store_has_flag(call, on_key))
-        call->key = store_find(call->store, call->words[1]);
-    if ((!store_has_flag(call, STORE_ON_STRING) || store_has_type(call, call->key, STORE_STRING)) &&
-        (!store_has_flag(call, STORE_ON_LIST) || store_has_type(call, call->key, STORE_LIST)))
-        call->command->run(call);
-}
-
 /* Behind MULTI, EXEC will refuse; and EXEC itself ends it. */
 static void spoil(const struct store_call *call)
 {
-    call->client->is_aborted = true;
+    call->client->multi.is_aborted = true;
     if (call->command != NULL && call->command->run == store_do_exec)
         store_forget_queue(call->client);
 }
@@ -196,25 +186,45 @@ static bool is_http(struct message name)
     return store_word_is(name, "post") || store_word_is(name, "host:");
 }
 
-void store_carry_out(struct store_client *client, size_t count, const struct message *words)
+bool store_read(struct store_call *call, struct message bytes)
 {
-    struct store_call call = {.store = client->store,
-                              .client = client,
-                              .reply = &client->store->reply,
-                              .count = count,
-                              .words = words};
-    if (count == 0)
-        return;
-    call.command = find_command(count, words);
-    if (call.command == NULL && is_http(words[0])) {
-        client->is_closed = true;
-        return;
+    struct request_words *words = &call->store->words;
+    struct request_reader reader = {0};
+    call->request = bytes;
+    if (request_find(&reader, bytes, words, &call->request.length) == REQUEST_BAD) {
+        store_reply_error(call->reply, "ERR Protocol error: %s", reader.fault);
+        call->client->is_closed = true;
+        return false;
     }
-    if (!may_run(&call))
+    call->count = words->count;
+    call->words = words->at;
+    call->command = words->count > 0 ? find_command(words->count, words->at) : NULL;
+    return true;
+}
+
+void store_run(struct store_call *call)
+{
+    if (store_has_flag(call, STORE_ON_KEY | STORE_ON_STRING | STORE_ON_LIST))
+        call->key = store_find(call->store, call->words[1]);
+    if ((!store_has_flag(call, STORE_ON_STRING) || store_has_type(call, call->key, STORE_STRING)) &&
+        (!store_has_flag(call, STORE_ON_LIST) || store_has_type(call, call->key, STORE_LIST)))
+        call->command->run(call);
+}
+
+size_t store_carry_out(struct store_client *client, struct message bytes)
+{
+    struct store *store = client->store;
+    struct store_call call = {.store = store, .client = client, .reply = &store->reply};
+    if (!store_read(&call, bytes) || call.count == 0)
+        return call.request.length;
+    if (call.command == NULL && is_http(call.words[0]))
+        client->is_closed = true;
+    else if (!may_run(&call))
         spoil(&call);
-    else if (client->is_in_multi && !store_has_flag(&call, STORE_AT_ONCE))
+    else if (client->multi.is_open && !store_has_flag(&call, STORE_AT_ONCE))
         store_queue(&call);
     else
         store_run(&call);
-    store_serve(call.store);
+    store_serve(store);
+    return call.request.length;
 }

@@ -49,6 +49,15 @@ struct store {
 
 /* ---- A client ------------------------------------------------------------------------------ */
 
+/** A transaction. */
+struct store_multi {
+    bool is_open;
+    bool is_aborted;      /* EXEC will refuse */
+    unsigned char *bytes; /* of the requests that are queued */
+    size_t length;
+    size_t count;
+};
+
 /** What the store keeps for a connection. */
 struct store_client {
     struct strand_member member;  /* first */
@@ -68,11 +77,7 @@ struct store_client {
     bool pops_in_front;         /* when its wait is over */
     struct channel_timer timer; /* of its wait */
 
-    struct store_queued *queue; /* of a MULTI, the oldest first */
-    struct store_queued **last_queued;
-    size_t queued;
-    bool is_in_multi;
-    bool is_aborted; /* EXEC will refuse */
+    struct store_multi multi;
 };
 
 /* ---- Ties ---------------------------------------------------------------------------------- */
@@ -123,7 +128,8 @@ struct store_call {
     struct store *store;
     struct store_client *client;
     struct store_reply *reply;
-    const struct store_command *command;
+    const struct store_command *command; /* NULL: there is no such one */
+    struct message request;              /* its bytes */
     size_t count;
     const struct message *words; /* the first is the command's name */
     struct store_key *key;       /* of a command about one key; NULL: it is not there */
@@ -166,8 +172,14 @@ extern const struct store_command store_commands[];
 /** Runs a command that nothing speaks against. */
 void store_run(struct store_call *call);
 
-/** Carries out a request, which may be empty, and puts its answer into the store's reply. */
-void store_carry_out(struct store_client *client, size_t count, const struct message *words);
+/** Reads the request with which these bytes begin. False: it is none, and the client was told. */
+bool store_read(struct store_call *call, struct message bytes);
+
+/**
+ * Carries out the request with which these bytes begin, and puts its answer into the store's reply.
+ * Returns the number of its bytes.
+ */
+size_t store_carry_out(struct store_client *client, struct message bytes);
 
 /** Queues a request behind MULTI, and says so. */
 void store_queue(struct store_call *call);
