@@ -202,7 +202,7 @@ COMMANDS = {
     "INFO": lambda d: [],
     "COMMAND": lambda d: d.pick([], [b"LIST"], [b"DOCS"], [b"nonsense"]),
     "CONFIG": lambda d: d.pick([b"GET", b"save"], [b"GET", b"nonsense"], [b"nonsense"]),
-    "CLIENT": lambda d: d.pick([b"ID"], [b"nonsense"], []),
+    "CLIENT": lambda d: d.pick([b"SETNAME", b"ann"], [b"nonsense"], []),
     "GET": lambda d: [d.key()],
     "SET": lambda d: [d.key(), d.value(), *d.set_options()],
     "GETDEL": lambda d: [d.key()],

@@ -62,7 +62,6 @@ static void joined(struct strand_group *group, struct strand_member *member)
 {
     struct store_client *client = client_of(member);
     client->store = (struct store *)group;
-    client->id = ++client->store->ids;
     list_init(&client->ties);
 }
 

@@ -29,16 +29,13 @@ static struct store_tie *tie_to(struct store_client *client, struct message name
     return NULL;
 }
 
-/* `count` is how many channels the client has now. No name: it had none. */
-static void reply_change(struct store_call *call, const char *what, const struct message *name,
+/* `count` is how many channels the client has now. */
+static void reply_change(struct store_call *call, const char *what, struct message name,
                          size_t count)
 {
     store_reply_array(call->reply, 3);
     store_reply_string(call->reply, what);
-    if (name != NULL)
-        store_reply_bulk(call->reply, *name);
-    else
-        store_reply_text(call->reply, STORE_NULL);
+    store_reply_bulk(call->reply, name);
     store_reply_number(call->reply, (int64_t)count);
 }
 
@@ -49,13 +46,13 @@ void store_do_subscribe(struct store_call *call)
         if (tie_to(client, call->words[i]) == NULL &&
             !store_tie_to(call, &call->store->channels, call->words[i]))
             return;
-        reply_change(call, "subscribe", &call->words[i], client->tied);
+        reply_change(call, "subscribe", call->words[i], client->tied);
     }
 }
 
 static void unsubscribe(struct store_call *call, struct store_tie *tie)
 {
-    reply_change(call, "unsubscribe", &tie->topic->node.key, call->client->tied - 1);
+    reply_change(call, "unsubscribe", tie->topic->node.key, call->client->tied - 1);
     store_untie(tie);
 }
 
@@ -63,7 +60,7 @@ void store_do_unsubscribe(struct store_call *call)
 {
     struct store_client *client = call->client;
     if (call->count == 1 && client->tied == 0)
-        reply_change(call, "unsubscribe", NULL, 0);
+        reply_change(call, "unsubscribe", (struct message){0}, 0);
     while (call->count == 1 && client->tied > 0)
         unsubscribe(call, container_of(client->ties.next, struct store_tie, of_client));
     for (size_t i = 1; i < call->count; i++) {
@@ -71,7 +68,7 @@ void store_do_unsubscribe(struct store_call *call)
         if (tie != NULL)
             unsubscribe(call, tie);
         else
-            reply_change(call, "unsubscribe", &call->words[i], client->tied);
+            reply_change(call, "unsubscribe", call->words[i], client->tied);
     }
 }
 

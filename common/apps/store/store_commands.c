@@ -53,7 +53,6 @@ const struct store_command store_commands[] = {
     {"command", -2, store_do_command_docs, 0, "docs"},
     {"command", 2, store_do_command, 0, "list"},
     {"command", -1, store_do_command, STORE_FAMILY, NULL},
-    {"client", 2, store_do_client_id, 0, "id"},
     {"client", 3, store_do_client_setname, 0, "setname"},
     {"client", 2, store_do_client_getname, 0, "getname"},
     {"client", -2, NULL, STORE_FAMILY, NULL},

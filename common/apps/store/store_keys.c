@@ -96,8 +96,7 @@ struct store_key *store_add(struct store_call *call, struct message name, enum s
         return NULL;
     *key = (struct store_key){.type = type, .node.key = {key->name, name.length}};
     list_init(&key->items);
-    if (name.length > 0)
-        memcpy(key->name, name.data, name.length);
+    memcpy(key->name, name.data, name.length);
     table_add(&call->store->keys, &key->node);
     return key;
 }

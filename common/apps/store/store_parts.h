@@ -42,7 +42,6 @@ struct store {
     struct list_link ready;    /* of waits: there is something for them */
     size_t used;               /* bytes of all that is kept */
     size_t limit;              /* more than that is refused */
-    uint64_t ids;              /* clients that there have been */
     struct store_reply reply;
     struct request_words words;
 };
@@ -67,7 +66,6 @@ struct store_client {
 
     /* The strand's. */
     struct store *store;
-    uint64_t id;
     bool is_closed; /* what is left of its batch is not carried out */
     char name[STORE_NAME_SIZE];
 
@@ -275,7 +273,7 @@ void store_reply_pop(struct store *store, struct store_key *key, bool in_front);
 /* ---- The functions of commands, by file ---------------------------------------------------- */
 
 store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, store_do_reset,
-    store_do_command, store_do_command_docs, store_do_config_get, store_do_info, store_do_client_id,
+    store_do_command, store_do_command_docs, store_do_config_get, store_do_info,
     store_do_client_setname, store_do_client_getname;
 store_function store_do_get, store_do_set, store_do_mget, store_do_mset, store_do_append,
     store_do_strlen, store_do_incr;

@@ -73,6 +73,10 @@ void store_reply_number(struct store_reply *reply, int64_t number)
 
 void store_reply_bulk(struct store_reply *reply, struct message bytes)
 {
+    if (bytes.data == NULL) {
+        store_reply_text(reply, STORE_NULL);
+        return;
+    }
     add_line(reply, '$', (int64_t)bytes.length);
     add(reply, bytes.data, bytes.length);
     add(reply, "\r\n", 2);

@@ -45,6 +45,8 @@ __attribute__((format(printf, 2, 3))) void store_reply_error(struct store_reply 
                                                              const char *format, ...);
 
 void store_reply_number(struct store_reply *reply, int64_t number);
+
+/** NULL: there is no such value. */
 void store_reply_bulk(struct store_reply *reply, struct message bytes);
 void store_reply_string(struct store_reply *reply, const char *string);
 

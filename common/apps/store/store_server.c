@@ -11,6 +11,7 @@
 /* What comes to a subscriber is an array, always. */
 void store_do_ping(struct store_call *call)
 {
+    const struct message nothing = {(const unsigned char *)"", 0};
     bool is_subscriber = call->client->tied > 0;
     if (call->count > 2) {
         store_reply_arity(call);
@@ -19,7 +20,7 @@ void store_do_ping(struct store_call *call)
     } else {
         if (is_subscriber)
             store_reply_text(call->reply, "*2\r\n$4\r\npong\r\n");
-        store_reply_bulk(call->reply, call->count == 2 ? call->words[1] : (struct message){0});
+        store_reply_bulk(call->reply, call->count == 2 ? call->words[1] : nothing);
     }
 }
 
@@ -52,11 +53,6 @@ void store_do_reset(struct store_call *call)
     store_untie_all(call->client);
     store_forget_queue(call->client);
     store_reply_text(call->reply, "+RESET\r\n");
-}
-
-void store_do_client_id(struct store_call *call)
-{
-    store_reply_number(call->reply, (int64_t)call->client->id);
 }
 
 void store_do_client_setname(struct store_call *call)

@@ -6,20 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Its bytes; none: it has no item. */
+/* NULL: there is none. A key that is being made has none yet. */
 static struct message value_of(const struct store_key *key)
 {
     if (key == NULL || key->length == 0)
         return (struct message){0};
     return store_bytes_of(store_item_of(key->items.next));
-}
-
-static void reply_value(struct store_call *call, const struct store_key *key)
-{
-    if (key == NULL || key->length == 0)
-        store_reply_text(call->reply, STORE_NULL);
-    else
-        store_reply_bulk(call->reply, value_of(key));
 }
 
 /*
@@ -37,7 +29,7 @@ static struct store_key *put(struct store_call *call, struct message name, struc
         return NULL;
     }
     if (gets)
-        reply_value(call, key);
+        store_reply_bulk(call->reply, value_of(key));
     store_clear(call->store, key);
     key->type = STORE_STRING;
     store_insert(key, item, true);
@@ -104,7 +96,7 @@ void store_do_set(struct store_call *call)
     if (gets && !store_has_type(call, key, STORE_STRING))
         return;
     if ((options & (key != NULL ? SET_NX : SET_XX)) != 0) {
-        reply_value(call, gets ? key : NULL);
+        store_reply_bulk(call->reply, value_of(gets ? key : NULL));
         return;
     }
     key = put(call, call->words[1], key, store_make_item(call, call->words[2], (struct message){0}),
@@ -123,7 +115,7 @@ void store_do_set(struct store_call *call)
 
 void store_do_get(struct store_call *call)
 {
-    reply_value(call, call->key);
+    store_reply_bulk(call->reply, value_of(call->key));
     if (call->key != NULL && store_has_flag(call, STORE_DELETES))
         store_delete(call->store, call->key);
 }
@@ -133,7 +125,8 @@ void store_do_mget(struct store_call *call)
     store_reply_array(call->reply, call->count - 1);
     for (size_t i = 1; i < call->count; i++) {
         const struct store_key *key = store_find(call->store, call->words[i]);
-        reply_value(call, key != NULL && key->type == STORE_STRING ? key : NULL);
+        bool is_string = key != NULL && key->type == STORE_STRING;
+        store_reply_bulk(call->reply, value_of(is_string ? key : NULL));
     }
 }
 

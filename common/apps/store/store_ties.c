@@ -21,8 +21,7 @@ static struct store_topic *make_topic(struct store_call *call, struct table *tab
     *topic = (struct store_topic){.table = table, .node.key = {topic->name, name.length}};
     list_init(&topic->ties);
     list_init(&topic->ready);
-    if (name.length > 0)
-        memcpy(topic->name, name.data, name.length);
+    memcpy(topic->name, name.data, name.length);
     table_add(table, &topic->node);
     return topic;
 }
