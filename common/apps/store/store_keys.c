@@ -174,11 +174,8 @@ void store_do_exists(struct store_call *call)
 
 void store_do_type(struct store_call *call)
 {
-    if (call->key == NULL)
-        store_reply_text(call->reply, "+none\r\n");
-    else
-        store_reply_text(call->reply,
-                         call->key->type == STORE_STRING ? "+string\r\n" : "+list\r\n");
+    static const char *const names[] = {[STORE_STRING] = "+string\r\n", [STORE_LIST] = "+list\r\n"};
+    store_reply_text(call->reply, call->key != NULL ? names[call->key->type] : "+none\r\n");
 }
 
 void store_do_expire(struct store_call *call)
@@ -202,9 +199,9 @@ void store_do_expire(struct store_call *call)
 void store_do_persist(struct store_call *call)
 {
     bool changes = call->key != NULL && call->key->expires != 0;
+    store_reply_number(call->reply, changes);
     if (changes)
         store_persist(call->store, call->key);
-    store_reply_number(call->reply, changes);
 }
 
 /* -1: it stays; -2: it is not there. */

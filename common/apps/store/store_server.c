@@ -35,10 +35,8 @@ void store_do_select(struct store_call *call)
     int64_t number;
     if (!request_number(call->words[1], &number))
         store_reply_text(call->reply, STORE_NO_INTEGER);
-    else if (number != 0)
-        store_reply_text(call->reply, "-ERR DB index is out of range\r\n");
     else
-        store_reply_text(call->reply, STORE_OK);
+        store_reply_text(call->reply, number == 0 ? STORE_OK : "-ERR DB index is out of range\r\n");
 }
 
 void store_do_quit(struct store_call *call)
