@@ -17,7 +17,6 @@ TestSuite(store_table, .timeout = 60);
 static void read_all(const char *bytes, size_t length, size_t cut, char *text, size_t room)
 {
     static struct request_words words;
-    static unsigned char line[REQUEST_LINE_MAX];
     struct request_reader reader = {0};
     size_t used = 0;
     size_t begin = 0;
@@ -28,12 +27,16 @@ static void read_all(const char *bytes, size_t length, size_t cut, char *text, s
         size_t there = piece == 0 ? cut : length;
         while ((result = request_find(
                     &reader, (struct message){(const unsigned char *)bytes + begin, there - begin},
-                    &end)) == REQUEST_WHOLE) {
+                    NULL, &end)) == REQUEST_WHOLE) {
             unsigned char *copy = malloc(end); /* so that a sanitizer sees its end */
             cr_assert_not_null(copy);
             memcpy(copy, bytes + begin, end);
             begin += end;
-            bool is_right = request_split((struct message){copy, end}, line, &words);
+            struct request_reader again = {0};
+            size_t length_again;
+            bool is_right = request_find(&again, (struct message){copy, end}, &words,
+                                         &length_again) == REQUEST_WHOLE;
+            cr_assert(!is_right || length_again == end);
             used += (size_t)snprintf(text + used, room - used, is_right ? "[" : "[quotes");
             for (size_t i = 0; is_right && i < words.count; i++)
                 used += (size_t)snprintf(text + used, room - used, "%s%.*s", i > 0 ? "|" : "",
@@ -94,15 +97,15 @@ Test(store_request, the_longest_request_fits)
     size_t length;
     struct request_reader reader = {0};
     int head = snprintf((char *)bytes, REQUEST_MAX, "*1\r\n$%d\r\n", REQUEST_MAX - 16);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, &length),
+    cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, NULL, &length),
                  REQUEST_PART);
     cr_assert_eq(reader.wants, (size_t)head + REQUEST_MAX - 16 + 2);
     cr_assert_leq(reader.wants, REQUEST_MAX);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, reader.wants}, &length),
+    cr_assert_eq(request_find(&reader, (struct message){bytes, reader.wants}, NULL, &length),
                  REQUEST_WHOLE);
     reader = (struct request_reader){0};
     head = snprintf((char *)bytes, REQUEST_MAX, "*1\r\n$%d\r\n", REQUEST_MAX - 15);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, &length),
+    cr_assert_eq(request_find(&reader, (struct message){bytes, (size_t)head}, NULL, &length),
                  REQUEST_BAD);
 }
 
@@ -112,9 +115,9 @@ Test(store_request, a_line_without_an_end_is_refused)
     size_t length;
     struct request_reader reader = {0};
     memset(bytes, 'x', sizeof bytes);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes - 1}, &length),
+    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes - 1}, NULL, &length),
                  REQUEST_PART);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes}, &length),
+    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes}, NULL, &length),
                  REQUEST_BAD);
     cr_assert_str_eq(reader.fault, "too big inline request");
 }

@@ -1,6 +1,6 @@
 /*
  * Requests of the store. The first byte says in what pieces they come: what is found is the same as
- * if all bytes were there at once, the words of a whole request lie inside of it, and splitting it
+ * if all bytes were there at once, the words of a whole request lie inside of it, and finding them
  * takes all of it.
  */
 #include "common/apps/store/store_request.h"
@@ -13,11 +13,14 @@ static struct request_words words;
 /* The words of an array say again how long it is. */
 static void check_words(const uint8_t *data, size_t length)
 {
-    unsigned char *copy = malloc(length); /* its end is the sanitizer's, and that of the line */
-    unsigned char *line = malloc(length);
+    struct request_reader reader = {0};
+    size_t all = length;
+    unsigned char *copy = malloc(length); /* its end is the sanitizer's */
     memcpy(copy, data, length);
-    bool is_right = request_split((struct message){copy, length}, line, &words);
-    const unsigned char *where = data[0] == '*' ? copy : line;
+    bool is_right =
+        request_find(&reader, (struct message){copy, length}, &words, &all) == REQUEST_WHOLE;
+    const unsigned char *where = data[0] == '*' ? copy : words.line;
+    fuzz_check(all == length, "%zu, expected %zu", all, length);
     size_t sum = 0;
     for (size_t i = 0; is_right && i < words.count; i++) {
         const unsigned char *end = words.at[i].data + words.at[i].length;
@@ -28,7 +31,6 @@ static void check_words(const uint8_t *data, size_t length)
     fuzz_check(data[0] != '*' || is_right, "the quotes of an array");
     fuzz_check(sum + words.count <= length, "more words than bytes");
     free(copy);
-    free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -44,11 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t expected;
     while (result == REQUEST_PART && there < end) {
         there = (size_t)(end - there) < step ? end : there + step;
-        while ((result = request_find(&reader, (struct message){at, (size_t)(there - at)},
+        while ((result = request_find(&reader, (struct message){at, (size_t)(there - at)}, NULL,
                                       &length)) == REQUEST_WHOLE) {
             struct request_reader whole = {0};
-            fuzz_check(request_find(&whole, (struct message){at, (size_t)(end - at)}, &expected) ==
-                           REQUEST_WHOLE,
+            fuzz_check(request_find(&whole, (struct message){at, (size_t)(end - at)}, NULL,
+                                    &expected) == REQUEST_WHOLE,
                        "it is whole only in pieces");
             fuzz_check(length == expected, "%zu, expected %zu", length, expected);
             check_words(at, length);
@@ -57,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct request_reader rest = {0};
     enum request_result of_rest =
-        request_find(&rest, (struct message){at, (size_t)(end - at)}, &expected);
+        request_find(&rest, (struct message){at, (size_t)(end - at)}, NULL, &expected);
     fuzz_check(result == of_rest, "%d, expected %d", (int)result, (int)of_rest);
     fuzz_check(result != REQUEST_BAD || strcmp(reader.fault, rest.fault) == 0, "another fault");
     return 0;

@@ -8,16 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct store_tie *tie_in(struct store_topic *channel, const struct store_client *client)
-{
-    for (struct list_link *link = channel->ties.next; link != &channel->ties; link = link->next) {
-        struct store_tie *tie = container_of(link, struct store_tie, link);
-        if (tie->client == client)
-            return tie;
-    }
-    return NULL;
-}
-
 /*
  * The client's tie to a channel; NULL: there is none. Of the client's channels and the channel's
  * clients the fewer are looked through: somebody who subscribes to 60,000 channels would hold up
@@ -26,84 +16,79 @@ static struct store_tie *tie_in(struct store_topic *channel, const struct store_
 static struct store_tie *tie_to(struct store_client *client, struct message name)
 {
     struct store_topic *channel = store_find_topic(&client->store->channels, name);
-    struct store_tie *tie = client->subscriptions;
-    if (channel == NULL || channel->count < client->subscribed)
-        return channel != NULL ? tie_in(channel, client) : NULL;
-    while (tie != NULL && tie->topic != channel)
-        tie = tie->next;
-    return tie;
+    bool by_client = channel != NULL && client->tied < channel->count;
+    struct list_link *ties = by_client ? &client->ties : &channel->ties;
+    if (channel == NULL)
+        return NULL;
+    for (struct list_link *link = ties->next; link != ties; link = link->next) {
+        struct store_tie *tie = by_client ? container_of(link, struct store_tie, of_client)
+                                          : container_of(link, struct store_tie, of_topic);
+        if (tie->client == client && tie->topic == channel)
+            return tie;
+    }
+    return NULL;
 }
 
-static void reply_change(struct store_call *call, const char *what, const struct message *name)
+/* `count` is how many channels the client has now. */
+static void reply_change(struct store_call *call, const char *what, struct message name,
+                         size_t count)
 {
     store_reply_array(call->reply, 3);
     store_reply_string(call->reply, what);
-    if (name != NULL)
-        store_reply_bulk(call->reply, *name);
-    else
-        store_reply_null(call->reply);
-    store_reply_number(call->reply, (int64_t)call->client->subscribed);
+    store_reply_bulk(call->reply, name);
+    store_reply_number(call->reply, (int64_t)count);
 }
 
 void store_do_subscribe(struct store_call *call)
 {
     struct store_client *client = call->client;
     for (size_t i = 1; i < call->count; i++) {
-        if (tie_to(client, call->words[i]) == NULL) {
-            if (!store_tie_to(client, &call->store->channels, call->words[i],
-                              &client->subscriptions)) {
-                store_reply_no_memory(call);
-                return;
-            }
-            client->subscribed++;
-        }
-        reply_change(call, "subscribe", &call->words[i]);
+        if (tie_to(client, call->words[i]) == NULL &&
+            !store_tie_to(call, &call->store->channels, call->words[i]))
+            return;
+        reply_change(call, "subscribe", call->words[i], client->tied);
     }
 }
 
 static void unsubscribe(struct store_call *call, struct store_tie *tie)
 {
-    struct message name = tie->topic->node.key;
-    call->client->subscribed--;
-    reply_change(call, "unsubscribe", &name);
+    reply_change(call, "unsubscribe", tie->topic->node.key, call->client->tied - 1);
     store_untie(tie);
 }
 
 void store_do_unsubscribe(struct store_call *call)
 {
     struct store_client *client = call->client;
-    if (call->count == 1 && client->subscriptions == NULL)
-        reply_change(call, "unsubscribe", NULL);
-    while (call->count == 1 && client->subscriptions != NULL)
-        unsubscribe(call, client->subscriptions);
+    if (call->count == 1 && client->tied == 0)
+        reply_change(call, "unsubscribe", (struct message){0}, 0);
+    while (call->count == 1 && client->tied > 0)
+        unsubscribe(call, container_of(client->ties.next, struct store_tie, of_client));
     for (size_t i = 1; i < call->count; i++) {
         struct store_tie *tie = tie_to(client, call->words[i]);
         if (tie != NULL)
             unsubscribe(call, tie);
         else
-            reply_change(call, "unsubscribe", &call->words[i]);
+            reply_change(call, "unsubscribe", call->words[i], client->tied);
     }
 }
 
 /* Once, for all of them. */
 static struct shared_message *make_message(struct message channel, struct message text)
 {
-    char heads[2][64];
-    int first =
-        snprintf(heads[0], sizeof(heads[0]), "*3\r\n$7\r\nmessage\r\n$%zu\r\n", channel.length);
-    int second = snprintf(heads[1], sizeof(heads[1]), "\r\n$%zu\r\n", text.length);
-    const struct message parts[] = {{(unsigned char *)heads[0], (size_t)first},
-                                    channel,
-                                    {(unsigned char *)heads[1], (size_t)second},
-                                    text,
-                                    {(const unsigned char *)"\r\n", 2}};
+    char head[64];
+    char middle[32];
+    size_t first =
+        (size_t)snprintf(head, sizeof(head), "*3\r\n$7\r\nmessage\r\n$%zu\r\n", channel.length);
+    size_t second = (size_t)snprintf(middle, sizeof(middle), "\r\n$%zu\r\n", text.length);
     struct shared_message *message =
-        shared_message_create((size_t)first + channel.length + (size_t)second + text.length + 2);
-    size_t at = 0;
-    for (size_t i = 0; message != NULL && i < sizeof(parts) / sizeof(parts[0]); i++) {
-        memcpy(message->data + at, parts[i].data, parts[i].length);
-        at += parts[i].length;
-    }
+        shared_message_create(first + channel.length + second + text.length + 2);
+    if (message == NULL)
+        return NULL;
+    unsigned char *end = mempcpy(message->data, head, first);
+    end = mempcpy(end, channel.data, channel.length);
+    end = mempcpy(end, middle, second);
+    end = mempcpy(end, text.data, text.length);
+    memcpy(end, "\r\n", 2);
     return message;
 }
 
@@ -117,14 +102,14 @@ void store_do_publish(struct store_call *call)
     }
     struct shared_message *message = make_message(call->words[1], call->words[2]);
     if (message == NULL) {
-        store_reply_no_memory(call);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
-    if (call->client->subscribed > 0)
+    if (call->client->tied > 0)
         store_reply_send(call->reply); /* its own answers were first */
     for (const struct list_link *link = channel->ties.next; link != &channel->ties;
          link = link->next)
-        channel_enqueue(container_of(link, struct store_tie, link)->client->member.facade,
+        channel_enqueue(container_of(link, struct store_tie, of_topic)->client->member.facade,
                         piece_shared(message));
     shared_message_release(message);
     store_reply_number(call->reply, (int64_t)channel->count);

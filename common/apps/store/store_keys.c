@@ -1,5 +1,5 @@
 /*
- * Keys, and when they expire.
+ * Keys, their values, and when they expire.
  *
  * A key with a time to live has a timer of the strand, which deletes it. Nobody sweeps through the
  * keys, and while no time is over nothing happens at all. And whoever asks for a key compares its
@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *store_allocate(struct store *store, size_t size)
+void *store_allocate(struct store_call *call, size_t size)
 {
     void *memory = malloc(size);
-    store->used += memory != NULL ? size : 0;
+    if (memory == NULL)
+        store_reply_text(call->reply, STORE_NO_MEMORY);
+    else
+        call->store->used += size;
     return memory;
 }
 
@@ -23,6 +26,45 @@ void store_free(struct store *store, void *memory, size_t size)
 {
     store->used -= memory != NULL ? size : 0;
     free(memory);
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+struct store_item *store_make_item(struct store_call *call, struct message bytes,
+                                   struct message more)
+{
+    size_t length = bytes.length + more.length;
+    struct store_item *item = store_allocate(call, sizeof(*item) + length);
+    if (item == NULL)
+        return NULL;
+    *item = (struct store_item){.length = length};
+    list_init(&item->link);
+    if (bytes.length > 0)
+        memcpy(item->bytes, bytes.data, bytes.length);
+    if (more.length > 0)
+        memcpy(item->bytes + bytes.length, more.data, more.length);
+    return item;
+}
+
+void store_free_item(struct store *store, struct store_item *item)
+{
+    if (item == NULL)
+        return;
+    list_remove(&item->link);
+    store_free(store, item, sizeof(*item) + item->length);
+}
+
+void store_insert(struct store_key *key, struct store_item *item, bool in_front)
+{
+    list_insert_behind(in_front ? &key->items : key->items.previous, &item->link);
+    key->length++;
+}
+
+void store_clear(struct store *store, struct store_key *key)
+{
+    while (!list_is_empty(&key->items))
+        store_free_item(store, store_item_of(key->items.next));
+    key->length = 0;
 }
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
@@ -33,51 +75,36 @@ struct store_key *store_find(struct store *store, struct message name)
     if (node == NULL)
         return NULL;
     struct store_key *key = container_of(node, struct store_key, node);
-    if (key->expiry == NULL || key->expiry->moment >= clock_ms())
+    if (key->expires == 0 || key->expires >= clock_ms())
         return key;
     store_delete(store, key);
     return NULL;
 }
 
-bool store_find_typed(struct store_call *call, struct message name, enum store_type type,
-                      struct store_key **key)
+bool store_has_type(struct store_call *call, const struct store_key *key, enum store_type type)
 {
-    *key = store_find(call->store, name);
-    if (*key == NULL || (*key)->type == type)
+    if (key == NULL || key->type == type)
         return true;
-    store_reply_wrong_type(call);
+    store_reply_text(call->reply, STORE_WRONG_TYPE);
     return false;
 }
 
-struct store_key *store_add(struct store *store, struct message name, enum store_type type)
+struct store_key *store_add(struct store_call *call, struct message name, enum store_type type)
 {
-    struct store_key *key = store_allocate(store, sizeof(*key) + name.length);
+    struct store_key *key = store_allocate(call, sizeof(*key) + name.length);
     if (key == NULL)
         return NULL;
-    memset(key, 0, sizeof(*key));
-    key->type = type;
-    if (type == STORE_LIST)
-        list_init(&key->list.elements);
-    if (name.length > 0)
-        memcpy(key->name, name.data, name.length);
-    key->node.key = (struct message){key->name, name.length};
-    table_add(&store->keys, &key->node);
+    *key = (struct store_key){.type = type, .node.key = {key->name, name.length}};
+    list_init(&key->items);
+    memcpy(key->name, name.data, name.length);
+    table_add(&call->store->keys, &key->node);
     return key;
-}
-
-void store_drop_value(struct store *store, struct store_key *key)
-{
-    if (key->type == STORE_STRING)
-        store_free_string(store, key->string);
-    else
-        store_free_list(store, &key->list);
-    key->string = NULL;
 }
 
 void store_delete(struct store *store, struct store_key *key)
 {
     store_persist(store, key);
-    store_drop_value(store, key);
+    store_clear(store, key);
     table_remove(&store->keys, &key->node);
     store_free(store, key, sizeof(*key) + key->node.key.length);
 }
@@ -94,187 +121,99 @@ void store_delete_all(struct store *store)
 
 static void expire(struct channel_timer *timer, struct channel_facade *facade)
 {
-    struct store_expiry *expiry = container_of(timer, struct store_expiry, timer);
-    (void)facade;
-    store_delete(expiry->store, expiry->key);
+    struct store *store = container_of(strand_of(facade), struct store, group.strand);
+    store_delete(store, container_of(timer, struct store_key, timer));
 }
 
-bool store_expire_at(struct store *store, struct store_key *key, int64_t moment)
+void store_expire_at(struct store *store, struct store_key *key, int64_t moment)
 {
-    struct store_expiry *expiry = key->expiry;
-    if (expiry == NULL) {
-        expiry = store_allocate(store, sizeof(*expiry));
-        if (expiry == NULL)
-            return false;
-        *expiry = (struct store_expiry){.timer.fired = expire, .store = store, .key = key};
-        key->expiry = expiry;
-        store->expiring++;
-    }
-    expiry->moment = moment;
-    channel_set_timer(strand_facade(&store->group.strand), &expiry->timer, moment + 1 - clock_ms());
-    return true;
+    key->expires = moment;
+    key->timer.fired = expire;
+    channel_set_timer(strand_facade(&store->group.strand), &key->timer, moment + 1 - clock_ms());
 }
 
 void store_persist(struct store *store, struct store_key *key)
 {
-    if (key->expiry == NULL)
-        return;
-    channel_cancel_timer(strand_facade(&store->group.strand), &key->expiry->timer);
-    store_free(store, key->expiry, sizeof(*key->expiry));
-    key->expiry = NULL;
-    store->expiring--;
+    if (key->expires != 0)
+        channel_cancel_timer(strand_facade(&store->group.strand), &key->timer);
+    key->expires = 0;
 }
 
-static void say_invalid(struct store_call *call)
-{
-    store_reply_error(call->reply, "ERR invalid expire time in '%s' command", call->command->name);
-}
-
-/* A time from now on, below 0 as well. */
-static bool parse_moment(struct store_call *call, struct message word, int64_t unit,
-                         int64_t *moment)
+bool store_parse_time(struct store_call *call, struct message word, int64_t unit, int64_t min,
+                      int64_t *moment)
 {
     const int64_t latest = INT64_MAX - ((int64_t)1 << 41); /* redis adds the time of day */
     int64_t time;
     if (!request_number(word, &time)) {
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
         return false;
     }
-    if (time > INT64_MAX / unit || time < INT64_MIN / unit || time * unit > latest) {
-        say_invalid(call);
+    if (time < min || time > latest / unit) {
+        store_reply_error(call->reply, "ERR invalid expire time in '%s' command",
+                          call->command->name);
         return false;
     }
     *moment = clock_ms() + time * unit;
     return true;
 }
 
-bool store_parse_lifetime(struct store_call *call, struct message word, int64_t unit,
-                          int64_t *moment)
-{
-    int64_t time;
-    if (request_number(word, &time) && time <= 0) {
-        say_invalid(call);
-        return false;
-    }
-    return parse_moment(call, word, unit, moment);
-}
-
 /* ---- Commands ------------------------------------------------------------------------------ */
 
-void store_do_del(struct store_call *call)
+/* How many of them there are, or were. */
+void store_do_exists(struct store_call *call)
 {
     int64_t count = 0;
     for (size_t i = 1; i < call->count; i++) {
         struct store_key *key = store_find(call->store, call->words[i]);
-        if (key == NULL)
-            continue;
-        store_delete(call->store, key);
-        count++;
+        count += key != NULL;
+        if (key != NULL && store_has_flag(call, STORE_DELETES))
+            store_delete(call->store, key);
     }
-    store_reply_number(call->reply, count);
-}
-
-void store_do_exists(struct store_call *call)
-{
-    int64_t count = 0;
-    for (size_t i = 1; i < call->count; i++)
-        count += store_find(call->store, call->words[i]) != NULL;
     store_reply_number(call->reply, count);
 }
 
 void store_do_type(struct store_call *call)
 {
-    const struct store_key *key = store_find(call->store, call->words[1]);
-    if (key == NULL)
-        store_reply_text(call->reply, "+none\r\n");
-    else
-        store_reply_text(call->reply, key->type == STORE_STRING ? "+string\r\n" : "+list\r\n");
-}
-
-/* When EXPIRE changes something; all of these words that were given have to hold. */
-enum { ONLY_NEW = 1, ONLY_OLD = 2, ONLY_LATER = 4, ONLY_EARLIER = 8 };
-
-static bool parse_conditions(struct store_call *call, unsigned *conditions)
-{
-    static const char *const names[] = {"NX", "XX", "GT", "LT"};
-    *conditions = 0;
-    for (size_t i = 3; i < call->count; i++) {
-        size_t which = 0;
-        while (which < 4 && !store_word_is(call->words[i], names[which]))
-            which++;
-        if (which == 4) {
-            store_reply_error(call->reply, "ERR Unsupported option %.*s",
-                              (int)call->words[i].length, (const char *)call->words[i].data);
-            return false;
-        }
-        *conditions |= 1u << which;
-    }
-    if ((*conditions & ONLY_NEW) != 0 && *conditions != ONLY_NEW) {
-        store_reply_error(call->reply, "ERR NX and XX, GT or LT options at the same time are not "
-                                       "compatible");
-        return false;
-    }
-    if ((*conditions & ONLY_LATER) != 0 && (*conditions & ONLY_EARLIER) != 0) {
-        store_reply_error(call->reply, "ERR GT and LT options at the same time are not compatible");
-        return false;
-    }
-    return true;
-}
-
-/* A key that stays expires later than any. */
-static bool holds(unsigned conditions, const struct store_key *key, int64_t moment)
-{
-    const struct store_expiry *expiry = key->expiry;
-    return ((conditions & ONLY_NEW) == 0 || expiry == NULL) &&
-           ((conditions & ONLY_OLD) == 0 || expiry != NULL) &&
-           ((conditions & ONLY_LATER) == 0 || (expiry != NULL && moment > expiry->moment)) &&
-           ((conditions & ONLY_EARLIER) == 0 || expiry == NULL || moment < expiry->moment);
+    static const char *const names[] = {[STORE_STRING] = "+string\r\n", [STORE_LIST] = "+list\r\n"};
+    store_reply_text(call->reply, call->key != NULL ? names[call->key->type] : "+none\r\n");
 }
 
 void store_do_expire(struct store_call *call)
 {
     int64_t unit = store_has_flag(call, STORE_IN_MS) ? 1 : 1000;
-    unsigned conditions;
     int64_t moment;
-    if (!parse_conditions(call, &conditions) || !parse_moment(call, call->words[2], unit, &moment))
-        return;
-    struct store_key *key = store_find(call->store, call->words[1]);
-    bool changes = key != NULL && holds(conditions, key, moment);
-    if (changes && moment <= clock_ms()) {
-        store_delete(call->store, key);
-    } else if (changes && !store_expire_at(call->store, key, moment)) {
-        store_reply_no_memory(call);
+    if (call->count > 3) {
+        store_reply_error(call->reply, "ERR Unsupported option %.*s", (int)call->words[3].length,
+                          (const char *)call->words[3].data);
         return;
     }
-    store_reply_number(call->reply, changes);
+    if (!store_parse_time(call, call->words[2], unit, INT64_MIN / unit, &moment))
+        return;
+    store_reply_number(call->reply, call->key != NULL);
+    if (call->key != NULL && moment <= clock_ms())
+        store_delete(call->store, call->key);
+    else if (call->key != NULL)
+        store_expire_at(call->store, call->key, moment);
 }
 
 void store_do_persist(struct store_call *call)
 {
-    struct store_key *key = store_find(call->store, call->words[1]);
-    bool changes = key != NULL && key->expiry != NULL;
-    if (changes)
-        store_persist(call->store, key);
+    bool changes = call->key != NULL && call->key->expires != 0;
     store_reply_number(call->reply, changes);
+    if (changes)
+        store_persist(call->store, call->key);
 }
 
-/* ms; -1: it stays; -2: it is not there. */
-static int64_t time_left(struct store_call *call)
-{
-    const struct store_key *key = store_find(call->store, call->words[1]);
-    if (key == NULL)
-        return -2;
-    if (key->expiry == NULL)
-        return -1;
-    int64_t left = key->expiry->moment - clock_ms();
-    return left > 0 ? left : 0;
-}
-
+/* -1: it stays; -2: it is not there. */
 void store_do_ttl(struct store_call *call)
 {
-    int64_t left = time_left(call);
-    bool is_whole = left < 0 || store_has_flag(call, STORE_IN_MS);
-    store_reply_number(call->reply, is_whole ? left : left / 1000 + (left % 1000 >= 500));
+    int64_t unit = store_has_flag(call, STORE_IN_MS) ? 1 : 1000;
+    int64_t left = call->key != NULL ? -1 : -2;
+    if (call->key != NULL && call->key->expires != 0) {
+        left = call->key->expires - clock_ms();
+        left = left > 0 ? (left + unit / 2) / unit : 0;
+    }
+    store_reply_number(call->reply, left);
 }
 
 void store_do_dbsize(struct store_call *call)
@@ -284,11 +223,10 @@ void store_do_dbsize(struct store_call *call)
 
 void store_do_flushall(struct store_call *call)
 {
-    if (call->count > 2 || (call->count == 2 && !store_word_is(call->words[1], "ASYNC") &&
-                            !store_word_is(call->words[1], "SYNC"))) {
-        store_reply_syntax(call);
+    if (call->count > 1) {
+        store_reply_text(call->reply, STORE_SYNTAX);
         return;
     }
     store_delete_all(call->store);
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }

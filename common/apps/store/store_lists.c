@@ -1,101 +1,38 @@
 /*
- * Commands on lists.
+ * Commands on lists: such a key has an item for each element, and is deleted with the last one.
  */
 #include "common/apps/store/store_parts.h"
 
-#include <string.h>
-
-/* ---- Lists --------------------------------------------------------------------------------- */
-
-static size_t size_of(const struct store_element *element)
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front)
 {
-    return sizeof(*element) + element->length;
-}
-
-static struct message bytes_of(const struct store_element *element)
-{
-    return (struct message){element->bytes, element->length};
-}
-
-/* A copy of bytes. NULL without memory. */
-static struct store_element *make_element(struct store *store, struct message bytes)
-{
-    struct store_element *element = store_allocate(store, sizeof(*element) + bytes.length);
-    if (element == NULL)
-        return NULL;
-    *element = (struct store_element){.length = bytes.length};
-    if (bytes.length > 0)
-        memcpy(element->bytes, bytes.data, bytes.length);
-    return element;
-}
-
-static struct store_element *element_of(struct list_link *link)
-{
-    return container_of(link, struct store_element, link);
-}
-
-static void push(struct store_list *list, struct store_element *element, bool in_front)
-{
-    list_insert_behind(in_front ? &list->elements : list->elements.previous, &element->link);
-    list->length++;
-}
-
-static void drop(struct store *store, struct store_list *list, struct store_element *element)
-{
-    list_remove(&element->link);
-    list->length--;
-    store_free(store, element, size_of(element));
-}
-
-void store_free_list(struct store *store, struct store_list *list)
-{
-    while (!list_is_empty(&list->elements))
-        drop(store, list, element_of(list->elements.next));
-}
-
-void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
-                     struct store_reply *reply)
-{
-    struct store_list *list = &key->list;
-    struct store_element *element =
-        element_of(in_front ? list->elements.next : list->elements.previous);
-    store_reply_bulk(reply, bytes_of(element));
-    drop(store, list, element);
-    if (list->length == 0)
+    struct store_item *item = store_item_of(in_front ? key->items.next : key->items.previous);
+    store_reply_bulk(&store->reply, store_bytes_of(item));
+    store_free_item(store, item);
+    if (--key->length == 0)
         store_delete(store, key);
 }
 
-/* ---- Commands ------------------------------------------------------------------------------ */
-
 void store_do_push(struct store_call *call)
 {
-    struct store_key *key;
-    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
-        return;
-    if (key == NULL)
-        key = store_add(call->store, call->words[1], STORE_LIST);
-    for (size_t i = 2; key != NULL && i < call->count; i++) {
-        struct store_element *element = make_element(call->store, call->words[i]);
-        if (element == NULL) {
-            store_reply_no_memory(call);
-            if (key->list.length == 0)
-                store_delete(call->store, key);
+    struct store_key *key = call->key;
+    for (size_t i = 2; i < call->count; i++) {
+        struct store_item *item = store_make_item(call, call->words[i], (struct message){0});
+        if (item != NULL && key == NULL)
+            key = store_add(call, call->words[1], STORE_LIST);
+        if (item == NULL || key == NULL) {
+            store_free_item(call->store, item);
             return;
         }
-        push(&key->list, element, store_has_flag(call, STORE_IN_FRONT));
+        store_insert(key, item, store_has_flag(call, STORE_IN_FRONT));
+        store_has_grown(call->store, key);
     }
-    if (key == NULL) {
-        store_reply_no_memory(call);
-        return;
-    }
-    store_reply_number(call->reply, (int64_t)key->list.length);
-    store_has_grown(call->store, key);
+    store_reply_number(call->reply, key != NULL ? (int64_t)key->length : 0);
 }
 
 /* With a count the answer is an array, of all that there are at most. */
 void store_do_pop(struct store_call *call)
 {
-    struct store_key *key;
+    struct store_key *key = call->key;
     int64_t count = 1;
     bool has_count = call->count > 2;
     if (call->count > 3) {
@@ -103,65 +40,56 @@ void store_do_pop(struct store_call *call)
         return;
     }
     if (has_count && (!request_number(call->words[2], &count) || count < 0)) {
-        store_reply_error(call->reply, "ERR value is out of range, must be positive");
+        store_reply_text(call->reply, "-ERR value is out of range, must be positive\r\n");
         return;
     }
-    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
+    if (!store_has_type(call, key, STORE_LIST))
         return;
     if (key == NULL) {
-        if (has_count)
-            store_reply_null_array(call->reply);
-        else
-            store_reply_null(call->reply);
+        store_reply_text(call->reply, has_count ? STORE_NULL_ARRAY : STORE_NULL);
         return;
     }
-    size_t pops = key->list.length < (uint64_t)count ? key->list.length : (size_t)count;
+    size_t pops = key->length < (uint64_t)count ? key->length : (size_t)count;
     if (has_count)
         store_reply_array(call->reply, pops);
-    for (size_t i = 0; i < pops; i++)
-        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT), call->reply);
+    for (; pops > 0; pops--)
+        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT));
 }
 
 void store_do_llen(struct store_call *call)
 {
-    struct store_key *key;
-    if (store_find_typed(call, call->words[1], STORE_LIST, &key))
-        store_reply_number(call->reply, key != NULL ? (int64_t)key->list.length : 0);
+    store_reply_number(call->reply, call->key != NULL ? (int64_t)call->key->length : 0);
 }
 
 /* The element with that number, from the end that is nearer. */
-static struct list_link *element_at(struct store_list *list, size_t index)
+static const struct list_link *element_at(const struct store_key *key, size_t index)
 {
-    bool from_front = index < list->length / 2;
-    struct list_link *link = &list->elements;
-    for (size_t steps = from_front ? index + 1 : list->length - index; steps > 0; steps--)
+    bool from_front = index < key->length / 2;
+    const struct list_link *link = &key->items;
+    for (size_t steps = from_front ? index + 1 : key->length - index; steps > 0; steps--)
         link = from_front ? link->next : link->previous;
     return link;
 }
 
 void store_do_lrange(struct store_call *call)
 {
-    struct store_key *key;
+    const struct store_key *key = call->key;
     int64_t from;
     int64_t to;
     if (!request_number(call->words[2], &from) || !request_number(call->words[3], &to)) {
-        store_reply_no_integer(call);
+        store_reply_text(call->reply, STORE_NO_INTEGER);
         return;
     }
-    if (!store_find_typed(call, call->words[1], STORE_LIST, &key))
+    if (!store_has_type(call, key, STORE_LIST))
         return;
-    if (key == NULL) {
-        store_reply_array(call->reply, 0);
-        return;
-    }
-    int64_t length = (int64_t)key->list.length;
+    int64_t length = key != NULL ? (int64_t)key->length : 0;
     from = from < 0 ? from + length : from;
     to = to < 0 ? to + length : to;
     from = from < 0 ? 0 : from;
     to = to >= length ? length - 1 : to;
     size_t count = from <= to ? (size_t)(to - from) + 1 : 0;
     store_reply_array(call->reply, count);
-    struct list_link *link = count > 0 ? element_at(&key->list, (size_t)from) : NULL;
+    const struct list_link *link = count > 0 ? element_at(key, (size_t)from) : NULL;
     for (; count > 0; count--, link = link->next)
-        store_reply_bulk(call->reply, bytes_of(element_of(link)));
+        store_reply_bulk(call->reply, store_bytes_of(store_item_of(link)));
 }

@@ -3,7 +3,7 @@
  *
  *   store.c            the application: bytes of clients become batches of requests, for the strand
  *   store_commands.c   the table of all commands, and how one is carried out
- *   store_keys.c       keys: finding, making and deleting them, their expiry; and DEL, TTL, ...
+ *   store_keys.c       keys: finding, making and deleting them, their values and expiry; DEL, TTL
  *   store_strings.c    GET, SET, INCR, ...
  *   store_lists.c      LPUSH, RPOP, LRANGE, ...
  *   store_ties.c       which clients wait for a key, or have subscribed to a channel
@@ -24,6 +24,7 @@
 #include "common/apps/store/store_table.h"
 #include "common/apps/strand_group.h"
 
+struct store_call;
 struct store_client;
 struct store_key;
 
@@ -35,63 +36,47 @@ enum {
 
 struct store {
     struct strand_group group; /* first */
-    struct server *server;
-    struct table keys;               /* store_key */
-    struct table waits;              /* store_topic: keys for which clients wait */
-    struct table channels;           /* store_topic: to which clients have subscribed */
-    struct store_topic *ready;       /* of waits: there is something for them */
-    struct store_topic **last_ready; /* where the next one goes */
-    size_t expiring;                 /* keys that have a time to live */
-    size_t used;                     /* bytes of all that is kept */
-    size_t limit;                    /* more than that is refused */
-    uint64_t ids;                    /* clients that there have been */
-    uint64_t commands;               /* that were carried out */
-    int64_t opened;                  /* ms of clock_ms() */
-    struct store_reply reply;        /* to the client whose requests are carried out */
-    struct store_reply other;        /* to one that has waited */
+    struct table keys;         /* store_key */
+    struct table waits;        /* store_topic: keys for which clients wait */
+    struct table channels;     /* store_topic: to which clients have subscribed */
+    struct list_link ready;    /* of waits: there is something for them */
+    size_t used;               /* bytes of all that is kept */
+    size_t limit;              /* more than that is refused */
+    struct store_reply reply;
     struct request_words words;
-    unsigned char line[REQUEST_LINE_MAX]; /* an inline request is split here */
 };
 
-/** Memory that counts. NULL: there is none. */
-void *store_allocate(struct store *store, size_t size);
-
-/** Gives it back; NULL is ignored. */
-void store_free(struct store *store, void *memory, size_t size);
-
 /* ---- A client ------------------------------------------------------------------------------ */
+
+/** A transaction. */
+struct store_multi {
+    bool is_open;
+    bool is_aborted;      /* EXEC will refuse */
+    unsigned char *bytes; /* of the requests that are queued */
+    size_t length;
+    size_t count;
+};
 
 /** What the store keeps for a connection. */
 struct store_client {
     struct strand_member member;  /* first */
-    struct request_reader reader; /* the handler's, while no batch is under way */
+    struct request_reader reader; /* the handler's: of the request that has come in part */
+    size_t done; /* bytes of the batch that have been carried out; the handler's, while there is
+                    none */
 
     /* The strand's. */
     struct store *store;
-    struct channel_post again; /* the rest of its batch may go on */
-    unsigned char *rest;       /* what could not be carried out yet; NULL: nothing */
-    size_t length;             /* bytes of it */
-    size_t done;               /* those that have been carried out since */
-    uint64_t id;
     bool is_closed; /* what is left of its batch is not carried out */
     char name[STORE_NAME_SIZE];
 
-    struct store_tie *waits; /* of a BLPOP; NULL: it waits for no key */
-    struct channel_timer timer;
-    bool pops_in_front;
+    struct list_link ties; /* to keys that it waits for, or to channels: never to both */
+    size_t tied;           /* how many these are */
+    bool waits;
+    bool pops_in_front;         /* when its wait is over */
+    struct channel_timer timer; /* of its wait */
 
-    struct store_tie *subscriptions;
-    size_t subscribed; /* how many these are */
-
-    struct store_queued *queue; /* of a MULTI, the oldest first */
-    struct store_queued **last_queued;
-    size_t queued;
-    bool is_in_multi;
-    bool is_aborted; /* EXEC will refuse */
+    struct store_multi multi;
 };
-
-/** Has the rest of its batch carried out, but not before the strand's next call. Any thread. */
-void store_work_again(struct store_client *client) NO_LOCK_HELD;
 
 /* ---- Ties ---------------------------------------------------------------------------------- */
 
@@ -101,16 +86,14 @@ struct store_topic {
     struct table *table;
     struct list_link ties; /* the oldest first */
     size_t count;
-    struct store_topic *next_ready;
-    bool is_ready; /* it is in store->ready */
+    struct list_link ready; /* of store->ready, if it is there */
     unsigned char name[];
 };
 
 /** Between a client and a topic. */
 struct store_tie {
-    struct list_link link;    /* of the topic's */
-    struct store_tie *next;   /* of the client's */
-    struct store_tie **place; /* what points to it there */
+    struct list_link of_topic;
+    struct list_link of_client;
     struct store_topic *topic;
     struct store_client *client;
 };
@@ -118,12 +101,11 @@ struct store_tie {
 /** NULL: no client has a tie to it. */
 struct store_topic *store_find_topic(const struct table *table, struct message name);
 
-/** Puts one more in front of the client's ties. False without memory. */
-bool store_tie_to(struct store_client *client, struct table *table, struct message name,
-                  struct store_tie **ties);
+/** Ties the client. False without memory: the client was told. */
+bool store_tie_to(struct store_call *call, struct table *table, struct message name);
 
 void store_untie(struct store_tie *tie);
-void store_untie_all(struct store_tie **ties);
+void store_untie_all(struct store_client *client);
 
 /** Frees a topic that has no tie and is not ready. */
 void store_drop_topic(struct store *store, struct store_topic *topic);
@@ -132,9 +114,9 @@ void store_drop_topic(struct store *store, struct store_topic *topic);
 void store_has_grown(struct store *store, const struct store_key *key);
 
 /** Serves those who wait for what has grown. */
-void store_serve(struct store *store) NO_LOCK_HELD;
+void store_serve(struct store *store);
 
-/** The client waits for no key any more, and is not told. */
+/** The client has no tie any more, and is not told. */
 void store_forget_wait(struct store_client *client);
 
 /* ---- Commands ------------------------------------------------------------------------------ */
@@ -144,9 +126,11 @@ struct store_call {
     struct store *store;
     struct store_client *client;
     struct store_reply *reply;
-    const struct store_command *command;
+    const struct store_command *command; /* NULL: there is no such one */
+    struct message request;              /* its bytes */
     size_t count;
     const struct message *words; /* the first is the command's name */
+    struct store_key *key;       /* of a command about one key; NULL: it is not there */
     bool is_in_exec;             /* it may not wait */
 };
 
@@ -156,8 +140,14 @@ enum {
     STORE_GROWS = 1,            /* it is refused if the store is full */
     STORE_WHILE_SUBSCRIBED = 2, /* a subscriber may send it */
     STORE_AT_ONCE = 4,          /* MULTI does not queue it */
-    STORE_IN_FRONT = 8,         /* of a list; without: at its end */
-    STORE_IN_MS = 16,           /* its times are; without: in seconds */
+    STORE_FAMILY = 8,           /* if there is a second word, none of those before it has it */
+    STORE_ON_KEY = 16,          /* it is about the key that its first argument names */
+    STORE_ON_STRING = 32,       /* and of this type, or it is refused */
+    STORE_ON_LIST = 64,
+    STORE_IN_FRONT = 128, /* of a list; without: at its end */
+    STORE_IN_MS = 256,    /* its times are; without: in seconds */
+    STORE_DELETES = 512,  /* what it answers with, or counts */
+    STORE_DOWN = 1024,    /* it counts down */
 };
 
 struct store_command {
@@ -165,7 +155,7 @@ struct store_command {
     int arity;        /* words that it has; negative: at least so many */
     store_function *run;
     unsigned flags;
-    const char *subcommands; /* each with a space behind it; NULL: it has none */
+    const char *second; /* the word behind its name; NULL: any, or none */
 };
 
 /** Whether its command has that flag. */
@@ -174,15 +164,20 @@ static inline bool store_has_flag(const struct store_call *call, unsigned flag)
     return (call->command->flags & flag) != 0;
 }
 
-/** NULL: there is none of that name. */
-const struct store_command *store_find_command(struct message name);
-
 /** All commands; the last one has no name. */
 extern const struct store_command store_commands[];
 
-/** Carries out a request, which may be empty, and puts its answer into the reply. */
-void store_carry_out(struct store_client *client, size_t count, const struct message *words,
-                     struct store_reply *reply) NO_LOCK_HELD;
+/** Runs a command that nothing speaks against. */
+void store_run(struct store_call *call);
+
+/** Reads the request with which these bytes begin. False: it is none, and the client was told. */
+bool store_read(struct store_call *call, struct message bytes);
+
+/**
+ * Carries out the request with which these bytes begin, and puts its answer into the store's reply.
+ * Returns the number of its bytes.
+ */
+size_t store_carry_out(struct store_client *client, struct message bytes);
 
 /** Queues a request behind MULTI, and says so. */
 void store_queue(struct store_call *call);
@@ -193,111 +188,99 @@ void store_forget_queue(struct store_client *client);
 /** Whether a word is that one, in letters of either case. */
 bool store_word_is(struct message word, const char *name);
 
-/* What several of them answer. */
-void store_reply_ok(struct store_call *call);
 void store_reply_arity(struct store_call *call);
-void store_reply_wrong_type(struct store_call *call);
-void store_reply_syntax(struct store_call *call);
-void store_reply_no_integer(struct store_call *call);
-void store_reply_no_memory(struct store_call *call);
 
-/** The command is one of several with that name in front, and there is no such one. */
-void store_reply_unknown_subcommand(struct store_call *call);
-
-/* ---- Keys ---------------------------------------------------------------------------------- */
+/* ---- Keys and values ----------------------------------------------------------------------- */
 
 enum store_type { STORE_STRING, STORE_LIST };
 
-/** A value that is bytes. */
-struct store_string {
-    size_t length;
-    size_t room;
-    unsigned char bytes[];
-};
-
-/** A value that is a list, which is never empty. */
-struct store_list {
-    struct list_link elements;
-    size_t length;
-};
-
-struct store_element {
+/** A string, or an element of a list. */
+struct store_item {
     struct list_link link;
     size_t length;
     unsigned char bytes[];
 };
 
-/** That a key has a time to live. */
-struct store_expiry {
-    struct channel_timer timer;
-    struct store *store;
-    struct store_key *key;
-    int64_t moment; /* ms of clock_ms() */
-};
-
+/** Is never without an item, but while it is made. */
 struct store_key {
     struct table_node node; /* in store->keys; its name is at the end */
     enum store_type type;
-    union {
-        struct store_string *string;
-        struct store_list list;
-    };
-    struct store_expiry *expiry; /* NULL: it stays */
+    size_t length; /* how many items */
+    struct list_link items;
+    int64_t expires; /* behind that moment, in ms of clock_ms(); 0: it stays */
+    struct channel_timer timer;
     unsigned char name[];
 };
+
+static inline struct store_item *store_item_of(const struct list_link *link)
+{
+    return container_of(link, struct store_item, link);
+}
+
+static inline struct message store_bytes_of(const struct store_item *item)
+{
+    return (struct message){item->bytes, item->length};
+}
+
+/** Memory that counts. NULL: there is none, and the client was told. */
+void *store_allocate(struct store_call *call, size_t size);
+
+/** Gives it back; NULL is ignored. */
+void store_free(struct store *store, void *memory, size_t size);
+
+/** A copy of both. NULL without memory: the client was told. */
+struct store_item *store_make_item(struct store_call *call, struct message bytes,
+                                   struct message more);
+
+/** Takes it out of its key, which has to count it out. NULL is ignored. */
+void store_free_item(struct store *store, struct store_item *item);
+
+void store_insert(struct store_key *key, struct store_item *item, bool in_front);
+
+/** Frees all items: the key has to get one, or to be deleted. */
+void store_clear(struct store *store, struct store_key *key);
 
 /** NULL: there is none, or its time is over. */
 struct store_key *store_find(struct store *store, struct message name);
 
-/** As store_find(), for a value of that type. False: it is of another one, and the client was told.
- */
-bool store_find_typed(struct store_call *call, struct message name, enum store_type type,
-                      struct store_key **key);
+/** True of no key (NULL). False: the client was told. */
+bool store_has_type(struct store_call *call, const struct store_key *key, enum store_type type);
 
-/** A key that was not there, of that type and with nothing in it. NULL without memory. */
-struct store_key *store_add(struct store *store, struct message name, enum store_type type);
+/** A key that was not there, and has no item yet. NULL without memory: the client was told. */
+struct store_key *store_add(struct store_call *call, struct message name, enum store_type type);
 
 /** With its value. */
 void store_delete(struct store *store, struct store_key *key);
 
-/** Deletes all. */
 void store_delete_all(struct store *store);
 
-/** After that moment, in ms of clock_ms(), it is not there any more. False without memory: nothing
- * has changed. */
-bool store_expire_at(struct store *store, struct store_key *key, int64_t moment);
+/** Behind that moment, in ms of clock_ms(), it is not there any more. */
+void store_expire_at(struct store *store, struct store_key *key, int64_t moment);
 
 /** It stays. */
 void store_persist(struct store *store, struct store_key *key);
 
 /**
- * When a key expires that has a time to live from now on. `unit` is the milliseconds of one. False:
- * the word is no such time, and the client was told.
+ * When something expires: a number of units from now on, at least `min`. A unit is that many ms.
+ * False: the word is no such number, and the client was told.
  */
-bool store_parse_lifetime(struct store_call *call, struct message word, int64_t unit,
-                          int64_t *moment);
-
-/** Frees the value and leaves a key that has none: it has to get one, or to be deleted. */
-void store_drop_value(struct store *store, struct store_key *key);
-
-void store_free_string(struct store *store, struct store_string *string);
-void store_free_list(struct store *store, struct store_list *list);
+bool store_parse_time(struct store_call *call, struct message word, int64_t unit, int64_t min,
+                      int64_t *moment);
 
 /** Answers with the first element of a list, or the last one, and drops it; an empty list goes. */
-void store_reply_pop(struct store *store, struct store_key *key, bool in_front,
-                     struct store_reply *reply);
+void store_reply_pop(struct store *store, struct store_key *key, bool in_front);
 
 /* ---- The functions of commands, by file ---------------------------------------------------- */
 
 store_function store_do_ping, store_do_echo, store_do_select, store_do_quit, store_do_reset,
-    store_do_command, store_do_config, store_do_info, store_do_client;
-store_function store_do_get, store_do_set, store_do_getdel, store_do_mget, store_do_mset,
-    store_do_append, store_do_strlen, store_do_incr, store_do_decr, store_do_incrby,
-    store_do_decrby;
+    store_do_command, store_do_command_docs, store_do_config_get, store_do_info,
+    store_do_client_setname, store_do_client_getname;
+store_function store_do_get, store_do_set, store_do_mget, store_do_mset, store_do_append,
+    store_do_strlen, store_do_incr;
 store_function store_do_push, store_do_pop, store_do_llen, store_do_lrange, store_do_pop_or_wait;
 store_function store_do_subscribe, store_do_unsubscribe, store_do_publish, store_do_multi,
     store_do_exec, store_do_discard;
-store_function store_do_del, store_do_exists, store_do_type, store_do_expire, store_do_persist,
-    store_do_ttl, store_do_dbsize, store_do_flushall;
+store_function store_do_exists, store_do_type, store_do_expire, store_do_persist, store_do_ttl,
+    store_do_dbsize, store_do_flushall;
 
 #endif

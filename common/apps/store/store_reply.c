@@ -2,8 +2,14 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+void store_reply_begin(struct store_reply *reply, struct channel_facade *to)
+{
+    store_reply_send(reply);
+    reply->to = to;
+    reply->result = OUTPUT_FLOWING;
+}
 
 void store_reply_send(struct store_reply *reply)
 {
@@ -29,32 +35,18 @@ void store_reply_text(struct store_reply *reply, const char *text)
     add(reply, text, strlen(text));
 }
 
-/* Line ends at its end are left out, and others are spaces. */
-static void add_error(struct store_reply *reply, char *text)
-{
-    size_t length = strlen(text);
-    while (length > 0 && (text[length - 1] == '\r' || text[length - 1] == '\n'))
-        length--;
-    for (size_t i = 0; i < length; i++)
-        text[i] = (char)(text[i] == '\r' || text[i] == '\n' ? ' ' : text[i]);
-    add(reply, "-", 1);
-    add(reply, text, length);
-    add(reply, "\r\n", 2);
-}
-
 void store_reply_error(struct store_reply *reply, const char *format, ...)
 {
-    char *text;
+    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (length < 0) {
-        add(reply, "-ERR\r\n", 6);
-        return;
-    }
-    add_error(reply, text);
-    free(text);
+    for (char *end = text; (end = strpbrk(end, "\r\n")) != NULL;)
+        *end = ' ';
+    add(reply, "-", 1);
+    store_reply_text(reply, text);
+    store_reply_text(reply, "\r\n");
 }
 
 /* A line: a kind, and a number. */
@@ -81,6 +73,10 @@ void store_reply_number(struct store_reply *reply, int64_t number)
 
 void store_reply_bulk(struct store_reply *reply, struct message bytes)
 {
+    if (bytes.data == NULL) {
+        store_reply_text(reply, STORE_NULL);
+        return;
+    }
     add_line(reply, '$', (int64_t)bytes.length);
     add(reply, bytes.data, bytes.length);
     add(reply, "\r\n", 2);
@@ -94,14 +90,4 @@ void store_reply_string(struct store_reply *reply, const char *string)
 void store_reply_array(struct store_reply *reply, size_t count)
 {
     add_line(reply, '*', (int64_t)count);
-}
-
-void store_reply_null(struct store_reply *reply)
-{
-    store_reply_text(reply, "$-1\r\n");
-}
-
-void store_reply_null_array(struct store_reply *reply)
-{
-    store_reply_text(reply, "*-1\r\n");
 }

@@ -1,5 +1,6 @@
 #include "common/apps/store/store_request.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,24 +9,82 @@ enum { NUMBER_SIZE = 24 }; /* of a line that is a number, with its CR and LF */
 
 bool request_number(struct message word, int64_t *number)
 {
-    size_t at = word.length > 0 && word.data[0] == '-';
-    bool negative = at > 0;
-    uint64_t value = 0;
-    if (word.length == 1 && word.data[0] == '0') {
-        *number = 0;
-        return true;
-    }
-    if (word.length == at || word.length - at > 19 || word.data[at] == '0')
+    bool negative = word.length > 0 && word.data[0] == '-';
+    size_t at = negative;
+    *number = 0;
+    if (at == word.length || (word.data[at] == '0' && word.length > 1))
         return false;
     for (; at < word.length; at++) {
-        if (word.data[at] < '0' || word.data[at] > '9')
+        int digit = word.data[at] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, negative ? -digit : digit, number))
             return false;
-        value = value * 10 + (word.data[at] - (uint64_t)'0');
     }
-    if (value > (uint64_t)INT64_MAX + negative)
-        return false;
-    *number = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return true;
+}
+
+/* ---- An inline request --------------------------------------------------------------------- */
+
+static bool is_space(unsigned char byte)
+{
+    return isspace(byte) || byte == '\0';
+}
+
+/* What stands behind a backslash in double quotes; *from is behind it then. */
+static unsigned char unescape(const unsigned char **from, const unsigned char *end)
+{
+    static const char letters[] = "nrtba";
+    static const char meanings[] = "\n\r\t\b\a";
+    const unsigned char *at = *from;
+    if (end - at >= 3 && at[0] == 'x' && isxdigit(at[1]) && isxdigit(at[2])) {
+        const char digits[] = {(char)at[1], (char)at[2], '\0'};
+        *from = at + 3;
+        return (unsigned char)strtoul(digits, NULL, 16);
+    }
+    *from = at + 1;
+    const char *letter = strchr(letters, at[0]);
+    return letter != NULL ? (unsigned char)meanings[letter - letters] : at[0];
+}
+
+/* Writes a word in quotes to *to. False: they do not end, or the word goes on behind them. */
+static bool unquote(const unsigned char **from, const unsigned char *end, unsigned char **to)
+{
+    unsigned char quote = *(*from)++;
+    while (*from < end && **from != quote) {
+        bool escapes = **from == '\\' && end - *from > 1 && (quote == '"' || (*from)[1] == '\'');
+        *from += escapes;
+        if (escapes && quote == '"')
+            *(*to)++ = unescape(from, end);
+        else
+            *(*to)++ = *(*from)++;
+    }
+    if (*from == end)
+        return false;
+    ++*from;
+    return *from == end || is_space(**from);
+}
+
+/* As in redis, a NUL ends the line. */
+static bool split_line(const unsigned char *from, const unsigned char *end,
+                       struct request_words *words)
+{
+    unsigned char *to = words->line;
+    const unsigned char *nul = memchr(from, '\0', (size_t)(end - from));
+    end = nul != NULL ? nul : end;
+    while (true) {
+        while (from < end && is_space(*from))
+            from++;
+        if (from == end)
+            return true;
+        unsigned char *word = to;
+        while (from < end && !is_space(*from)) {
+            if (*from != '"' && *from != '\'')
+                *to++ = *from++;
+            else if (!unquote(&from, end, &to))
+                return false;
+        }
+        words->at[words->count++] = (struct message){word, (size_t)(to - word)};
+    }
 }
 
 /* ---- Where it ends ------------------------------------------------------------------------- */
@@ -53,13 +112,15 @@ static enum request_result read_number(struct message bytes, size_t *at, int64_t
 }
 
 static enum request_result find_line(struct request_reader *reader, struct message bytes,
-                                     size_t *length)
+                                     struct request_words *words)
 {
     const unsigned char *end = memchr(bytes.data + reader->at, '\n', bytes.length - reader->at);
-    *length = end != NULL ? (size_t)(end - bytes.data) + 1 : bytes.length;
-    if (*length > REQUEST_LINE_MAX || (end == NULL && *length == REQUEST_LINE_MAX))
+    size_t length = end != NULL ? (size_t)(end - bytes.data) + 1 : bytes.length;
+    if (length > REQUEST_LINE_MAX || (end == NULL && length == REQUEST_LINE_MAX))
         return refuse(reader, "too big inline request");
-    reader->at = *length;
+    if (end != NULL && words != NULL && !split_line(bytes.data, end, words))
+        return refuse(reader, "unbalanced quotes in request");
+    reader->at = length;
     return end != NULL ? REQUEST_WHOLE : REQUEST_PART;
 }
 
@@ -78,7 +139,8 @@ static enum request_result begin_array(struct request_reader *reader, struct mes
 }
 
 /* One word, if all of it is there. */
-static enum request_result pass_word(struct request_reader *reader, struct message bytes)
+static enum request_result find_word(struct request_reader *reader, struct message bytes,
+                                     struct request_words *words)
 {
     int64_t length;
     size_t at = reader->at;
@@ -97,124 +159,30 @@ static enum request_result pass_word(struct request_reader *reader, struct messa
     reader->wants = at + (size_t)length + 2;
     if (bytes.length < reader->wants)
         return REQUEST_PART;
+    if (words != NULL)
+        words->at[words->count++] = (struct message){bytes.data + at, (size_t)length};
     reader->at = reader->wants;
     reader->words--;
     return REQUEST_WHOLE;
 }
 
 enum request_result request_find(struct request_reader *reader, struct message bytes,
-                                 size_t *length)
+                                 struct request_words *words, size_t *length)
 {
     enum request_result result = REQUEST_WHOLE;
     if (bytes.length == 0 || bytes.length < reader->wants)
         return REQUEST_PART;
+    if (words != NULL)
+        words->count = 0;
     if (bytes.data[0] != '*')
-        result = find_line(reader, bytes, length);
+        result = find_line(reader, bytes, words);
     else if (reader->words == 0)
         result = begin_array(reader, bytes);
     while (result == REQUEST_WHOLE && reader->words > 0)
-        result = pass_word(reader, bytes);
+        result = find_word(reader, bytes, words);
     if (result != REQUEST_WHOLE)
         return result;
     *length = reader->at;
     *reader = (struct request_reader){0};
     return REQUEST_WHOLE;
-}
-
-/* ---- Its words ----------------------------------------------------------------------------- */
-
-/* All of it is there, so nothing is looked at but the lengths. */
-static void split_array(const unsigned char *bytes, size_t length, struct request_words *words)
-{
-    struct message all = {bytes, length};
-    int64_t number = 0;
-    size_t at = 0;
-    read_number(all, &at, &number);
-    while (at < length) {
-        read_number(all, &at, &number);
-        words->at[words->count++] = (struct message){bytes + at, (size_t)number};
-        at += (size_t)number + 2;
-    }
-}
-
-static bool is_space(unsigned char byte)
-{
-    return byte == ' ' || (byte >= '\t' && byte <= '\r') || byte == '\0';
-}
-
-static int hex_digit(unsigned char byte)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *digit = byte != '\0' ? strchr(digits, byte | 0x20) : NULL;
-    return digit != NULL && (byte >= 'A' || byte <= '9') ? (int)(digit - digits) : -1;
-}
-
-/* What stands behind a backslash in double quotes; *from is behind it then. */
-static unsigned char unescape(const unsigned char **from, const unsigned char *end)
-{
-    static const char letters[] = "nrtba";
-    static const char meanings[] = "\n\r\t\b\a";
-    const unsigned char *at = *from;
-    int high = end - at >= 3 && at[0] == 'x' ? hex_digit(at[1]) : -1;
-    int low = high >= 0 ? hex_digit(at[2]) : -1;
-    if (low >= 0) {
-        *from = at + 3;
-        return (unsigned char)(high * 16 + low);
-    }
-    *from = at + 1;
-    const char *letter = at[0] != '\0' ? strchr(letters, at[0]) : NULL;
-    return letter != NULL ? (unsigned char)meanings[letter - letters] : at[0];
-}
-
-/* Writes a word in quotes to *to. False: they do not end, or the word goes on behind them. */
-static bool unquote(const unsigned char **from, const unsigned char *end, unsigned char **to)
-{
-    unsigned char quote = *(*from)++;
-    while (*from < end && **from != quote) {
-        bool escapes = **from == '\\' && end - *from > 1 && (quote == '"' || (*from)[1] == '\'');
-        *from += escapes;
-        if (escapes && quote == '"')
-            *(*to)++ = unescape(from, end);
-        else
-            *(*to)++ = *(*from)++;
-    }
-    if (*from == end)
-        return false;
-    ++*from;
-    return *from == end || is_space(**from);
-}
-
-static bool split_line(struct message request, unsigned char *line, struct request_words *words)
-{
-    const unsigned char *from = request.data;
-    const unsigned char *end = memchr(from, '\n', request.length);
-    if (end > from && end[-1] == '\r')
-        end--;
-    const unsigned char *nul = memchr(from, '\0', (size_t)(end - from));
-    end = nul != NULL ? nul : end; /* as in redis */
-    while (true) {
-        while (from < end && is_space(*from))
-            from++;
-        if (from == end)
-            return true;
-        unsigned char *word = line;
-        unsigned char *to = word;
-        while (from < end && !is_space(*from)) {
-            if (*from != '"' && *from != '\'')
-                *to++ = *from++;
-            else if (!unquote(&from, end, &to))
-                return false;
-        }
-        words->at[words->count++] = (struct message){word, (size_t)(to - word)};
-        line = to;
-    }
-}
-
-bool request_split(struct message request, unsigned char *line, struct request_words *words)
-{
-    words->count = 0;
-    if (request.data[0] != '*')
-        return split_line(request, line, words);
-    split_array(request.data, request.length, words);
-    return true;
 }

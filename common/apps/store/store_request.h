@@ -7,7 +7,7 @@
  *
  * The reader is asked twice. While bytes come, it says where a request ends, and keeps how far it
  * has looked: so one that comes in a thousand pieces is read once. When the request is carried out,
- * it says where its words are.
+ * a reader that begins anew finds its words as well.
  *
  * Interface: one thread at a time, without a lock. All zero is a reader to begin with.
  */
@@ -27,11 +27,11 @@ enum {
     REQUEST_LINE_MAX = 1 << 16,
 };
 
-/** The words of a request. The memory is the caller's: of what the reader was given, of two arrays.
- */
+/** The words of a request: they point into its bytes, or into `line` if it is an inline one. */
 struct request_words {
     size_t count;
     struct message at[REQUEST_WORDS_MAX];
+    unsigned char line[REQUEST_LINE_MAX]; /* its words without their quotes */
 };
 
 struct request_reader {
@@ -51,17 +51,11 @@ enum request_result {
  * Finds where the request ends with which these bytes begin. *length is the number of its bytes,
  * and the reader is at its beginning again. The answer depends on the bytes alone, not on the
  * pieces they came in. An end of the array's words is not looked for: as in redis, two bytes are
- * skipped.
+ * skipped. With `words` (else NULL) the bytes are those of a whole request, and its words are
+ * found, none if it is empty; quotes that are wrong are noticed only then.
  */
 enum request_result request_find(struct request_reader *reader, struct message bytes,
-                                 size_t *length);
-
-/**
- * The words of a whole request, which point into its bytes; those of an inline request, without
- * their quotes, are written to `line`, REQUEST_LINE_MAX bytes. None: the request was empty. False:
- * its quotes are wrong.
- */
-bool request_split(struct message request, unsigned char *line, struct request_words *words);
+                                 struct request_words *words, size_t *length);
 
 /** A whole number as redis writes it: no sign but -, and no 0 in front. */
 bool request_number(struct message word, int64_t *number);

@@ -1,182 +1,123 @@
 /*
- * Commands on values that are bytes.
+ * Commands on values that are bytes: such a key has one item.
  */
 #include "common/apps/store/store_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-/* ---- Values -------------------------------------------------------------------------------- */
-
-static struct message bytes_of(const struct store_string *string)
+/* NULL: there is none. A key that is being made has none yet. */
+static struct message value_of(const struct store_key *key)
 {
-    return (struct message){string->bytes, string->length};
-}
-
-static size_t size_of(const struct store_string *string)
-{
-    return sizeof(*string) + string->room;
-}
-
-/* A copy of bytes, with room for so many. NULL without memory. */
-static struct store_string *make_string(struct store *store, struct message bytes, size_t room)
-{
-    struct store_string *string = store_allocate(store, sizeof(*string) + room);
-    if (string == NULL)
-        return NULL;
-    string->length = bytes.length;
-    string->room = room;
-    if (bytes.length > 0)
-        memcpy(string->bytes, bytes.data, bytes.length);
-    return string;
+    if (key == NULL || key->length == 0)
+        return (struct message){0};
+    return store_bytes_of(store_item_of(key->items.next));
 }
 
 /*
- * Gives a key these bytes, whatever it had, or makes it; when it expires stays as it is. NULL
- * without memory: nothing has changed.
+ * Gives a key this item, whatever it had, or makes it (NULL); when it expires stays as it is. With
+ * `gets` the answer is what it had. NULL without memory: nothing has changed, and the client was
+ * told.
  */
-static struct store_key *put(struct store *store, struct message name, struct message bytes)
+static struct store_key *put(struct store_call *call, struct message name, struct store_key *key,
+                             struct store_item *item, bool gets)
 {
-    struct store_string *string = make_string(store, bytes, bytes.length);
-    if (string == NULL)
-        return NULL;
-    struct store_key *key = store_find(store, name);
-    if (key == NULL)
-        key = store_add(store, name, STORE_STRING);
-    if (key == NULL) {
-        store_free(store, string, size_of(string));
+    if (item != NULL && key == NULL)
+        key = store_add(call, name, STORE_STRING);
+    if (item == NULL || key == NULL) {
+        store_free_item(call->store, item);
         return NULL;
     }
-    store_drop_value(store, key);
+    if (gets)
+        store_reply_bulk(call->reply, value_of(key));
+    store_clear(call->store, key);
     key->type = STORE_STRING;
-    key->string = string;
+    store_insert(key, item, true);
     return key;
-}
-
-void store_free_string(struct store *store, struct store_string *string)
-{
-    if (string != NULL)
-        store_free(store, string, size_of(string));
-}
-
-/* The value, or that there is none. */
-static void reply_value(struct store_call *call, const struct store_key *key)
-{
-    if (key == NULL)
-        store_reply_null(call->reply);
-    else
-        store_reply_bulk(call->reply, bytes_of(key->string));
 }
 
 /* ---- SET ----------------------------------------------------------------------------------- */
 
-/* What stands behind the value. */
-struct set_options {
-    bool only_new; /* NX */
-    bool only_old; /* XX */
-    bool get;
-    bool keeps;     /* KEEPTTL */
-    int64_t unit;   /* of the time: ms; 0: there is none */
-    int64_t moment; /* when it expires, if there is one */
+enum {
+    SET_NX = 1,
+    SET_XX = 2,
+    SET_GET = 4,
+    SET_KEEPTTL = 8,
+    SET_EX = 16,
+    SET_PX = 32,
+    SET_WORDS = 6,
 };
 
-/* One word; for a time *i becomes the next one. False: it does not belong there. */
-static bool parse_word(struct store_call *call, size_t *i, struct set_options *options,
-                       const struct message **time)
-{
-    struct message word = call->words[*i];
-    int64_t unit = store_word_is(word, "EX") ? 1000 : store_word_is(word, "PX");
-    if (store_word_is(word, "NX") && !options->only_old) {
-        options->only_new = true;
-    } else if (store_word_is(word, "XX") && !options->only_new) {
-        options->only_old = true;
-    } else if (store_word_is(word, "GET")) {
-        options->get = true;
-    } else if (store_word_is(word, "KEEPTTL") && options->unit == 0) {
-        options->keeps = true;
-    } else if (unit > 0 && !options->keeps && (options->unit == 0 || options->unit == unit) &&
-               *i + 1 < call->count) {
-        options->unit = unit;
-        *time = &call->words[++*i];
-    } else {
-        return false;
-    }
-    return true;
-}
+/* What may stand behind the value, and what it excludes. */
+static const struct {
+    const char *word;
+    unsigned option;
+    unsigned excludes;
+} set_words[SET_WORDS] = {
+    {"NX", SET_NX, SET_XX},
+    {"XX", SET_XX, SET_NX},
+    {"GET", SET_GET, 0},
+    {"KEEPTTL", SET_KEEPTTL, SET_EX | SET_PX},
+    {"EX", SET_EX, SET_KEEPTTL | SET_PX},
+    {"PX", SET_PX, SET_KEEPTTL | SET_EX},
+};
 
-static bool parse_options(struct store_call *call, struct set_options *options)
+/* *moment is when it expires, if EX or PX is among the options. False: the client was told. */
+static bool parse_options(struct store_call *call, unsigned *options, int64_t *moment)
 {
     const struct message *time = NULL;
-    *options = (struct set_options){0};
+    *options = 0;
     for (size_t i = 3; i < call->count; i++) {
-        if (!parse_word(call, &i, options, &time)) {
-            store_reply_syntax(call);
+        size_t which = 0;
+        while (which < SET_WORDS && !store_word_is(call->words[i], set_words[which].word))
+            which++;
+        unsigned option = which < SET_WORDS ? set_words[which].option : 0;
+        bool has_time = (option & (SET_EX | SET_PX)) != 0;
+        if (option == 0 || (*options & set_words[which].excludes) != 0 ||
+            (has_time && ++i == call->count)) {
+            store_reply_text(call->reply, STORE_SYNTAX);
             return false;
         }
+        *options |= option;
+        time = has_time ? &call->words[i] : time;
     }
-    return time == NULL || store_parse_lifetime(call, *time, options->unit, &options->moment);
-}
-
-/* Has it expire as the options say. False without memory. */
-static bool set_expiry(struct store *store, struct store_key *key,
-                       const struct set_options *options)
-{
-    if (options->unit > 0)
-        return store_expire_at(store, key, options->moment);
-    if (!options->keeps)
-        store_persist(store, key);
-    return true;
+    return time == NULL ||
+           store_parse_time(call, *time, (*options & SET_EX) != 0 ? 1000 : 1, 1, moment);
 }
 
 void store_do_set(struct store_call *call)
 {
-    struct set_options options;
-    if (!parse_options(call, &options))
+    unsigned options;
+    int64_t moment;
+    struct store_key *key = call->key;
+    if (!parse_options(call, &options, &moment))
         return;
-    struct store_key *key = store_find(call->store, call->words[1]);
-    if (options.get && key != NULL && key->type != STORE_STRING) {
-        store_reply_wrong_type(call);
+    bool gets = (options & SET_GET) != 0;
+    if (gets && !store_has_type(call, key, STORE_STRING))
         return;
-    }
-    if (options.get)
-        reply_value(call, key);
-    if (key != NULL ? options.only_new : options.only_old) {
-        if (!options.get)
-            store_reply_null(call->reply);
+    if ((options & (key != NULL ? SET_NX : SET_XX)) != 0) {
+        store_reply_bulk(call->reply, value_of(gets ? key : NULL));
         return;
     }
-    key = put(call->store, call->words[1], call->words[2]);
-    if (key != NULL && !set_expiry(call->store, key, &options)) {
-        store_delete(call->store, key);
-        key = NULL;
-    }
-    if (options.get)
-        call->client->is_closed =
-            key == NULL; /* it has an answer, which would say that it is set */
-    else if (key == NULL)
-        store_reply_no_memory(call);
-    else
-        store_reply_ok(call);
+    key = put(call, call->words[1], key, store_make_item(call, call->words[2], (struct message){0}),
+              gets);
+    if (key == NULL)
+        return;
+    if ((options & (SET_EX | SET_PX)) != 0)
+        store_expire_at(call->store, key, moment);
+    else if ((options & SET_KEEPTTL) == 0)
+        store_persist(call->store, key);
+    if (!gets)
+        store_reply_text(call->reply, STORE_OK);
 }
 
-/* ---- Others that get and set --------------------------------------------------------------- */
+/* ---- Others -------------------------------------------------------------------------------- */
 
 void store_do_get(struct store_call *call)
 {
-    struct store_key *key;
-    if (store_find_typed(call, call->words[1], STORE_STRING, &key))
-        reply_value(call, key);
-}
-
-void store_do_getdel(struct store_call *call)
-{
-    struct store_key *key;
-    if (!store_find_typed(call, call->words[1], STORE_STRING, &key))
-        return;
-    reply_value(call, key);
-    if (key != NULL)
-        store_delete(call->store, key);
+    store_reply_bulk(call->reply, value_of(call->key));
+    if (call->key != NULL && store_has_flag(call, STORE_DELETES))
+        store_delete(call->store, call->key);
 }
 
 void store_do_mget(struct store_call *call)
@@ -184,7 +125,8 @@ void store_do_mget(struct store_call *call)
     store_reply_array(call->reply, call->count - 1);
     for (size_t i = 1; i < call->count; i++) {
         const struct store_key *key = store_find(call->store, call->words[i]);
-        reply_value(call, key != NULL && key->type == STORE_STRING ? key : NULL);
+        bool is_string = key != NULL && key->type == STORE_STRING;
+        store_reply_bulk(call->reply, value_of(is_string ? key : NULL));
     }
 }
 
@@ -195,115 +137,53 @@ void store_do_mset(struct store_call *call)
         return;
     }
     for (size_t i = 1; i < call->count; i += 2) {
-        struct store_key *key = put(call->store, call->words[i], call->words[i + 1]);
-        if (key == NULL) {
-            store_reply_no_memory(call);
+        struct store_item *item = store_make_item(call, call->words[i + 1], (struct message){0});
+        struct store_key *key =
+            put(call, call->words[i], store_find(call->store, call->words[i]), item, false);
+        if (key == NULL)
             return;
-        }
         store_persist(call->store, key);
     }
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_strlen(struct store_call *call)
 {
-    struct store_key *key;
-    if (store_find_typed(call, call->words[1], STORE_STRING, &key))
-        store_reply_number(call->reply, key != NULL ? (int64_t)key->string->length : 0);
-}
-
-/* ---- APPEND -------------------------------------------------------------------------------- */
-
-/* Room for so many bytes, and for as many again half, so that many appends cost few copies. */
-static bool make_room(struct store *store, struct store_key *key, size_t length)
-{
-    if (length <= key->string->room)
-        return true;
-    bool is_tight = store->used + length * 2 > store->limit;
-    struct store_string *larger =
-        make_string(store, bytes_of(key->string), is_tight ? length : length + length / 2);
-    if (larger == NULL)
-        return false;
-    store_free_string(store, key->string);
-    key->string = larger;
-    return true;
+    store_reply_number(call->reply, (int64_t)value_of(call->key).length);
 }
 
 void store_do_append(struct store_call *call)
 {
+    struct message value = value_of(call->key);
     struct message more = call->words[2];
-    struct store_key *key;
-    if (!store_find_typed(call, call->words[1], STORE_STRING, &key))
-        return;
-    size_t length = (key != NULL ? key->string->length : 0) + more.length;
-    if (key != NULL && length > REQUEST_MAX) {
-        store_reply_error(call->reply,
-                          "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-        return;
-    }
-    if (key == NULL ? put(call->store, call->words[1], more) == NULL
-                    : !make_room(call->store, key, length)) {
-        store_reply_no_memory(call);
-        return;
-    }
-    if (key != NULL && more.length > 0)
-        memcpy(key->string->bytes + key->string->length, more.data, more.length);
-    if (key != NULL)
-        key->string->length = length;
-    store_reply_number(call->reply, (int64_t)length);
-}
-
-/* ---- Numbers ------------------------------------------------------------------------------- */
-
-static void add_to(struct store_call *call, int64_t more)
-{
-    struct store_key *key;
-    int64_t number = 0;
-    char text[24];
-    if (!store_find_typed(call, call->words[1], STORE_STRING, &key))
-        return;
-    if (key != NULL && !request_number(bytes_of(key->string), &number)) {
-        store_reply_no_integer(call);
-        return;
-    }
-    if (more > 0 ? number > INT64_MAX - more : number < INT64_MIN - more) {
-        store_reply_error(call->reply, "ERR increment or decrement would overflow");
-        return;
-    }
-    int length = snprintf(text, sizeof(text), "%" PRId64, number + more);
-    struct message bytes = {(const unsigned char *)text, (size_t)length};
-    if (put(call->store, call->words[1], bytes) == NULL)
-        store_reply_no_memory(call);
-    else
-        store_reply_number(call->reply, number + more);
+    size_t length = value.length + more.length;
+    if (length > REQUEST_MAX)
+        store_reply_text(call->reply,
+                         "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
+    else if (put(call, call->words[1], call->key, store_make_item(call, value, more), false) !=
+             NULL)
+        store_reply_number(call->reply, (int64_t)length);
 }
 
 void store_do_incr(struct store_call *call)
 {
-    add_to(call, 1);
-}
-
-void store_do_decr(struct store_call *call)
-{
-    add_to(call, -1);
-}
-
-void store_do_incrby(struct store_call *call)
-{
-    int64_t more;
-    if (request_number(call->words[2], &more))
-        add_to(call, more);
-    else
-        store_reply_no_integer(call);
-}
-
-void store_do_decrby(struct store_call *call)
-{
-    int64_t less;
-    if (!request_number(call->words[2], &less))
-        store_reply_no_integer(call);
-    else if (less == INT64_MIN)
-        store_reply_error(call->reply, "ERR decrement would overflow");
-    else
-        add_to(call, -less);
+    int64_t number = 0;
+    int64_t more = store_has_flag(call, STORE_DOWN) ? -1 : 1;
+    char text[24];
+    bool is_number = call->count == 2 || request_number(call->words[2], &more);
+    if (is_number && !store_has_type(call, call->key, STORE_STRING))
+        return;
+    if (!is_number || (call->key != NULL && !request_number(value_of(call->key), &number))) {
+        store_reply_text(call->reply, STORE_NO_INTEGER);
+        return;
+    }
+    if (__builtin_add_overflow(number, more, &number)) {
+        store_reply_text(call->reply, "-ERR increment or decrement would overflow\r\n");
+        return;
+    }
+    int length = snprintf(text, sizeof(text), "%" PRId64, number);
+    struct message bytes = {(const unsigned char *)text, (size_t)length};
+    if (put(call, call->words[1], call->key, store_make_item(call, bytes, (struct message){0}),
+            false) != NULL)
+        store_reply_number(call->reply, number);
 }

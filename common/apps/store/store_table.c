@@ -63,8 +63,7 @@ static struct table_node **slot_of(const struct table *table, uint64_t hash)
 bool table_open(struct table *table)
 {
     struct table_node **slots = calloc(FIRST_SIZE, sizeof(struct table_node *));
-    *table =
-        (struct table){.slots = slots, .size = FIRST_SIZE, .room = FIRST_SIZE, .half = FIRST_SIZE};
+    *table = (struct table){.slots = slots, .size = FIRST_SIZE, .half = FIRST_SIZE};
     if (slots != NULL &&
         getrandom(table->secret, sizeof(table->secret), 0) == (ssize_t)sizeof(table->secret))
         return true;
@@ -91,13 +90,12 @@ struct table_node *table_find(const struct table *table, struct message key)
 /* One slot more, with those that belong there. Without memory for it, chains get longer. */
 static void split(struct table *table)
 {
-    if (table->size == table->room) {
+    if (table->size == table->half) {
         struct table_node **slots =
-            realloc(table->slots, 2 * table->room * sizeof(struct table_node *));
+            realloc(table->slots, 2 * table->half * sizeof(struct table_node *));
         if (slots == NULL)
             return;
         table->slots = slots;
-        table->room *= 2;
     }
     struct table_node **from = &table->slots[table->size - table->half];
     struct table_node **to = &table->slots[table->size++];

@@ -22,8 +22,8 @@ struct table_node {
 struct table {
     struct table_node **slots;
     size_t size; /* slots in use */
-    size_t room; /* slots that there is memory for */
-    size_t half; /* a power of two: at most size, which is less than twice that */
+    size_t
+        half; /* a power of two, at most size; if it is less, there is memory for twice as many */
     size_t count;
     uint64_t secret[2];
 };

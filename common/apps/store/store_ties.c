@@ -12,62 +12,60 @@ struct store_topic *store_find_topic(const struct table *table, struct message n
     return node != NULL ? container_of(node, struct store_topic, node) : NULL;
 }
 
-static struct store_topic *make_topic(struct store *store, struct table *table, struct message name)
+static struct store_topic *make_topic(struct store_call *call, struct table *table,
+                                      struct message name)
 {
-    struct store_topic *topic = store_allocate(store, sizeof(*topic) + name.length);
+    struct store_topic *topic = store_allocate(call, sizeof(*topic) + name.length);
     if (topic == NULL)
         return NULL;
     *topic = (struct store_topic){.table = table, .node.key = {topic->name, name.length}};
     list_init(&topic->ties);
-    if (name.length > 0)
-        memcpy(topic->name, name.data, name.length);
+    list_init(&topic->ready);
+    memcpy(topic->name, name.data, name.length);
     table_add(table, &topic->node);
     return topic;
 }
 
 void store_drop_topic(struct store *store, struct store_topic *topic)
 {
-    if (topic->count > 0 || topic->is_ready)
+    if (topic->count > 0 || !list_is_empty(&topic->ready))
         return;
     table_remove(topic->table, &topic->node);
     store_free(store, topic, sizeof(*topic) + topic->node.key.length);
 }
 
-bool store_tie_to(struct store_client *client, struct table *table, struct message name,
-                  struct store_tie **ties)
+bool store_tie_to(struct store_call *call, struct table *table, struct message name)
 {
-    struct store *store = client->store;
-    struct store_topic *topic = store_find_topic(table, name);
-    if (topic == NULL)
-        topic = make_topic(store, table, name);
-    struct store_tie *tie = topic != NULL ? store_allocate(store, sizeof(*tie)) : NULL;
-    if (topic != NULL && tie == NULL)
-        store_drop_topic(store, topic);
-    if (tie == NULL)
+    struct store_client *client = call->client;
+    struct store_tie *tie = store_allocate(call, sizeof(*tie));
+    struct store_topic *topic = tie != NULL ? store_find_topic(table, name) : NULL;
+    if (tie != NULL && topic == NULL)
+        topic = make_topic(call, table, name);
+    if (topic == NULL) {
+        store_free(call->store, tie, sizeof(*tie));
         return false;
-    *tie = (struct store_tie){.client = client, .topic = topic, .next = *ties, .place = ties};
-    if (tie->next != NULL)
-        tie->next->place = &tie->next;
-    *ties = tie;
-    list_append(&topic->ties, &tie->link);
+    }
+    *tie = (struct store_tie){.topic = topic, .client = client};
+    list_append(&topic->ties, &tie->of_topic);
+    list_append(&client->ties, &tie->of_client);
     topic->count++;
+    client->tied++;
     return true;
 }
 
 void store_untie(struct store_tie *tie)
 {
     struct store *store = tie->client->store;
-    *tie->place = tie->next;
-    if (tie->next != NULL)
-        tie->next->place = tie->place;
-    list_remove(&tie->link);
+    list_remove(&tie->of_topic);
+    list_remove(&tie->of_client);
     tie->topic->count--;
+    tie->client->tied--;
     store_drop_topic(store, tie->topic);
     store_free(store, tie, sizeof(*tie));
 }
 
-void store_untie_all(struct store_tie **ties)
+void store_untie_all(struct store_client *client)
 {
-    while (*ties != NULL)
-        store_untie(*ties);
+    while (!list_is_empty(&client->ties))
+        store_untie(container_of(client->ties.next, struct store_tie, of_client));
 }

@@ -4,99 +4,81 @@
  */
 #include "common/apps/store/store_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-/* A copy of a request: its words, and behind these their bytes. */
-struct store_queued {
-    struct store_queued *next;
-    size_t size;
-    const struct store_command *command;
-    size_t count;
-    struct message words[];
-};
 
 void store_forget_queue(struct store_client *client)
 {
-    while (client->queue != NULL) {
-        struct store_queued *queued = client->queue;
-        client->queue = queued->next;
-        store_free(client->store, queued, queued->size);
-    }
-    client->last_queued = &client->queue;
-    client->queued = 0;
-    client->is_in_multi = false;
-    client->is_aborted = false;
+    store_free(client->store, client->multi.bytes, client->multi.length);
+    client->multi = (struct store_multi){0};
 }
 
+/* The bytes are kept as they came, and read again by EXEC. */
 void store_queue(struct store_call *call)
 {
-    struct store_client *client = call->client;
-    size_t size = sizeof(struct store_queued) + call->count * sizeof(struct message);
-    for (size_t i = 0; i < call->count; i++)
-        size += call->words[i].length;
-    struct store_queued *queued =
-        call->store->used + size <= call->store->limit ? store_allocate(call->store, size) : NULL;
-    if (queued == NULL) {
-        client->is_aborted = true;
-        store_reply_no_memory(call);
+    struct store *store = call->store;
+    struct store_multi *multi = &call->client->multi;
+    struct message request = call->request;
+    unsigned char *bytes = NULL;
+    if (store->used + request.length <= store->limit)
+        bytes = realloc(multi->bytes, multi->length + request.length);
+    if (bytes == NULL) {
+        multi->is_aborted = true;
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
-    *queued = (struct store_queued){.size = size, .command = call->command, .count = call->count};
-    unsigned char *bytes = (unsigned char *)&queued->words[call->count];
-    for (size_t i = 0; i < call->count; i++) {
-        memcpy(bytes, call->words[i].data, call->words[i].length);
-        queued->words[i] = (struct message){bytes, call->words[i].length};
-        bytes += call->words[i].length;
-    }
-    *client->last_queued = queued;
-    client->last_queued = &queued->next;
-    client->queued++;
+    memcpy(bytes + multi->length, request.data, request.length);
+    multi->bytes = bytes;
+    multi->length += request.length;
+    multi->count++;
+    store->used += request.length;
     store_reply_text(call->reply, "+QUEUED\r\n");
 }
 
 void store_do_multi(struct store_call *call)
 {
-    struct store_client *client = call->client;
-    if (client->is_in_multi) {
-        store_reply_error(call->reply, "ERR MULTI calls can not be nested");
+    if (call->client->multi.is_open) {
+        store_reply_text(call->reply, "-ERR MULTI calls can not be nested\r\n");
         return;
     }
-    store_forget_queue(client);
-    client->is_in_multi = true;
-    store_reply_ok(call);
+    call->client->multi = (struct store_multi){.is_open = true};
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_discard(struct store_call *call)
 {
-    if (!call->client->is_in_multi) {
-        store_reply_error(call->reply, "ERR DISCARD without MULTI");
+    if (!call->client->multi.is_open) {
+        store_reply_text(call->reply, "-ERR DISCARD without MULTI\r\n");
         return;
     }
     store_forget_queue(call->client);
-    store_reply_ok(call);
+    store_reply_text(call->reply, STORE_OK);
+}
+
+static void carry_out_all(struct store_call *call, const struct store_multi *multi)
+{
+    struct store_call each = *call;
+    size_t done = 0;
+    each.is_in_exec = true;
+    store_reply_array(call->reply, multi->count);
+    while (done < multi->length) {
+        store_read(&each, (struct message){multi->bytes + done, multi->length - done});
+        store_run(&each);
+        done += each.request.length;
+    }
 }
 
 void store_do_exec(struct store_call *call)
 {
-    struct store_client *client = call->client;
-    if (!client->is_in_multi) {
-        store_reply_error(call->reply, "ERR EXEC without MULTI");
+    const struct store_multi *multi = &call->client->multi;
+    if (!multi->is_open) {
+        store_reply_text(call->reply, "-ERR EXEC without MULTI\r\n");
         return;
     }
-    if (client->is_aborted) {
-        store_reply_error(call->reply,
-                          "EXECABORT Transaction discarded because of previous errors.");
-        store_forget_queue(client);
-        return;
-    }
-    store_reply_array(call->reply, client->queued);
-    struct store_call each = *call;
-    each.is_in_exec = true;
-    for (const struct store_queued *queued = client->queue; queued != NULL; queued = queued->next) {
-        each.command = queued->command;
-        each.count = queued->count;
-        each.words = queued->words;
-        each.command->run(&each);
-    }
-    store_forget_queue(client);
+    if (multi->is_aborted)
+        store_reply_text(call->reply,
+                         "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    else
+        carry_out_all(call, multi);
+    store_forget_queue(call->client);
 }
