@@ -19,7 +19,7 @@ static enum run_outcome outcome_of(struct connection *connection)
     }
 }
 
-/* Messages, drain. (The slide drains first; what waits is no hurry, and leaves with them.) */
+/* Messages, drain. (The slide drains first. Here what waits leaves with the new replies.) */
 static enum run_outcome call_handler(struct handler_adapter *adapter,
                                      enum connection_messages how) NO_LOCK_HELD
 {
