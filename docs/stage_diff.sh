@@ -11,10 +11,10 @@
 # README.md comes last. Works on copies outside any repository, so that neither one's settings nor
 # its ignored files matter. Without git the plain diff has to do, which finds no new names.
 #
-# Between two stages the names in docs/renames are mapped first, in the copy of FROM: files, and in
-# the sources whatever has such a name or begins with it. A word of a comment is a name if it is a
-# file's or a struct's, or has an underscore; "the handler" stays. So does the README.md. What comes
-# out is no patch for FROM then, and therefore no name is mapped between steps.
+# From a stage, or its steps, to a later one the names in docs/renames are mapped first, in the copy of
+# FROM: files, and in the sources whatever has such a name or begins with it, but for members of structs
+# that only begin with it. A word of a comment is a name if it is a file's or a struct's, or has an
+# underscore; "the handler" stays. So does the README.md. The patch leads from that copy to TO.
 set -u
 
 docs=$(dirname "$0")
@@ -33,7 +33,7 @@ done
 # The renames from one stage to a later one: "before in-that-stage as-a-variable", a line for each.
 renames() {
     awk -v from="$from" -v to="$to" '
-        function number(name) { return name ~ /^stage[0-9]-/ ? substr(name, 6, 1) : 0 }
+        function number(name) { return sub(/^(stage|step)/, "", name) && name ~ /^[0-9][-.]/ ? substr(name, 1, 1) : 0 }
         !/^#/ && number(from) && number(from) < $1 && $1 <= number(to) { print $2, $3, $4 }
     ' "$docs/renames"
 }
@@ -51,7 +51,7 @@ with_new_names() { # FILE
                 line = substr(line, RSTART + RLENGTH)
                 notice_comments(between)
                 out = out between
-                out = out mapped(word, out ~ /struct $/ || line ~ /^\.[ch]([^a-z]|$)/)
+                out = out mapped(word, out ~ /struct $/ || line ~ /^\.[ch]([^a-z]|$)/, out ~ /(->|[a-z]\.)$/)
             }
             notice_comments(line)
             print out line
@@ -62,9 +62,11 @@ with_new_names() { # FILE
                 text = substr(text, at + 2)
             }
         }
-        function mapped(word, is_type,    old) {
+        function mapped(word, is_type, is_member,    old) {
             if (word in type)
                 return is_type ? type[word] : comment ? word : variable[word]
+            if (is_member)
+                return word
             for (old in type) {
                 if (index(word, old "_") == 1)
                     return type[old] substr(word, length(old) + 1)

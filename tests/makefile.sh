@@ -449,7 +449,7 @@ cat >stage1-first/pump.c <<'END'
 #define PUMP_H
 int pump_new(struct pump *pump, struct input_pump *input, int pumps)
 {
-    return pump->key; /* pump */
+    return pump->key + pump->pump_size; /* pump */
 }
 int one;
 END
@@ -459,7 +459,7 @@ cat >stage2-second/well_rope.c <<'END'
 #define WELL_ROPE_H
 int well_rope_new(struct well_rope *rope, struct input_pump *input, int pumps)
 {
-    return rope->key; /* pump */
+    return rope->key + rope->pump_size; /* pump */
 }
 int two;
 END
@@ -471,6 +471,13 @@ check 'diff says which names it maps' \
 check 'diff counts no line in which nothing but such a name has changed' \
     'says "^  renamed *pump.c -> well_rope.c *+1 -1$" && says "^-int one;$" && says "^+int two;$"'
 check 'diff maps a copy' '[ "$(cat stage1-first/*.c | cksum)" = "$sum" ]'
+cp -R stage2-second step2.1
+run docs/stage_diff.sh stage1-first step2.1
+check 'diff maps names on the way to a step of the later stage, too' \
+    'says "^  renamed *pump.c -> well_rope.c *+1 -1$"'
+run docs/stage_diff.sh step2.1 stage2-second
+check 'and none between the steps of a stage' '[ $status -eq 0 ] && ! says mapped'
+rm -r step2.1
 run docs/stage_diff.sh stage2-second stage1-first
 check 'diff maps no name on the way back' '[ $status -eq 0 ] && ! says mapped'
 echo '3 pump well_rope rope' >docs/renames
