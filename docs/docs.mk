@@ -108,7 +108,7 @@ $(PARTS)/needed:
 	@mkdir -p $(@D) && touch $@
 
 $(CHANGES): docs/diff_pages.sh docs/diff_pages.awk docs/names.awk docs/stage_diff.sh tests/steps.sh $(wildcard docs/remarks/*.md \
-    docs/renames/* stage[1-5]-*/steps/*/* common/steps/*/*) $(SHOWN_SOURCES) | $(PARTS)/needed
+    docs/renames stage[1-5]-*/steps/*/* common/steps/*/*) $(SHOWN_SOURCES) | $(PARTS)/needed
 	$(call say,DIFF,$(notdir $(@:.md=)))
 	$(Q)docs/diff_pages.sh $(PARTS)/made $(patsubst stage%,%,$(patsubst step%,%,$(basename $(notdir $@))))
 

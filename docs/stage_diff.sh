@@ -9,15 +9,21 @@
 # First a line for each file, then the changes in the form of git diff: the function they are in
 # stands in the head of each hunk, a file that only changed its name is found as such, and the
 # README.md comes last. Works on copies outside any repository, so that neither one's settings nor
-# its ignored files matter. Without git the plain diff has to do, which finds no new names.
+# its ignored files matter. Without git the plain diff has to do, which finds no new names, and counts nothing.
 #
-# Between two stages the names in docs/renames are mapped first, in the copy of FROM: files, and in
-# the sources whatever has such a name or begins with it. A word of a comment is a name if it is a
-# file's or a struct's, or has an underscore; "the handler" stays. So does the README.md. What comes
-# out is no patch for FROM then, and therefore no name is mapped between steps.
+# From one stage to the next, each line also says how many changed lines of the file teach, and below them
+# stands their share of all (docs/diff_lesson.awk). There a file that is gone is not shown, and one that loses
+# most of its lines is shown as a new one: what is gone the stage before has taught, and between its lines
+# the new ones are hard to read. So this is no patch that leads from FROM to TO.
+#
+# From a stage, or its steps, to a later one the names in docs/renames are mapped first, in the copy of
+# FROM: files, and in the sources whatever has such a name or begins with it, but for members of structs
+# that only begin with it. A word of a comment is a name if it is a file's or a struct's, or has an
+# underscore; "the handler" stays. So does the README.md. The patch leads from that copy to TO.
 set -u
 
-docs=$(dirname "$0")
+docs=$(cd "$(dirname "$0")" && pwd)
+list=$docs/../tests/not_lesson.txt
 from=$(basename "$1") to=$(basename "$2")
 work=$(mktemp -d "${TMPDIR:-/tmp}/stage_diff.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -33,7 +39,7 @@ done
 # The renames from one stage to a later one: "before in-that-stage as-a-variable", a line for each.
 renames() {
     awk -v from="$from" -v to="$to" '
-        function number(name) { return name ~ /^stage[0-9]-/ ? substr(name, 6, 1) : 0 }
+        function number(name) { return sub(/^(stage|step)/, "", name) && name ~ /^[0-9][-.]/ ? substr(name, 1, 1) : 0 }
         !/^#/ && number(from) && number(from) < $1 && $1 <= number(to) { print $2, $3, $4 }
     ' "$docs/renames"
 }
@@ -51,7 +57,7 @@ with_new_names() { # FILE
                 line = substr(line, RSTART + RLENGTH)
                 notice_comments(between)
                 out = out between
-                out = out mapped(word, out ~ /struct $/ || line ~ /^\.[ch]([^a-z]|$)/)
+                out = out mapped(word, out ~ /struct $/ || line ~ /^\.[ch]([^a-z]|$)/, out ~ /(->|[a-z]\.)$/)
             }
             notice_comments(line)
             print out line
@@ -62,9 +68,11 @@ with_new_names() { # FILE
                 text = substr(text, at + 2)
             }
         }
-        function mapped(word, is_type,    old) {
+        function mapped(word, is_type, is_member,    old) {
             if (word in type)
                 return is_type ? type[word] : comment ? word : variable[word]
+            if (is_member)
+                return word
             for (old in type) {
                 if (index(word, old "_") == 1)
                     return type[old] substr(word, length(old) + 1)
@@ -104,10 +112,30 @@ changes() { # FOLDER [options]: what git diff says of the two stages below FOLDE
     )
 }
 
+is_next_stage() {
+    case $from/$to in
+    stage[1-5]-*/stage[1-5]-*) [ "$(expr "$to" : 'stage\(.\)')" -eq $(($(expr "$from" : 'stage\(.\)') + 1)) ] ;;
+    *) false ;;
+    esac
+}
+
+# Takes the old sources that are gone, or lose most of their lines, out of what is shown.
+leave_out_old() {
+    changes "$work" --numstat -z | tr '\0' '\n' | sed 'N;N;s/\n/\t/g' | while read -r _ removed old new; do
+        if [ "$old" != /dev/null ] && [ $((2 * removed)) -gt "$(wc -l <"$work/$old")" ]; then
+            rm "$work/shown/$old"
+            [ "$new" = /dev/null ] || echo "${new#*/}"
+        fi
+    done >"$work/rewritten"
+}
+
 # A line for each file that differs, from "added<TAB>removed<TAB>", old name and new name.
 differing() { # FOLDER
-    changes "$1" --numstat -z | tr '\0' '\n' | awk -v moved="$work/moved" '
-        BEGIN { while ((getline <moved) > 0) was[$2] = $1 }
+    changes "$1" --numstat -z | tr '\0' '\n' | awk -v moved="$work/moved" -v lesson="$work/lesson" '
+        BEGIN {
+            while ((getline <moved) > 0) was[$2] = $1
+            while ((getline <lesson) > 0) teaching[$1] = "  " $2 " of " $3 " teach"
+        }
         function base(path) { sub(/^[^\/]*\//, "", path); return path }
         NR % 3 == 1 { split($0, lines, "\t") }
         NR % 3 == 2 { old = $0 }
@@ -119,7 +147,7 @@ differing() { # FOLDER
             else if (base(old) != name) { what = "renamed"; name = base(old) " -> " name }
             else if (name in was) { what = "renamed"; name = was[name] " -> " name }
             else what = "changed"
-            printf "  %-9s  %-40s %s\n", what, name, counts
+            printf "  %-9s  %-40s %s%s\n", what, name, counts, teaching[base($0)]
         }'
 }
 
@@ -127,6 +155,27 @@ unchanged() { # FOLDER
     (cd "$1/$from" && find . -type f) | sed 's|^\./||' | while read -r file; do
         ! cmp -s "$1/$from/$file" "$1/$to/$file" || printf '  %-9s  %s\n' unchanged "$file"
     done
+}
+
+# Which of the lines that are shown teach: "NAME LESSON CHANGED" for each source. If the list is not true,
+# this is said, and what changes is shown all the same.
+count_lesson() {
+    changes "$shown" >"$shown/diff"
+    (
+        cd "$shown" || exit 2
+        awk -v from="$from" -v to="$to" -f "$docs/diff_lesson.awk" "$list" "$from"/*.[ch] "$to"/*.[ch] diff
+    ) >"$work/lesson"
+}
+
+summary() {
+    awk '
+        { lesson += $2; all += $3 }
+        END { printf "%d of %d changed lines of code and comments teach: %d %%\n", lesson, all, 100 * lesson / all }
+    ' "$work/lesson"
+    awk '
+        { names = names (NR > 1 ? ", " : "") $0 }
+        END { if (NR > 0) print "Shown as new, because they lose most of their old lines: " names "." }
+    ' "$work/rewritten"
 }
 
 : >"$work/moved"
@@ -144,12 +193,20 @@ if [ -s "$work/renames" ]; then
         { names = names (NR > 1 ? ", " : "") $1 " to " $2 ($2 == $3 ? "" : " (variables: " $3 ")") }
         END { print "Names in " from " are mapped first: " names "." }' "$work/renames"
 fi
+shown=$work
+: >"$work/lesson"
 if command -v git >/dev/null; then
+    if is_next_stage; then
+        shown=$work/shown
+        mkdir "$shown" && cp -R "$work/$from" "$work/$to" "$shown" && leave_out_old || exit 2
+        count_lesson
+    fi
     for folder in "$work" "$work/readme"; do
         { differing "$folder"; unchanged "$folder"; } | LC_ALL=C sort -k 2
     done
+    [ ! -s "$work/lesson" ] || summary
 else
     (cd "$work" && diff -qr "$from" "$to" | sed 's/^/  /')
 fi
 echo
-changes "$work" && changes "$work/readme"
+changes "$shown" && changes "$work/readme"

@@ -59,17 +59,6 @@ static void reactor_dispatch(struct selection_key *key)
     runnable->run(key);
 }
 
-/* Stops listening, and has every handler finish what it has begun. */
-static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
-{
-    acceptor_stop(&reactor->acceptor);
-    reactor->stopping = true;
-    timer_heap_set_all(&reactor->timers, reactor->now);
-    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
-    timer_heap_set(&reactor->timers, &reactor->end_timer,
-                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
-}
-
 /* Once a second: whether anybody has been held up, and how late this loop was. */
 static void reactor_look(struct reactor *reactor)
 {
@@ -83,8 +72,8 @@ static bool reactor_owns(const struct reactor *reactor, const struct timer *time
            timer == &reactor->end_timer;
 }
 
-/* What the connections hold at this moment. */
-static void reactor_count_held(struct reactor *reactor)
+/* Adds up what its connections hold. */
+static void count_held(struct reactor *reactor)
 {
     uint64_t output = 0, input = 0;
     for (size_t i = 0; i < reactor->timers.count; i++) {
@@ -95,6 +84,17 @@ static void reactor_count_held(struct reactor *reactor)
     loop_answers(&reactor->loop, output, input);
 }
 
+/* Stops listening, and has every handler finish what it has begun. */
+static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
+{
+    acceptor_stop(&reactor->acceptor);
+    reactor->stopping = true;
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
+}
+
 /* A signal is an event like any other; so is a place that has become free. */
 static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 {
@@ -103,7 +103,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
     signals_take(&server->signals);
     acceptor_update(&reactor->acceptor);
     if (server->signals.report || loop_is_asked(&reactor->loop))
-        reactor_count_held(reactor);
+        count_held(reactor);
     if (server->signals.report)
         server_report(server);
     if (server->signals.stop && !reactor->stopping)
@@ -111,7 +111,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */
-static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
+static void check_timers(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
@@ -127,14 +127,14 @@ static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
 }
 
 /* Whether there is still something to do. */
-static bool reactor_goes_on(struct reactor *reactor)
+static bool goes_on(struct reactor *reactor)
 {
     return !reactor->stopping ||
            (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
 }
 
 /* Ends those that have not come to their end in time. */
-static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+static void cut_off(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
@@ -145,7 +145,7 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int reactor_timeout(struct reactor *reactor)
+static int select_timeout(struct reactor *reactor)
 {
     struct timer_heap *timers = &reactor->timers;
     return reactor->again.first == NULL
@@ -157,8 +157,8 @@ void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     reactor_look(reactor);
-    while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+    while (goes_on(reactor)) {
+        size_t count = selector_select(selector, select_timeout(reactor));
         reactor->now = loop_woke(&reactor->loop);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
@@ -167,11 +167,11 @@ void reactor_run(struct reactor *reactor)
                 reactor_dispatch(key);
             }
         }
-        reactor_check_timers(reactor);
+        check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)
             handler_take_told(reactor);
         if (reactor->again.first != NULL)
             handler_take_turns(&reactor->again);
     }
-    reactor_cut_off(reactor);
+    cut_off(reactor);
 }

@@ -69,17 +69,24 @@ static void reactor_dispatch(struct selection_key *key)
     runnable->run(key);
 }
 
-/* Stops listening, and has every handler finish what it has begun. */
-static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
+/* Goes on with the handlers that workers have given back. */
+static void take_back(struct reactor *reactor)
 {
-    acceptor_stop(&reactor->acceptor);
     mutex_lock(&reactor->guard.lock);
-    reactor->stopping = true;
+    struct task *task = reactor->handed_back;
+    reactor->handed_back = NULL;
     mutex_unlock(&reactor->guard.lock);
-    timer_heap_set_all(&reactor->timers, reactor->now);
-    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
-    timer_heap_set(&reactor->timers, &reactor->end_timer,
-                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
+    while (task != NULL) {
+        struct task *next = task->next;
+        handler_go_on(task);
+        task = next;
+    }
+}
+
+void reactor_hand_back(struct reactor *reactor, struct task *task)
+{
+    task->next = reactor->handed_back;
+    reactor->handed_back = task;
 }
 
 /* Brings those counters up to date that others keep. */
@@ -104,8 +111,8 @@ static bool reactor_owns(const struct reactor *reactor, const struct timer *time
            timer == &reactor->end_timer;
 }
 
-/* What the connections hold at this moment. */
-static void reactor_count_held(struct reactor *reactor)
+/* Adds up what its connections hold. */
+static void count_held(struct reactor *reactor)
 {
     uint64_t output = 0, input = 0;
     for (size_t i = 0; i < reactor->timers.count; i++) {
@@ -114,6 +121,19 @@ static void reactor_count_held(struct reactor *reactor)
             handler_count_held(handler_of_timer(timer), &output, &input);
     }
     loop_answers(&reactor->loop, output, input);
+}
+
+/* Stops listening, and has every handler finish what it has begun. */
+static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
+{
+    acceptor_stop(&reactor->acceptor);
+    mutex_lock(&reactor->guard.lock);
+    reactor->stopping = true;
+    mutex_unlock(&reactor->guard.lock);
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
@@ -125,7 +145,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
     acceptor_update(&reactor->acceptor);
     reactor_count(reactor);
     if (server->signals.report || loop_is_asked(&reactor->loop))
-        reactor_count_held(reactor);
+        count_held(reactor);
     if (server->signals.report)
         server_report(server);
     if (server->signals.stop && !reactor_is_stopping(reactor))
@@ -133,7 +153,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */
-static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
+static void check_timers(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
@@ -148,42 +168,22 @@ static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
     }
 }
 
-/* Goes on with the handlers that workers have given back. */
-static void reactor_take_back(struct reactor *reactor)
-{
-    mutex_lock(&reactor->guard.lock);
-    struct task *task = reactor->handed_back;
-    reactor->handed_back = NULL;
-    mutex_unlock(&reactor->guard.lock);
-    while (task != NULL) {
-        struct task *next = task->next;
-        handler_go_on(task);
-        task = next;
-    }
-}
-
-void reactor_hand_back(struct reactor *reactor, struct task *task)
-{
-    task->next = reactor->handed_back;
-    reactor->handed_back = task;
-}
-
 /* No worker is left: nobody hands back any more. */
-static void reactor_end_workers(struct reactor *reactor)
+static void end_workers(struct reactor *reactor)
 {
     service_cut_short(&reactor->server->service);
     executor_end(reactor->executor, true);
 }
 
 /* Whether there is still something to do. */
-static bool reactor_goes_on(struct reactor *reactor)
+static bool goes_on(struct reactor *reactor)
 {
     return !reactor_is_stopping(reactor) ||
            (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
 }
 
 /* Ends those that have not come to their end in time. */
-static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+static void cut_off(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
@@ -194,7 +194,7 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int reactor_timeout(struct reactor *reactor)
+static int select_timeout(struct reactor *reactor)
 {
     struct timer_heap *timers = &reactor->timers;
     return reactor->again.first == NULL
@@ -203,7 +203,7 @@ static int reactor_timeout(struct reactor *reactor)
 }
 
 /* Hands over what this round has found for workers; what they do not take is refused. */
-static void reactor_submit_round(struct reactor *reactor) NO_LOCK_HELD
+static void submit_round(struct reactor *reactor) NO_LOCK_HELD
 {
     executor_submit_all(reactor->executor, &reactor->round);
     while (reactor->round.first != NULL)
@@ -214,14 +214,14 @@ void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
     reactor_look(reactor);
-    while (reactor_goes_on(reactor)) {
+    while (goes_on(reactor)) {
         TEST_POINT("reactor: at the barrier");
         selector_guard_barrier(&reactor->guard);
         TEST_POINT("reactor: before select");
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+        size_t count = selector_select(selector, select_timeout(reactor));
         TEST_POINT("reactor: after select");
         reactor->now = loop_woke(&reactor->loop);
-        reactor_take_back(reactor);
+        take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) { /* cancelled by a handler that ran before it in this round */
@@ -229,14 +229,14 @@ void reactor_run(struct reactor *reactor)
                 reactor_dispatch(key);
             }
         }
-        reactor_check_timers(reactor);
+        check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)
             handler_take_told(reactor);
         if (reactor->again.first != NULL)
             handler_take_turns(&reactor->again);
-        reactor_submit_round(reactor);
+        submit_round(reactor);
     }
-    reactor_end_workers(reactor);
+    end_workers(reactor);
     reactor_count(reactor);
-    reactor_cut_off(reactor);
+    cut_off(reactor);
 }

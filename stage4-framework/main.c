@@ -54,6 +54,16 @@ static int cannot(const struct server *server, const char *what, int error)
     return EXIT_FAILURE;
 }
 
+/* Has main look after the loop and the workers. */
+static void begin_watch(struct server *server, struct parts *parts)
+{
+    watch_open(&parts->watch, server, &parts->loop);
+    watch_add_loop(&parts->watch, &parts->dispatcher.loop, &parts->dispatcher.selector,
+                   &server->counters, "dispatcher");
+    watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
+    watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
+}
+
 /* Accepts until a signal asks to stop; then stops the parts, those that begin work first. */
 static int serve(struct server *server, const struct choice *choice,
                  struct parts *parts) NO_LOCK_HELD
@@ -63,16 +73,11 @@ static int serve(struct server *server, const struct choice *choice,
     if (error != 0)
         return cannot(server, "start the dispatcher", error);
     acceptor_init(&parts->acceptor, &parts->dispatcher, &parts->admission, parts->application);
-    watch_open(&parts->watch, server, &parts->loop);
-    watch_add_loop(&parts->watch, &parts->dispatcher.loop, &parts->dispatcher.selector,
-                   &server->counters, "dispatcher");
-    watch_executor(&parts->watch, &parts->watched_workers, &parts->executor, "workers", true);
-    watch_executor(&parts->watch, &parts->watched_helpers, &parts->helpers, "helpers", false);
+    begin_watch(server, parts);
     strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
-    memory_bound_log(
-        server, choice->application.chosen,
-        (struct memory_shape){.threads = 2 + parts->executor.settings.max + choice->helpers});
+    size_t threads = 2 + parts->executor.settings.max + choice->helpers;
+    memory_bound_log(server, choice->application.chosen, (struct memory_shape){.threads = threads});
     acceptor_run(&parts->acceptor);
     strand_host_stop(&parts->strands.host);
     dispatcher_stop(&parts->dispatcher);

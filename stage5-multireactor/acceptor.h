@@ -1,7 +1,7 @@
 /*
  * The acceptor takes in new connections and registers each with the next dispatcher of the pool;
  * that is all it does (Roth's Acceptor; Lea's main reactor). It runs in the main thread, which
- * hears the signals too.
+ * also receives the signals.
  */
 #ifndef ACCEPTOR_H
 #define ACCEPTOR_H

@@ -270,6 +270,11 @@ static void check_timers(struct dispatcher *dispatcher)
         fire(dispatcher, timer);
 }
 
+static bool goes_on(const struct dispatcher *dispatcher)
+{
+    return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
+}
+
 /*
  * How long select may sleep: until the first timer. If the queue holds anything, not at all: no
  * wakeup announces what this thread itself has put in, and a registration's only wakeup may be over
@@ -281,11 +286,6 @@ static int select_timeout(struct dispatcher *dispatcher)
     return status_change_queue_is_empty(&dispatcher->changes)
                ? timer_heap_timeout(timers, loop_sleeps(&dispatcher->loop, timers->count))
                : 0;
-}
-
-static bool goes_on(const struct dispatcher *dispatcher)
-{
-    return !atomic_load(&dispatcher->stop_asked) || atomic_load(&dispatcher->registered) > 0;
 }
 
 void dispatcher_dispatch(struct dispatcher *dispatcher)

@@ -108,11 +108,9 @@ static int serve(struct server *server, const struct choice *choice,
     begin_watch(server, parts);
     strand_host_begin(&parts->strands.host);
     server_announce(server, choice->application.chosen->name);
+    size_t threads = 1 + choice->dispatchers + parts->executor.settings.max + choice->helpers;
     memory_bound_log(server, choice->application.chosen,
-                     (struct memory_shape){.threads = 1 + choice->dispatchers +
-                                                      parts->executor.settings.max +
-                                                      choice->helpers,
-                                           .elements = parts->elements});
+                     (struct memory_shape){.threads = threads, .elements = parts->elements});
     acceptor_run(&parts->acceptor);
     strand_host_stop(&parts->strands.host);
     dispatcher_pool_stop(&parts->dispatchers);

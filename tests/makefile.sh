@@ -46,8 +46,9 @@ cp "$top"/tests/bench/*.mk tests/bench
 cp "$top"/docs/*.mk docs
 cp "$top"/tests/*.sh "$top"/tests/*.mk "$top/tests/planted.py" \
     "$top"/tests/tsan_*.c "$top/tests/no_differences.c" "$top/tests/valgrind.supp" tests
-cp "$top/docs/stage_diff.sh" "$top/docs/renames" "$top/docs/put_in_place.sh" "$top/docs/changelog.md" \
-    "$top"/docs/order.* docs
+cp "$top/docs/stage_diff.sh" "$top/docs/diff_lesson.awk" "$top/docs/renames" "$top/docs/put_in_place.sh" \
+    "$top/docs/changelog.md" "$top"/docs/order.* docs
+: >tests/not_lesson.txt
 
 echo 'int sum(int a, int b);' >common/base/sum.h
 echo '#define TEST_POINT(name) (void)name' >common/base/test_point.h
@@ -429,18 +430,59 @@ echo '  the diff of two stages'
 
 run make diff FROM=1 TO=2
 check 'diff succeeds' '[ $status -eq 0 ]'
-check 'diff says what was added' 'says "^  added *fresh.h *+1$"'
+check 'diff says what was added' 'says "^  added *fresh.h *+1  1 of 1 teach$"'
 check 'diff says what was removed' 'says "^  removed *gone.h *-1$"'
-check 'diff counts what changed' 'says "^  changed *handler.c *+1 -1$"'
+check 'diff counts what changed' 'says "^  changed *handler.c *+1 -1  2 of 2 teach$"'
 check 'diff says what stays' 'says "^  unchanged *handler.h$"'
 check 'diff shows the changes' 'says "^-    return sum(1, 0);$" && says "^+    return sum(2, 0);$"'
-check 'diff shows added and removed files whole' 'says "^+int fresh;$" && says "^-int handler_answer"'
+check 'diff shows an added file whole, and one that is gone not at all' \
+    'says "^+int fresh;$" && ! says "^-int handler_answer"'
+run docs/stage_diff.sh stage2-second stage1-first
+check 'diff shows one that is gone, too, on the way back' '[ $status -eq 0 ] && says "^-int fresh;$" && ! says teach'
+run make diff FROM=1 TO=2
 check 'diff ends with the README' '[ "$(printf "%s\n" "$out" | tail -1)" = "+two" ]'
 mv stage2-second/main.c stage2-second/start.c
 run docs/stage_diff.sh stage1-first stage2-second
 check 'diff finds a file that only changed its name' 'says "^  renamed *main.c -> start.c"'
 mv stage2-second/start.c stage2-second/main.c
 check 'without a rename no name is mapped' '! says mapped'
+
+# Each kind of change once: 2 lines of the head, 2 of taught and 2 of fresh teach.
+define() { printf 'int %s(void)\n{\n    return %s;\n}\n\n' "$1" "$2"; }
+{
+    printf '/* The old head. */\n#include <old.h>\n\n'
+    define named 1
+    echo '/* It moves. */' && define moved 2
+    echo '/* An old word. */' && define commented 3
+    define taught 4 && define gone 5 && define same_one 6 && define same_two 7
+} >stage1-first/lesson.c
+{
+    printf '/* The new head. */\n#include <new.h>\n\n'
+    define named 10
+    echo '/* A new word. */' && define commented 3
+    define taught 40 && define fresh '6;
+    printf("")' && define same_one 6 && define same_two 7
+    echo '/* It moves. */' && define moved 2
+} >stage2-second/lesson.c
+printf 'int one;\nint same;\n' >stage1-first/left.c
+printf 'int two;\nint same;\n' >stage2-second/left.c
+printf '# a list\nevery difference: print[f]\\(\n1-2: named left.c\n' >tests/not_lesson.txt
+run make diff FROM=1 TO=2
+check 'diff counts the lines that teach, by what the list names and by what they are' \
+    'says "^  changed *lesson.c *+.* -.*  6 of 25 teach$" && says "^  changed *left.c.*  0 of 2 teach$" &&
+        says "^[0-9]* of [0-9]* changed lines .*: [0-9]* %$"'
+echo '1-2: nowhere' >>tests/not_lesson.txt
+run make diff FROM=1 TO=2
+check 'diff says what does not change although the list names it' \
+    '[ $status -eq 0 ] && says "^tests/not_lesson.txt: 1-2: nothing of nowhere changes$"'
+: >tests/not_lesson.txt
+seq -f 'int old%g;' 30 >stage1-first/lesson.c
+{ echo 'int old1;' && seq -f 'int new%g;' 3; } >stage2-second/lesson.c
+run make diff FROM=1 TO=2
+check 'diff shows a file that loses most of its lines as a new one' \
+    'says "^  changed *lesson.c *+3 -29  4 of 4 teach$" && says "^Shown as new, .*: lesson.c.$" &&
+        says "^+int old1;$" && ! says "^-int old2;$"'
+rm stage?-*/lesson.c stage?-*/left.c
 
 # The names of the later stage, but for the last line of each.
 cat >stage1-first/pump.c <<'END'
@@ -449,7 +491,7 @@ cat >stage1-first/pump.c <<'END'
 #define PUMP_H
 int pump_new(struct pump *pump, struct input_pump *input, int pumps)
 {
-    return pump->key; /* pump */
+    return pump->key + pump->pump_size; /* pump */
 }
 int one;
 END
@@ -459,7 +501,7 @@ cat >stage2-second/well_rope.c <<'END'
 #define WELL_ROPE_H
 int well_rope_new(struct well_rope *rope, struct input_pump *input, int pumps)
 {
-    return rope->key; /* pump */
+    return rope->key + rope->pump_size; /* pump */
 }
 int two;
 END
@@ -469,8 +511,15 @@ run docs/stage_diff.sh stage1-first stage2-second
 check 'diff says which names it maps' \
     'says "^Names in stage1-first are mapped first: pump to well_rope .variables: rope.\.$"'
 check 'diff counts no line in which nothing but such a name has changed' \
-    'says "^  renamed *pump.c -> well_rope.c *+1 -1$" && says "^-int one;$" && says "^+int two;$"'
+    'says "^  renamed *pump.c -> well_rope.c *+1 -1  1 of 2 teach$" && says "^-int one;$" && says "^+int two;$"'
 check 'diff maps a copy' '[ "$(cat stage1-first/*.c | cksum)" = "$sum" ]'
+cp -R stage2-second step2.1
+run docs/stage_diff.sh stage1-first step2.1
+check 'diff maps names on the way to a step of the later stage, too' \
+    'says "^  renamed *pump.c -> well_rope.c *+1 -1$"'
+run docs/stage_diff.sh step2.1 stage2-second
+check 'and none between the steps of a stage' '[ $status -eq 0 ] && ! says mapped'
+rm -r step2.1
 run docs/stage_diff.sh stage2-second stage1-first
 check 'diff maps no name on the way back' '[ $status -eq 0 ] && ! says mapped'
 echo '3 pump well_rope rope' >docs/renames

@@ -109,7 +109,7 @@ need_step = $(if $(STEP),,$(error $1: say which: make $1 STEP=2.4; there are: $(
 
 ### test-steps: the same for all steps, and that their pages show their code
 .PHONY: test-steps
-test-steps: $(need_steps)
+test-steps: $$(need_steps)
 	@tests/run.sh $(run_steps)
 
 ### test-exercise STEP=N.M SERVER=path: grade what you have made of the exercise on a step's page

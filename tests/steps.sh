@@ -764,14 +764,17 @@ expect_exercise() { # STEP
     expect_verdicts "$1" "$exercise" "$(program "$1" "$OUT")" "$(name "$1")"
 }
 
-# What `make diff` prints, put on the files of the step before, makes the files of this one.
+# What `make diff` prints, put on the files of the step before, with the names of today, makes the files of
+# this one.
 expect_diff() { # STEP
     old=$(before "$1")
     rm -rf "$work/a" "$work/b"
-    from=$(copy "$old" "$work/a") && to=$(copy "$1" "$work/b") || exit 2
+    mkdir "$work/a"
+    copied=$(copy "$1" "$work/b") || exit 2
+    compare "$old" "$1" "$work/a" >/dev/null
     compare "$old" "$1" >"$work/output"
-    if patch -s -E -p 1 -d "$work/a/$from" <"$work/output" >"$work/error" 2>&1 &&
-        diff -r "$work/a/$from" "$work/b/$to" >>"$work/error"; then
+    if patch -s -E -p 1 -d "$work/a/old" <"$work/output" >"$work/error" 2>&1 &&
+        diff -r "$work/a/old" "$work/b/$copied" >>"$work/error"; then
         pass
     else
         blame "$1" "make diff FROM=$old TO=$1 is no patch that leads there" "$work/error"

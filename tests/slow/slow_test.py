@@ -45,7 +45,7 @@ def says_who_waits_for_whom():
 
 def says_that_a_stopped_thread_has_the_lock():
     said, _ = play(3, ["--workers", "1"], [*HUNG[:-1], "run but worker 1"])
-    expect("reactor      waits for reactor->guard.lock in reactor_take_back, stage3-workers/reactor.c:" in said, said)
+    expect("reactor      waits for reactor->guard.lock in take_back, stage3-workers/reactor.c:" in said, said)
     expect('; worker 1 has it, and is stopped at "worker: guard held"' in said, said)
     expect("holds guard->lock" in said, said)
 

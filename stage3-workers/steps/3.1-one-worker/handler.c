@@ -13,8 +13,6 @@ static void handler_process(struct handler *handler) NO_LOCK_HELD;
 static struct runnable reading = {handler_read};
 static struct runnable sending = {handler_send};
 
-/* ---- In the reactor's thread --------------------------------------------------------------- */
-
 static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
@@ -53,6 +51,8 @@ void handler_close(struct handler *handler)
     free(handler);
 }
 
+/* ---- In the reactor's thread --------------------------------------------------------------- */
+
 /* Whether it is in the reactor's list: then the next key there is attached, and no state. */
 static bool handler_has_turn(const struct handler *handler)
 {
@@ -84,6 +84,14 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
                       connection_deadline(&handler->connection, reactor->now));
 }
 
+/* Lea's "process" and "send", whoever does them. */
+void handler_call(struct handler *handler)
+{
+    struct run run = {.found = &handler->found};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
+    connection_send(&handler->connection, &run);
+}
+
 /*
  * Gives a whole request to a worker. If none takes it, or there is less than a request, the
  * reactor does it itself.
@@ -97,7 +105,7 @@ static void handler_process(struct handler *handler)
             return;
         handler->processing = false;
     }
-    handler_work(handler);
+    handler_call(handler);
     handler_wait(handler);
 }
 
@@ -142,6 +150,11 @@ void handler_expire(struct handler *handler)
         handler_wait(handler);
 }
 
+struct handler *handler_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler, timer);
+}
+
 void handler_go_on(struct handler *handler)
 {
     handler->processing = false;
@@ -151,19 +164,7 @@ void handler_go_on(struct handler *handler)
         handler_wait(handler);
 }
 
-struct handler *handler_of_timer(struct timer *timer)
-{
-    return container_of(timer, struct handler, timer);
-}
-
 /* ---- In a worker --------------------------------------------------------------------------- */
-
-void handler_work(struct handler *handler)
-{
-    struct run run = {.found = &handler->found};
-    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
-    connection_send(&handler->connection, &run);
-}
 
 void handler_hand_back(struct handler *handler)
 {

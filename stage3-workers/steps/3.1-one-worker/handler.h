@@ -19,8 +19,8 @@ struct handler {
     struct timer timer; /* when to look at its clocks if no event comes before */
     struct connection connection;
     struct connection_message found;         /* what a worker is to begin with */
-    bool processing;                         /* a worker has it; only the reactor asks */
     struct handler *next;                    /* in the list of those that are handed back */
+    bool processing;                         /* a worker has it; only the reactor asks */
     alignas(int64_t) unsigned char memory[]; /* the application's handler */
 };
 
@@ -40,7 +40,7 @@ void handler_expire(struct handler *handler) NO_LOCK_HELD;
 void handler_go_on(struct handler *handler) NO_LOCK_HELD;
 
 /** Answers what was found, and sends the answers. A worker, or the reactor if none takes it. */
-void handler_work(struct handler *handler) NO_LOCK_HELD;
+void handler_call(struct handler *handler) NO_LOCK_HELD;
 
 /** The worker is through with it, and touches it no more. */
 void handler_hand_back(struct handler *handler);

@@ -25,9 +25,9 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->now = clock_ms();
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
+    mutex_init(&reactor->lock);
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
-    mutex_init(&reactor->lock);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
@@ -61,6 +61,38 @@ static void reactor_dispatch(struct selection_key *key)
     runnable->run(key);
 }
 
+/* Goes on with the handlers that workers have given back. */
+static void take_back(struct reactor *reactor)
+{
+    mutex_lock(&reactor->lock);
+    struct handler *handler = reactor->handed_back;
+    reactor->handed_back = NULL;
+    mutex_unlock(&reactor->lock);
+    while (handler != NULL) {
+        struct handler *next = handler->next;
+        handler_go_on(handler);
+        handler = next;
+    }
+}
+
+/* The wakeup ends the sleep of a select, so the reactor finds the list at once. */
+void reactor_hand_back(struct reactor *reactor, struct handler *handler)
+{
+    mutex_lock(&reactor->lock);
+    handler->next = reactor->handed_back;
+    reactor->handed_back = handler;
+    mutex_unlock(&reactor->lock);
+    selector_wakeup(&reactor->selector);
+}
+
+/* Brings those counters up to date that the selector keeps. */
+static void reactor_count(struct reactor *reactor)
+{
+    struct counters *counters = &reactor->server->counters;
+    counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
+    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
+}
+
 /* Stops listening, and has every handler finish what it has begun. */
 static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
 {
@@ -70,14 +102,6 @@ static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
     timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
     timer_heap_set(&reactor->timers, &reactor->end_timer,
                    reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
-}
-
-/* Brings those counters up to date that the selector keeps. */
-static void reactor_count(struct reactor *reactor)
-{
-    struct counters *counters = &reactor->server->counters;
-    counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
-    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
 }
 
 /* A signal is an event like any other; so is a place that has become free. */
@@ -95,7 +119,7 @@ static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */
-static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
+static void check_timers(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
@@ -108,39 +132,15 @@ static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
     }
 }
 
-/* The wakeup ends the sleep of a select, so the reactor finds the list at once. */
-void reactor_hand_back(struct reactor *reactor, struct handler *handler)
-{
-    mutex_lock(&reactor->lock);
-    handler->next = reactor->handed_back;
-    reactor->handed_back = handler;
-    mutex_unlock(&reactor->lock);
-    selector_wakeup(&reactor->selector);
-}
-
-/* Goes on with the handlers that workers have given back. */
-static void reactor_take_back(struct reactor *reactor)
-{
-    mutex_lock(&reactor->lock);
-    struct handler *handler = reactor->handed_back;
-    reactor->handed_back = NULL;
-    mutex_unlock(&reactor->lock);
-    while (handler != NULL) {
-        struct handler *next = handler->next;
-        handler_go_on(handler);
-        handler = next;
-    }
-}
-
 /* Whether there is still something to do. */
-static bool reactor_goes_on(struct reactor *reactor)
+static bool goes_on(struct reactor *reactor)
 {
     return !reactor->stopping ||
            (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
 }
 
 /* Ends those that have not come to their end in time. */
-static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+static void cut_off(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
@@ -150,7 +150,7 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int reactor_timeout(const struct reactor *reactor)
+static int select_timeout(const struct reactor *reactor)
 {
     return reactor->again.first == NULL ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
 }
@@ -158,20 +158,20 @@ static int reactor_timeout(const struct reactor *reactor)
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
-    while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+    while (goes_on(reactor)) {
+        size_t count = selector_select(selector, select_timeout(reactor));
         reactor->now = clock_ms();
-        reactor_take_back(reactor);
+        take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
-        reactor_check_timers(reactor);
+        check_timers(reactor);
         handler_take_turns(&reactor->again);
     }
     service_cut_short(&reactor->server->service);
     workers_end(&reactor->workers);
     reactor_count(reactor);
-    reactor_cut_off(reactor);
+    cut_off(reactor);
 }

@@ -25,6 +25,7 @@ struct handler;
 struct reactor {
     struct server *server;
     struct selector selector;
+    struct workers workers;
     struct admission admission;
     struct acceptor acceptor;
     struct selection_key signals_key;
@@ -34,7 +35,6 @@ struct reactor {
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
     int64_t now;               /* when the last select returned, ms */
     bool stopping;             /* each handler is to finish what it has begun */
-    struct workers workers;
 
     struct mutex lock;
     struct handler *handed_back GUARDED_BY(&lock); /* by workers; linked by next */
@@ -53,10 +53,10 @@ void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
 /** Closes what reactor_open() opened. */
 void reactor_close(struct reactor *reactor);
 
-/** Gives a handler back to the reactor, which goes on with it in its next round. A worker. */
-void reactor_hand_back(struct reactor *reactor, struct handler *handler);
-
 /** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
 void reactor_accept_at(struct reactor *reactor, int64_t moment);
+
+/** Gives a handler back to the reactor, which goes on with it in its next round. A worker. */
+void reactor_hand_back(struct reactor *reactor, struct handler *handler);
 
 #endif

@@ -29,7 +29,7 @@ static void *workers_run(void *argument)
     thread_holds_no_lock_yet();
     thread_set_name("worker");
     while ((handler = workers_next(workers)) != NULL) {
-        handler_work(handler);
+        handler_call(handler);
         workers_set_idle(workers); /* before the reactor can have another job for it */
         handler_hand_back(handler);
     }

@@ -27,7 +27,7 @@ static void *workers_run(void *argument)
     thread_holds_no_lock_yet();
     thread_set_name("worker");
     while ((handler = workers_next(workers)) != NULL) {
-        handler_work(handler);
+        handler_call(handler);
         handler_hand_back(handler);
     }
     return NULL;

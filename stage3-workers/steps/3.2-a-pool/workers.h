@@ -4,7 +4,7 @@
  *
  * Interface:
  * - The reactor gives a handler away with workers_take(), and touches it no more until it is back
- *   (reactor_take_back()).
+ *   (take_back()).
  * - A worker never touches the selector, the timers or the acceptor: these are the reactor's.
  */
 #ifndef WORKERS_H

@@ -14,8 +14,6 @@ static void handler_process(struct handler *handler) NO_LOCK_HELD;
 static struct runnable reading = {handler_read};
 static struct runnable sending = {handler_send};
 
-/* ---- In the reactor's thread --------------------------------------------------------------- */
-
 static bool handler_register(struct reactor *reactor, struct handler *handler, int fd)
 {
     return timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX) &&
@@ -53,6 +51,8 @@ void handler_close(struct handler *handler)
     admission_leave(&reactor->admission);
     free(handler);
 }
+
+/* ---- In the reactor's thread --------------------------------------------------------------- */
 
 /* Has the selector wait for what the connection wants. False if there is nothing to wait for. */
 static bool handler_resume(struct handler *handler, unsigned wants)
@@ -99,6 +99,14 @@ static void handler_set_processing(struct handler *handler, bool processing)
     mutex_unlock(&reactor->guard.lock);
 }
 
+/* Lea's "process" and "send", whoever does them. */
+void handler_call(struct handler *handler)
+{
+    struct run run = {.found = &handler->found};
+    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
+    connection_send(&handler->connection, &run);
+}
+
 /*
  * Gives a whole request to a worker. If none takes it, or there is less than a request, the
  * reactor does it itself.
@@ -112,7 +120,7 @@ static void handler_process(struct handler *handler)
             return;
         handler_set_processing(handler, false);
     }
-    handler_work(handler);
+    handler_call(handler);
     handler_wait(handler);
 }
 
@@ -167,6 +175,11 @@ void handler_expire(struct handler *handler)
         handler_wait(handler);
 }
 
+struct handler *handler_of_timer(struct timer *timer)
+{
+    return container_of(timer, struct handler, timer);
+}
+
 void handler_go_on(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
@@ -177,19 +190,7 @@ void handler_go_on(struct handler *handler)
         handler_wait(handler);
 }
 
-struct handler *handler_of_timer(struct timer *timer)
-{
-    return container_of(timer, struct handler, timer);
-}
-
 /* ---- In a worker --------------------------------------------------------------------------- */
-
-void handler_work(struct handler *handler)
-{
-    struct run run = {.found = &handler->found};
-    connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
-    connection_send(&handler->connection, &run);
-}
 
 /*
  * The worker switches the client's events on itself. To close the connection, to stop it, to give
@@ -202,9 +203,10 @@ void handler_hand_back(struct handler *handler)
     int64_t deadline = connection_deadline(&handler->connection, clock_ms());
     selector_guard_acquire(&reactor->guard);
     if (reactor->stopping || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
-        !handler_resume(handler, wants))
+        !handler_resume(handler, wants)) {
         reactor_hand_back(reactor, handler);
-    else
+    } else {
         handler->processing = false;
+    }
     selector_guard_release(&reactor->guard);
 }

@@ -40,7 +40,7 @@ void handler_expire(struct handler *handler) NO_LOCK_HELD;
 void handler_go_on(struct handler *handler) NO_LOCK_HELD;
 
 /** Answers what was found, and sends the answers. A worker, or the reactor if none takes it. */
-void handler_work(struct handler *handler) NO_LOCK_HELD;
+void handler_call(struct handler *handler) NO_LOCK_HELD;
 
 /** The worker is through with it: has the selector wait for what comes next. */
 void handler_hand_back(struct handler *handler);

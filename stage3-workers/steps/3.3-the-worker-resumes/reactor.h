@@ -26,6 +26,8 @@ struct handler;
 struct reactor {
     struct server *server;
     struct selector selector;
+    struct workers workers;
+    struct selector_guard guard;
     struct admission admission;
     struct acceptor acceptor;
     struct selection_key signals_key;
@@ -34,9 +36,6 @@ struct reactor {
     struct timer accept_timer; /* when to accept again, after the system was out of something */
     struct timer end_timer;    /* when the last handlers are cut off; set while it is stopping */
     int64_t now;               /* when the last select returned, ms */
-    struct workers workers;
-
-    struct selector_guard guard;
     bool stopping GUARDED_BY(&guard.lock); /* each handler is to finish what it has begun */
     struct handler *handed_back GUARDED_BY(&guard.lock); /* by workers; linked by next */
 };
@@ -54,14 +53,14 @@ void reactor_run(struct reactor *reactor) NO_LOCK_HELD;
 /** Closes what reactor_open() opened. */
 void reactor_close(struct reactor *reactor);
 
+/** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
+void reactor_accept_at(struct reactor *reactor, int64_t moment);
+
 /** Whether the server is stopping. The reactor's thread; workers look at `stopping`. */
 bool reactor_is_stopping(const struct reactor *reactor);
 
 /** A worker gives back a handler for which it cannot resume selection itself. */
 void reactor_hand_back(struct reactor *reactor, struct handler *handler)
     REQUIRES(&reactor->guard.lock);
-
-/** Has the acceptor decide anew at a moment; INT64_MAX: not because time passes. */
-void reactor_accept_at(struct reactor *reactor, int64_t moment);
 
 #endif

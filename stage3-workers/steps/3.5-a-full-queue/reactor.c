@@ -25,9 +25,9 @@ int reactor_open(struct reactor *reactor, struct server *server,
     reactor->now = clock_ms();
     if (selector_open(&reactor->selector, provider) != 0)
         return -1;
+    selector_guard_init(&reactor->guard, &reactor->selector);
     admission_init(&reactor->admission, server);
     timer_heap_init(&reactor->timers);
-    selector_guard_init(&reactor->guard, &reactor->selector);
     if (timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX) &&
         timer_heap_set(&reactor->timers, &reactor->end_timer, INT64_MAX) &&
         acceptor_open(&reactor->acceptor, reactor, &server->listener) == 0 &&
@@ -66,57 +66,8 @@ static void reactor_dispatch(struct selection_key *key)
     runnable->run(key);
 }
 
-/* Stops listening, and has every handler finish what it has begun. */
-static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
-{
-    acceptor_stop(&reactor->acceptor);
-    mutex_lock(&reactor->guard.lock);
-    reactor->stopping = true;
-    mutex_unlock(&reactor->guard.lock);
-    timer_heap_set_all(&reactor->timers, reactor->now);
-    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
-    timer_heap_set(&reactor->timers, &reactor->end_timer,
-                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
-}
-
-/* Brings those counters up to date that the selector keeps. */
-static void reactor_count(struct reactor *reactor)
-{
-    struct counters *counters = &reactor->server->counters;
-    counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
-    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
-}
-
-/* A signal is an event like any other; so is a place that has become free. */
-static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
-{
-    struct reactor *reactor = reactor_of(key);
-    struct server *server = reactor->server;
-    signals_take(&server->signals);
-    acceptor_update(&reactor->acceptor);
-    reactor_count(reactor);
-    if (server->signals.report)
-        counters_print(&server->counters, server->name);
-    if (server->signals.stop && !reactor_is_stopping(reactor))
-        reactor_stop(reactor);
-}
-
-/* Runs every timer that is due. A handler may close itself then, but never another one. */
-static void reactor_check_timers(struct reactor *reactor) NO_LOCK_HELD
-{
-    struct timer *timer;
-    while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
-        if (timer == &reactor->end_timer)
-            return;
-        if (timer == &reactor->accept_timer)
-            acceptor_update(&reactor->acceptor);
-        else
-            handler_expire(handler_of_timer(timer));
-    }
-}
-
 /* Goes on with the handlers that workers have given back. */
-static void reactor_take_back(struct reactor *reactor)
+static void take_back(struct reactor *reactor)
 {
     mutex_lock(&reactor->guard.lock);
     struct task *task = reactor->handed_back;
@@ -135,15 +86,64 @@ void reactor_hand_back(struct reactor *reactor, struct task *task)
     reactor->handed_back = task;
 }
 
+/* Brings those counters up to date that the selector keeps. */
+static void reactor_count(struct reactor *reactor)
+{
+    struct counters *counters = &reactor->server->counters;
+    counters_set(counters, COUNTER_WAKEUPS_ASKED, reactor->selector.wakeups_asked);
+    counters_set(counters, COUNTER_WAKEUPS_WRITTEN, reactor->selector.wakeups_written);
+}
+
+/* Stops listening, and has every handler finish what it has begun. */
+static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
+{
+    acceptor_stop(&reactor->acceptor);
+    mutex_lock(&reactor->guard.lock);
+    reactor->stopping = true;
+    mutex_unlock(&reactor->guard.lock);
+    timer_heap_set_all(&reactor->timers, reactor->now);
+    timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
+    timer_heap_set(&reactor->timers, &reactor->end_timer,
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
+}
+
+/* A signal is an event like any other; so is a place that has become free. */
+static void reactor_on_signal(struct selection_key *key) NO_LOCK_HELD
+{
+    struct reactor *reactor = reactor_of(key);
+    struct server *server = reactor->server;
+    signals_take(&server->signals);
+    acceptor_update(&reactor->acceptor);
+    reactor_count(reactor);
+    if (server->signals.report)
+        counters_print(&server->counters, server->name);
+    if (server->signals.stop && !reactor_is_stopping(reactor))
+        reactor_stop(reactor);
+}
+
+/* Runs every timer that is due. A handler may close itself then, but never another one. */
+static void check_timers(struct reactor *reactor) NO_LOCK_HELD
+{
+    struct timer *timer;
+    while ((timer = timer_heap_due(&reactor->timers, reactor->now)) != NULL) {
+        if (timer == &reactor->end_timer)
+            return;
+        if (timer == &reactor->accept_timer)
+            acceptor_update(&reactor->acceptor);
+        else
+            handler_expire(handler_of_timer(timer));
+    }
+}
+
 /* Whether there is still something to do. */
-static bool reactor_goes_on(struct reactor *reactor)
+static bool goes_on(struct reactor *reactor)
 {
     return !reactor_is_stopping(reactor) ||
            (reactor->now < reactor->end_timer.moment && !admission_is_empty(&reactor->admission));
 }
 
 /* Ends those that have not come to their end in time. */
-static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
+static void cut_off(struct reactor *reactor) NO_LOCK_HELD
 {
     struct timer *timer;
     timer_heap_cancel(&reactor->timers, &reactor->accept_timer);
@@ -153,13 +153,13 @@ static void reactor_cut_off(struct reactor *reactor) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int reactor_timeout(const struct reactor *reactor)
+static int select_timeout(const struct reactor *reactor)
 {
     return reactor->again.first == NULL ? timer_heap_timeout(&reactor->timers, clock_ms()) : 0;
 }
 
 /* Hands over what this round has found for workers; what they do not take is refused. */
-static void reactor_submit_round(struct reactor *reactor) NO_LOCK_HELD
+static void submit_round(struct reactor *reactor) NO_LOCK_HELD
 {
     workers_take(&reactor->workers, &reactor->round);
     while (reactor->round.first != NULL)
@@ -169,21 +169,21 @@ static void reactor_submit_round(struct reactor *reactor) NO_LOCK_HELD
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
-    while (reactor_goes_on(reactor)) {
-        size_t count = selector_select(selector, reactor_timeout(reactor));
+    while (goes_on(reactor)) {
+        size_t count = selector_select(selector, select_timeout(reactor));
         reactor->now = clock_ms();
-        reactor_take_back(reactor);
+        take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key != NULL) /* cancelled by a handler that ran before it in this round */
                 reactor_dispatch(key);
         }
-        reactor_check_timers(reactor);
+        check_timers(reactor);
         handler_take_turns(&reactor->again);
-        reactor_submit_round(reactor);
+        submit_round(reactor);
     }
     service_cut_short(&reactor->server->service);
     workers_end(&reactor->workers);
     reactor_count(reactor);
-    reactor_cut_off(reactor);
+    cut_off(reactor);
 }

@@ -5,7 +5,7 @@
  *
  * Interface:
  * - The reactor gives a round's tasks away with workers_take(), and touches them no more until they
- *   are back (reactor_take_back()).
+ *   are back (take_back()).
  * - A worker never touches the selector, the timers or the acceptor: these are the reactor's.
  */
 #ifndef WORKERS_H

@@ -110,8 +110,7 @@ static void check_stop(struct dispatcher *dispatcher)
     mutex_unlock(&dispatcher->guard.lock);
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 +
-                       dispatcher->server->settings.drain_timeout); /* after those */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* due last */
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */
@@ -140,7 +139,7 @@ static bool goes_on(struct dispatcher *dispatcher)
 }
 
 /* Ends those that have not come to their end in time. */
-static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
+static void cut_off(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct timer *timer;
     take_back(dispatcher);
@@ -150,7 +149,7 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one are not kept waiting. */
-static int timeout_of(struct dispatcher *dispatcher)
+static int select_timeout(struct dispatcher *dispatcher)
 {
     struct timer_heap *timers = &dispatcher->timers;
     return dispatcher->again.first == NULL
@@ -172,11 +171,11 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
         TEST_POINT("dispatcher: before select");
-        size_t count = selector_select(selector, timeout_of(dispatcher));
+        size_t count = selector_select(selector, select_timeout(dispatcher));
         TEST_POINT("dispatcher: after select");
         dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
-        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+        if (loop_is_asked(&dispatcher->loop))
             count_held(dispatcher);
         take_back(dispatcher);
         for (size_t i = 0; i < count; i++) {
@@ -187,11 +186,12 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
             }
         }
         check_timers(dispatcher);
-        handler_adapter_take_turns(&dispatcher->again);
+        if (dispatcher->again.first != NULL)
+            handler_adapter_take_turns(&dispatcher->again);
         submit_round(dispatcher);
     }
     end_workers(dispatcher);
-    cut_off_all(dispatcher);
+    cut_off(dispatcher);
 }
 
 static void *dispatcher_thread(void *argument)

@@ -174,8 +174,7 @@ static void check_stop(struct dispatcher *dispatcher)
     dispatcher->stopping = true;
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 +
-                       dispatcher->server->settings.drain_timeout); /* after those */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* due last */
 }
 
 /* A timer may fire too early, because its deadline has moved since: then it is only set again. */
@@ -218,7 +217,7 @@ static bool goes_on(struct dispatcher *dispatcher)
 }
 
 /* Ends those that have not come to their end in time. */
-static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
+static void cut_off(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct timer *timer;
     check_status_change_queue(dispatcher);
@@ -228,7 +227,7 @@ static void cut_off_all(struct dispatcher *dispatcher) NO_LOCK_HELD
 }
 
 /* How long to wait for events, ms. Those that go on without one, or are new, do not wait. */
-static int timeout_of(struct dispatcher *dispatcher)
+static int select_timeout(struct dispatcher *dispatcher)
 {
     struct timer_heap *timers = &dispatcher->timers;
     return dispatcher->again.first == NULL && status_change_queue_is_empty(&dispatcher->changes)
@@ -267,11 +266,11 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
     while (goes_on(dispatcher)) {
         selector_guard_barrier(&dispatcher->guard);
         TEST_POINT("dispatcher: before select");
-        size_t count = selector_select(selector, timeout_of(dispatcher));
+        size_t count = selector_select(selector, select_timeout(dispatcher));
         TEST_POINT("dispatcher: after select");
         dispatcher->now = loop_woke(&dispatcher->loop);
         check_stop(dispatcher);
-        if (atomic_load(&dispatcher->loop.asked) != atomic_load(&dispatcher->loop.answered))
+        if (loop_is_asked(&dispatcher->loop))
             count_held(dispatcher);
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
@@ -280,11 +279,12 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
-        take_turns(dispatcher);
+        if (dispatcher->again.first != NULL)
+            take_turns(dispatcher);
         submit_round(dispatcher);
     }
     end_workers(dispatcher);
-    cut_off_all(dispatcher);
+    cut_off(dispatcher);
 }
 
 /* ---- Its thread ---------------------------------------------------------------------------- */

@@ -118,6 +118,22 @@ static void drop_adapter(struct dispatcher *dispatcher,
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
+/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
+static int set_interest(struct handler_adapter *adapter, unsigned interest)
+{
+    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
+}
+
+/* Re-arms the key for one event: a worker will read, not this thread, so it stays readable. */
+static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
+                             unsigned interest)
+{
+    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (set_interest(adapter, interest | SELECT_ONCE) != 0)
+        handler_adapter_end(adapter, END_RESOURCES);
+}
+
 /*
  * No saturation policy refuses a run that must take place; if there is no worker at all, the
  * dispatcher runs it itself. Any other run may be refused, and then so is its message.
@@ -143,12 +159,6 @@ static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
                                    REFUSE_MESSAGE);
 }
 
-/* Only this thread changes a key's interest, so it needs no lock to see that nothing changes. */
-static int set_interest(struct handler_adapter *adapter, unsigned interest)
-{
-    return adapter->key.interest == interest ? 0 : selector_interest(&adapter->key, interest);
-}
-
 /* A priority queue has to know the message, so with one this thread reads, not the worker. */
 static void read_for_queue(struct dispatcher *dispatcher, struct handler_adapter *adapter)
 {
@@ -168,16 +178,6 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
     set_interest(adapter, SELECT_NOTHING);
     read_for_queue(dispatcher, adapter);
     dispatcher_execute(dispatcher, adapter);
-}
-
-/* Re-arms the key for one event: a worker will read, not this thread, so it stays readable. */
-static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
-                             unsigned interest)
-{
-    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
-                      connection_deadline(&adapter->connection, dispatcher->now));
-    if (set_interest(adapter, interest | SELECT_ONCE) != 0)
-        handler_adapter_end(adapter, END_RESOURCES);
 }
 
 /* Adds up what its connections hold. */
