@@ -190,7 +190,7 @@ void connection_send(struct connection *connection, struct run *run)
         connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
-        connection_is(connection, MARK_BROKEN))
+        (marks & MARK_BROKEN) != 0)
         decide(connection, output, asked, now);
     trace_event(TRACE_RUN_DONE, connection->output.fd, 0);
 }
