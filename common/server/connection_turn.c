@@ -266,8 +266,7 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
     connection->phase = CONNECTION_DRAINING;
 }
 
-/* Mostly a run is for messages, and for nothing else. */
-static bool is_ordinary(const struct connection *connection)
+bool connection_is_ordinary(const struct connection *connection)
 {
     return (connection->marks & ~MARKS_OF_MESSAGES) == 0 && connection->phase == CONNECTION_OPEN &&
            atomic_load(&connection->asked) == 0 && connection->timers.first == NULL &&
@@ -276,7 +275,7 @@ static bool is_ordinary(const struct connection *connection)
 
 void connection_handle(struct connection *connection, struct run *run, enum connection_messages how)
 {
-    bool ordinary = is_ordinary(connection);
+    bool ordinary = connection_is_ordinary(connection);
     trace_event(TRACE_RUN, connection->output.fd, 0);
     if (!ordinary && !prepare(connection, run, how))
         return;
