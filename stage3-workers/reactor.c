@@ -234,7 +234,8 @@ void reactor_run(struct reactor *reactor)
             handler_take_told(reactor);
         if (reactor->again.first != NULL)
             handler_take_turns(&reactor->again);
-        reactor_submit_round(reactor);
+        if (reactor->round.first != NULL)
+            reactor_submit_round(reactor);
     }
     reactor_end_workers(reactor);
     reactor_count(reactor);

@@ -292,7 +292,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         strand_host_look(dispatcher->server->strands, dispatcher->now);
-        submit_round(dispatcher);
+        if (dispatcher->round.first != NULL)
+            submit_round(dispatcher);
     }
 }
 

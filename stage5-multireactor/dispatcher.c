@@ -312,7 +312,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_timers(dispatcher);
         strand_host_look(dispatcher->strands, dispatcher->now);
         check_status_change_queue(dispatcher);
-        if (dispatcher->executor != NULL)
+        if (dispatcher->round.first != NULL)
             submit_round(dispatcher);
     }
     own_dispatcher = NULL;
