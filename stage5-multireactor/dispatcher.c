@@ -144,8 +144,8 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
 static void run_here(struct dispatcher *dispatcher, struct handler_adapter *adapter) NO_LOCK_HELD
 {
     unsigned interest;
-    enum run_outcome outcome = handler_future_task_do(adapter);
-    enum adapter_status status = handler_adapter_done_here(adapter, outcome, &interest);
+    handler_future_task_do(adapter);
+    enum adapter_status status = handler_adapter_done_here(adapter, &interest);
     if (status == ADAPTER_IS_DEAD)
         drop_adapter(dispatcher, adapter);
     else if (status == ADAPTER_WANTS_REST)

@@ -99,8 +99,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
  * handler_adapter_status() in one step. With ADAPTER_IS_RUNNING and ADAPTER_WANTS_RUN the adapter
  * is in the queue.
  */
-enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter,
-                                              enum run_outcome outcome, unsigned *interest);
+enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter, unsigned *interest);
 
 /**
  * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
