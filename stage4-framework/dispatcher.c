@@ -282,7 +282,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_stop(dispatcher);
         if (loop_is_asked(&dispatcher->loop))
             count_held(dispatcher);
-        check_status_change_queue(dispatcher);
+        if (!status_change_queue_is_empty(&dispatcher->changes))
+            check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)

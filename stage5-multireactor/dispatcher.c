@@ -311,7 +311,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         strand_host_look(dispatcher->strands, dispatcher->now);
-        check_status_change_queue(dispatcher);
+        if (!status_change_queue_is_empty(&dispatcher->changes))
+            check_status_change_queue(dispatcher);
         if (dispatcher->round.first != NULL)
             submit_round(dispatcher);
     }
