@@ -134,8 +134,9 @@ static int set_interest(struct handler_adapter *adapter, unsigned interest)
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
-    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
-                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (adapter->connection.marks != 0 || adapter->timer.moment == INT64_MAX)
+        timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                          connection_deadline(&adapter->connection, dispatcher->now));
     if (set_interest(adapter, interest) != 0)
         handler_adapter_end(adapter, END_RESOURCES);
 }

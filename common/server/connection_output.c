@@ -28,6 +28,7 @@ static void end(struct connection *connection)
 /* All is sent. A reset would destroy what the peer's system does not have yet. */
 static void finish_by_reset(struct connection *connection)
 {
+    connection->marks |= MARK_CLOCK;
     connection->phase = CONNECTION_RESETTING;
     if (socket_unacknowledged(connection->output.fd) == 0)
         end(connection);

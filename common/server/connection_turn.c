@@ -10,7 +10,8 @@ enum {
 };
 
 /* The marks that an ordinary run may have: nothing but messages is to be looked for. */
-static const unsigned MARKS_OF_MESSAGES = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
+static const unsigned MARKS_OF_MESSAGES =
+    MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART | MARK_CLOCK;
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
@@ -263,6 +264,7 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
     connection_live_to(connection, LIFE_STOPPING);
     input_queue_clear(&connection->input);
     connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
+    connection->marks |= MARK_CLOCK;
     connection->phase = CONNECTION_DRAINING;
 }
 
