@@ -96,7 +96,8 @@ static void receive(struct handler *handler, unsigned wants, int64_t now)
     struct connection *connection = &handler->connection;
     trace_event(TRACE_BLOCKED_READ, connection->output.fd, 0);
     if (receives_at_once(handler, wants)) {
-        handler->deadline = connection_deadline(connection, now);
+        if (connection->marks != 0) /* else the deadline has not come nearer */
+            handler->deadline = connection_deadline(connection, now);
         handler->is_quiet = !connection_receive(connection);
     } else if (sleep_until(handler, wants, now)) {
         handler->is_quiet = !connection_receive(connection) || !handler->has_patience;

@@ -79,8 +79,9 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
     } else {
         handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
     }
-    timer_heap_set_by(&reactor->timers, &handler->timer,
-                      connection_deadline(&handler->connection, reactor->now));
+    if (handler->connection.marks != 0) /* else the deadline has not come nearer */
+        timer_heap_set_by(&reactor->timers, &handler->timer,
+                          connection_deadline(&handler->connection, reactor->now));
 }
 
 static void handler_process(struct handler *handler)

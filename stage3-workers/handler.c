@@ -203,6 +203,7 @@ static bool handler_is_due(struct handler *handler)
     mutex_lock(&reactor->guard.lock);
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
     bool processing = handler->processing;
+    handler->fired = processing;
     mutex_unlock(&reactor->guard.lock);
     return !processing;
 }
@@ -265,19 +266,22 @@ void handler_go_on(struct task *task)
 /*
  * The end of the worker's part, as in Hitchens' design of 2006: it takes the guard, wakes the
  * selector and switches the client's events on itself. To close the connection, to stop it, to give
- * it another turn, or to set its timer to an earlier moment, it leaves to the reactor.
+ * it another turn, or to set its timer again or to an earlier moment, it leaves to the reactor.
  */
 static void handler_hand_back(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
-    int64_t deadline = connection_deadline(&handler->connection, clock_ms());
+    bool may_be_sooner = handler->connection.marks != 0;
+    int64_t deadline =
+        may_be_sooner ? connection_deadline(&handler->connection, clock_ms()) : INT64_MAX;
     TEST_POINT("worker: before hand-back");
     selector_guard_acquire(&reactor->guard);
     TEST_POINT("worker: guard held");
     bool told = (atomic_load(&handler->connection.asked) & ASK_CALLS) != 0; /* since the run */
-    if (reactor->stopping || told || wants == CONNECTION_RUN || deadline < handler->timer.moment ||
-        !handler_resume(handler, wants)) {
+    if (reactor->stopping || told || handler->fired || wants == CONNECTION_RUN ||
+        deadline < handler->timer.moment || !handler_resume(handler, wants)) {
+        handler->fired = false;
         reactor_hand_back(reactor, &handler->task);
     } else {
         TEST_POINT("worker: selection resumed");

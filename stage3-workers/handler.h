@@ -25,7 +25,8 @@ struct handler {
     struct connection_message found; /* what a worker is to begin with */
     struct task task;                /* what a worker runs, and hands back */
     bool processing GUARDED_BY(&reactor_of(&key)->guard.lock);
-    alignas(int64_t) unsigned char memory[]; /* the application's handler */
+    bool fired GUARDED_BY(&reactor_of(&key)->guard.lock); /* its timer has, while processing */
+    alignas(int64_t) unsigned char memory[];              /* the application's handler */
 };
 
 /** Makes and registers a handler, which owns fd. False without memory: fd stays the caller's. */

@@ -234,7 +234,8 @@ void reactor_run(struct reactor *reactor)
             handler_take_told(reactor);
         if (reactor->again.first != NULL)
             handler_take_turns(&reactor->again);
-        submit_round(reactor);
+        if (reactor->round.first != NULL)
+            submit_round(reactor);
     }
     end_workers(reactor);
     reactor_count(reactor);

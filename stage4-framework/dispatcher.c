@@ -129,8 +129,9 @@ static int set_interest(struct handler_adapter *adapter, unsigned interest)
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
-    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
-                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (adapter->connection.marks != 0 || adapter->timer.moment == INT64_MAX)
+        timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                          connection_deadline(&adapter->connection, dispatcher->now));
     if (set_interest(adapter, interest | SELECT_ONCE) != 0)
         handler_adapter_end(adapter, END_RESOURCES);
 }
@@ -282,7 +283,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_stop(dispatcher);
         if (loop_is_asked(&dispatcher->loop))
             count_held(dispatcher);
-        check_status_change_queue(dispatcher);
+        if (!status_change_queue_is_empty(&dispatcher->changes))
+            check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
             if (key == &dispatcher->signals_key)
@@ -292,7 +294,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         strand_host_look(dispatcher->server->strands, dispatcher->now);
-        submit_round(dispatcher);
+        if (dispatcher->round.first != NULL)
+            submit_round(dispatcher);
     }
 }
 

@@ -134,8 +134,9 @@ static int set_interest(struct handler_adapter *adapter, unsigned interest)
 static void resume_selection(struct dispatcher *dispatcher, struct handler_adapter *adapter,
                              unsigned interest)
 {
-    timer_heap_set_by(&dispatcher->timers, &adapter->timer,
-                      connection_deadline(&adapter->connection, dispatcher->now));
+    if (adapter->connection.marks != 0 || adapter->timer.moment == INT64_MAX)
+        timer_heap_set_by(&dispatcher->timers, &adapter->timer,
+                          connection_deadline(&adapter->connection, dispatcher->now));
     if (set_interest(adapter, interest) != 0)
         handler_adapter_end(adapter, END_RESOURCES);
 }
@@ -144,8 +145,8 @@ static void resume_selection(struct dispatcher *dispatcher, struct handler_adapt
 static void run_here(struct dispatcher *dispatcher, struct handler_adapter *adapter) NO_LOCK_HELD
 {
     unsigned interest;
-    enum run_outcome outcome = handler_future_task_do(adapter);
-    enum adapter_status status = handler_adapter_done_here(adapter, outcome, &interest);
+    handler_future_task_do(adapter);
+    enum adapter_status status = handler_adapter_done_here(adapter, &interest);
     if (status == ADAPTER_IS_DEAD)
         drop_adapter(dispatcher, adapter);
     else if (status == ADAPTER_WANTS_REST)
@@ -311,8 +312,9 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         }
         check_timers(dispatcher);
         strand_host_look(dispatcher->strands, dispatcher->now);
-        check_status_change_queue(dispatcher);
-        if (dispatcher->executor != NULL)
+        if (!status_change_queue_is_empty(&dispatcher->changes))
+            check_status_change_queue(dispatcher);
+        if (dispatcher->round.first != NULL)
             submit_round(dispatcher);
     }
     own_dispatcher = NULL;

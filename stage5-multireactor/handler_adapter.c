@@ -208,14 +208,17 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
     return status;
 }
 
-/* If another thread has queued it before the run, the dispatcher comes to it once more anyway. */
-enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter,
-                                              enum run_outcome outcome, unsigned *interest)
+/*
+ * If another thread has queued it before the run, the dispatcher comes to it once more anyway. What
+ * it wants is asked once, under the lock, and not before.
+ */
+enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter, unsigned *interest)
 {
     enum adapter_status status = ADAPTER_IS_RUNNING;
+    bool over = connection_is_over(&adapter->connection);
     TEST_POINT("adapter: before done");
     mutex_lock(&adapter->state_lock);
-    end_run(adapter, outcome);
+    end_run(adapter, over ? RUN_OVER : RUN_RESTS);
     if (!adapter->queued)
         status = status_of(adapter, interest);
     if (status == ADAPTER_WANTS_RUN)

@@ -99,8 +99,7 @@ enum adapter_status handler_adapter_status(struct handler_adapter *adapter, unsi
  * handler_adapter_status() in one step. With ADAPTER_IS_RUNNING and ADAPTER_WANTS_RUN the adapter
  * is in the queue.
  */
-enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter,
-                                              enum run_outcome outcome, unsigned *interest);
+enum adapter_status handler_adapter_done_here(struct handler_adapter *adapter, unsigned *interest);
 
 /**
  * Sets and resets requests to the connection (enum connection_request). While the adapter runs,
@@ -112,8 +111,8 @@ void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
 
 /**
- * To be called after each enqueue, with its result: queues the adapter if the dispatcher has to
- * know of the output. Any thread.
+ * To be called after an enqueue, with its result, unless that is OUTPUT_FLOWING: queues the adapter
+ * if the dispatcher has to know of the output. Any thread.
  */
 void handler_adapter_output(struct handler_adapter *adapter, enum output_result result);
 

@@ -19,9 +19,8 @@ static enum run_outcome outcome_of(struct connection *connection)
     }
 }
 
-/* Messages, drain. (Hitchens drains first. Here what waits leaves with the new replies.) */
-static enum run_outcome call_handler(struct handler_adapter *adapter,
-                                     enum connection_messages how) NO_LOCK_HELD
+/* Messages, drain. (Hitchens drains first; what waits is no hurry, and leaves with them.) */
+static void call_handler(struct handler_adapter *adapter, enum connection_messages how) NO_LOCK_HELD
 {
     struct connection *connection = &adapter->connection;
     struct run run;
@@ -31,7 +30,6 @@ static enum run_outcome call_handler(struct handler_adapter *adapter,
     run_make_calls(&run);
     connection_send(connection, &run);
     run_end(&run);
-    return outcome_of(connection);
 }
 
 /* In the worker: the Callable's call(). */
@@ -39,17 +37,19 @@ static int handler_future_task_call(struct future_task *future) NO_LOCK_HELD
 {
     struct handler_adapter *adapter = adapter_of(future);
     bool refused = future->task.late && !connection_must_run(&adapter->connection);
-    return (int)call_handler(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    call_handler(adapter, refused ? REFUSE_MESSAGE : HANDLE_MESSAGES);
+    return (int)outcome_of(&adapter->connection);
 }
 
-enum run_outcome handler_future_task_do(struct handler_adapter *adapter)
+void handler_future_task_do(struct handler_adapter *adapter)
 {
-    return call_handler(adapter, HANDLE_MESSAGES);
+    call_handler(adapter, HANDLE_MESSAGES);
 }
 
 void handler_future_task_refuse(struct handler_future_task *task, enum connection_messages how)
 {
-    handler_adapter_done(task->adapter, call_handler(task->adapter, how));
+    call_handler(task->adapter, how);
+    handler_adapter_done(task->adapter, outcome_of(&task->adapter->connection));
 }
 
 /*

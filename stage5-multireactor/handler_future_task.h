@@ -36,7 +36,7 @@ void handler_future_task_prepare(struct handler_future_task *task,
                                  struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /** Where there is no executor: the run, as a plain call. The dispatcher's thread. */
-enum run_outcome handler_future_task_do(struct handler_adapter *adapter) NO_LOCK_HELD;
+void handler_future_task_do(struct handler_adapter *adapter) NO_LOCK_HELD;
 
 /**
  * For a run that the executor does not take: drops one message, by refuse_input or, if `how` is

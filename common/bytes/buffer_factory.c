@@ -56,7 +56,10 @@ static struct segment *new_segment(void)
     return segment;
 }
 
-/* Takes up to `most` segments from the pool, or if that is empty one from the heap. */
+/*
+ * Takes up to `most` segments from the pool, or if that is empty one from the heap. *taken is how
+ * many: 0 without memory.
+ */
 static struct segment *take_shared(struct buffer_factory *factory, size_t most, size_t *taken)
 {
     struct segment *chain = NULL;
@@ -75,6 +78,7 @@ static struct segment *take_shared(struct buffer_factory *factory, size_t most, 
     mutex_lock(&factory->lock);
     factory->out--;
     mutex_unlock(&factory->lock);
+    *taken = 0;
     return NULL;
 }
 
@@ -113,13 +117,12 @@ void segment_cache_close(struct segment_cache *cache)
 /* Takes from the cache, which fetches some for the next takers, too, when it is empty. */
 static struct segment *take_cached(struct segment_cache *cache)
 {
-    if (cache->count == 0)
+    if (cache->count == 0) {
         cache->first = take_shared(cache->factory, 1 + cache->limit / 2, &cache->count);
-    struct segment *segment = cache->first;
-    if (segment == NULL) {
-        cache->count = 0;
-        return NULL;
+        if (cache->first == NULL)
+            return NULL;
     }
+    struct segment *segment = cache->first;
     cache->first = segment->next;
     cache->count--;
     return segment;

@@ -59,10 +59,11 @@ bool input_queue_retire(struct input_queue *queue)
     struct segment *block = queue->block;
     if (block == NULL)
         return true;
-    if (queue->secret)
-        explicit_bzero(block->data, block->start);
-    if (block->start < block->end)
+    if (block->start < block->end) {
+        if (queue->secret)
+            explicit_bzero(block->data, block->start);
         return false;
+    }
     drop_block(queue, block);
     queue->block = NULL;
     return true;
@@ -183,17 +184,20 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
 
 /* ---- Bytes that are there ------------------------------------------------------------------- */
 
-bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
-                            size_t *index)
+/* Finds a byte at that distance from the front or behind it; it is at most the length. */
+static bool find(const struct segment *block, unsigned char wanted, size_t from, size_t *index)
 {
-    size_t length = input_queue_length(queue);
-    if (from >= length)
-        return false;
-    const unsigned char *front = queue->block->data + queue->block->start;
-    const unsigned char *found = memchr(front + from, wanted, length - from);
+    const unsigned char *front = block->data + block->start;
+    const unsigned char *found = memchr(front + from, wanted, segment_length(block) - from);
     if (found != NULL)
         *index = (size_t)(found - front);
     return found != NULL;
+}
+
+bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
+                            size_t *index)
+{
+    return from < input_queue_length(queue) && find(queue->block, wanted, from, index);
 }
 
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
@@ -202,7 +206,7 @@ bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_
     if (block == NULL)
         return false;
     size_t from = queue->searched_for == wanted ? block->searched : 0;
-    if (input_queue_index_from(queue, wanted, from, index))
+    if (find(block, wanted, from, index))
         return true;
     queue->searched_for = wanted;
     block->searched = (uint32_t)segment_length(block);
@@ -219,7 +223,7 @@ struct message input_queue_peek(const struct input_queue *queue, size_t count)
 struct message input_queue_dequeue(struct input_queue *queue, size_t count)
 {
     struct segment *block = queue->block;
-    assert(count > 0 && count <= input_queue_length(queue));
+    assert(block != NULL && count > 0 && count <= segment_length(block));
     if (queue->secret)
         explicit_bzero(block->data, block->start);
     block->start += count;

@@ -27,7 +27,7 @@ void connection_begin(struct connection *connection, const struct connection_hom
     const struct connection_sharing *sharing = home->sharing;
     *connection = (struct connection){
         .facade.verbs = sharing != NULL ? sharing->verbs : &connection_facade_verbs,
-        .marks = MARK_NEW | MARK_SILENT,
+        .marks = MARK_NEW | MARK_SILENT | MARK_CLOCK,
         .phase = CONNECTION_OPEN,
         .reads_left = LAST_READS,
     };

@@ -102,6 +102,7 @@ enum connection_mark {
     MARK_HELD = 1 << 16,      /* nor before the handler goes on: channel_hold() */
     MARK_LEFT = 1 << 17,  /* it has heard meanwhile that the peer has ended, or the server stops */
     MARK_SENDS = 1 << 18, /* the peer has sent something that nobody wanted any more */
+    MARK_CLOCK = 1 << 19, /* a clock has begun or run out since connection_deadline() was asked */
 };
 
 /** A trait beside those of its handler (enum handler_trait). */
@@ -300,8 +301,10 @@ void connection_end_because(struct connection *connection, enum end_reason reaso
 /**
  * When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. Keep
  * the moment: a linger's next look is counted from now on, so whoever asks again finds it ahead.
+ * After a run that leaves no mark it is not before the one that was told last, because a clock that
+ * begins, or has run out, leaves MARK_CLOCK until this is called.
  */
-int64_t connection_deadline(const struct connection *connection, int64_t now);
+int64_t connection_deadline(struct connection *connection, int64_t now);
 
 /** Checks all deadlines. True if the connection wants something else now, mostly to be run. */
 bool connection_expire(struct connection *connection, int64_t now);

@@ -4,20 +4,25 @@
  */
 #include "common/server/connection_parts.h"
 
-/* Too long, or out of memory, is kept as well: asked again, the handler would say so again. */
+/*
+ * Too long, or out of memory, is kept as well: asked again, the handler would say so again. Of an
+ * ordinary connection we know that it takes a message.
+ */
 bool connection_find(struct connection *connection, struct connection_message *found)
 {
-    unsigned asked = atomic_load(&connection->asked);
     *found = (struct connection_message){0};
-    if (connection->phase != CONNECTION_OPEN || connection_is(connection, MARK_LATE | MARK_NEW))
-        return false;
-    if (connection_has_calls(connection, asked))
-        return true;
-    if (connection_is_stopping(connection, asked))
-        connection_read_the_rest(connection);
-    if (!connection_takes_message(connection))
-        return false;
-    if (connection_is(connection, MARK_MORE) && (connection->traits & TRAIT_CONTINUES) != 0)
+    if (!connection_is_ordinary(connection)) {
+        unsigned asked = atomic_load(&connection->asked);
+        if (connection->phase != CONNECTION_OPEN || connection_is(connection, MARK_LATE | MARK_NEW))
+            return false;
+        if (connection_has_calls(connection, asked))
+            return true;
+        if (connection_is_stopping(connection, asked))
+            connection_read_the_rest(connection);
+        if (!connection_takes_message(connection))
+            return false;
+    }
+    if ((connection->traits & TRAIT_CONTINUES) != 0 && connection_is(connection, MARK_MORE))
         return true;
     struct message message = {0};
     enum framing_result result =

@@ -28,6 +28,7 @@ static void end(struct connection *connection)
 /* All is sent. A reset would destroy what the peer's system does not have yet. */
 static void finish_by_reset(struct connection *connection)
 {
+    connection->marks |= MARK_CLOCK;
     connection->phase = CONNECTION_RESETTING;
     if (socket_unacknowledged(connection->output.fd) == 0)
         end(connection);
@@ -190,7 +191,7 @@ void connection_send(struct connection *connection, struct run *run)
         connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
-        connection_is(connection, MARK_BROKEN))
+        (marks & MARK_BROKEN) != 0)
         decide(connection, output, asked, now);
     trace_event(TRACE_RUN_DONE, connection->output.fd, 0);
 }

@@ -189,6 +189,9 @@ void connection_dropped(struct connection *connection, enum socket_dropped dropp
 /** Whether bytes wait that are in no message yet: in its queue, or in that of an element. */
 bool connection_has_input(const struct connection *connection) NO_LOCK_HELD;
 
+/** Whether a run would be for messages, and for nothing else, as it mostly is. */
+bool connection_is_ordinary(const struct connection *connection);
+
 /** Whether the handler is to get one more message in this run. */
 bool connection_takes_message(const struct connection *connection);
 

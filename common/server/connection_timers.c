@@ -46,6 +46,7 @@ static void set(struct channel_facade *facade, struct channel_timer *timer, int6
     if (connection->life >= LIFE_STOPPING)
         return;
     assert(timer->fired != NULL);
+    connection->marks |= MARK_CLOCK;
     connection_use_part(connection, PART_TIMERS, &timers_part);
     timer_tree_set(&connection->timers, &timer->place,
                    wait < INT64_MAX - now ? now + wait : INT64_MAX - 1);

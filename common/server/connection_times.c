@@ -45,6 +45,7 @@ void connection_output_waits(struct connection *connection, int64_t now, bool wa
     struct deadlines *deadlines = &connection->deadlines;
     if (waits && limits_of(connection)->progress != 0)
         look_at_peer(connection, now);
+    connection->marks |= waits ? MARK_CLOCK : 0u;
     deadlines_output(deadlines, now, waits);
 }
 
@@ -172,8 +173,9 @@ static int64_t output_due(const struct connection *connection)
     return due;
 }
 
-int64_t connection_deadline(const struct connection *connection, int64_t now)
+int64_t connection_deadline(struct connection *connection, int64_t now)
 {
+    connection->marks &= ~(unsigned)MARK_CLOCK;
     if (connection->phase == CONNECTION_OPEN && connection->marks == 0 &&
         connection->timers.first == NULL)
         return deadlines_next(&connection->deadlines, limits_of(connection), now);
@@ -269,6 +271,7 @@ static bool expire_connecting(struct connection *connection, int64_t now, bool g
 
 bool connection_expire(struct connection *connection, int64_t now)
 {
+    connection->marks |= MARK_CLOCK;
     if (connection->phase == CONNECTION_LINGERING) {
         bool is_over = has_lingered(connection, now);
         if (is_over)

@@ -10,7 +10,8 @@ enum {
 };
 
 /* The marks that an ordinary run may have: nothing but messages is to be looked for. */
-static const unsigned MARKS_OF_MESSAGES = MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART;
+static const unsigned MARKS_OF_MESSAGES =
+    MARK_RECEIVED | MARK_SILENT | MARK_MORE | MARK_PART | MARK_CLOCK;
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
@@ -263,11 +264,11 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
     connection_live_to(connection, LIFE_STOPPING);
     input_queue_clear(&connection->input);
     connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
+    connection->marks |= MARK_CLOCK;
     connection->phase = CONNECTION_DRAINING;
 }
 
-/* Mostly a run is for messages, and for nothing else. */
-static bool is_ordinary(const struct connection *connection)
+bool connection_is_ordinary(const struct connection *connection)
 {
     return (connection->marks & ~MARKS_OF_MESSAGES) == 0 && connection->phase == CONNECTION_OPEN &&
            atomic_load(&connection->asked) == 0 && connection->timers.first == NULL &&
@@ -276,7 +277,7 @@ static bool is_ordinary(const struct connection *connection)
 
 void connection_handle(struct connection *connection, struct run *run, enum connection_messages how)
 {
-    bool ordinary = is_ordinary(connection);
+    bool ordinary = connection_is_ordinary(connection);
     trace_event(TRACE_RUN, connection->output.fd, 0);
     if (!ordinary && !prepare(connection, run, how))
         return;

@@ -791,6 +791,102 @@ static struct call call_of(char letter)
     return (struct call){.timer.fired = on_fired, .letter = letter};
 }
 
+/* What a stage with a timer keeps: it asks only if there is a mark, and that is early enough. */
+static void keep_deadline(struct bench *bench, int64_t *kept)
+{
+    int64_t now = clock_ms();
+    if (bench->connection.marks != 0)
+        *kept = connection_deadline(&bench->connection, now);
+    cr_assert_leq(*kept, connection_deadline(&bench->connection, now), "it is late");
+}
+
+/* As a timer that has fired, which is set again then. */
+static void fire_deadline(struct bench *bench, int64_t *kept)
+{
+    connection_expire(&bench->connection, clock_ms());
+    *kept = INT64_MAX;
+    keep_deadline(bench, kept);
+}
+
+static void read_all_that_waits(struct bench *bench)
+{
+    char got[10000];
+    do
+        take_now(bench->ends[1], got, sizeof(got));
+    while ((run(bench) & SELECT_WRITE) != 0);
+}
+
+PairTest(connection, its_deadline_does_not_come_nearer_without_a_mark)
+{
+    struct connection *connection = &bench->connection;
+    struct call a = call_of('a');
+    int64_t kept = INT64_MAX;
+    bench->server.settings.deadlines =
+        (struct deadline_limits){.idle = 60000, .request = 5000, .progress = 3000};
+    give(bench, "hello\n");
+    run(bench);
+    keep_deadline(bench, &kept);
+    cr_assert_eq(connection->marks, 0, "an ordinary line leaves one");
+    deadlines_received(&connection->deadlines, clock_ms() - 1000);
+    fire_deadline(bench, &kept);
+    give(bench, "a part");
+    run(bench);
+    keep_deadline(bench, &kept);
+    give(bench, " and the rest\n");
+    run(bench);
+    fire_deadline(bench, &kept);
+    channel_set_timer(&connection->facade, &a.timer, 500);
+    run(bench);
+    keep_deadline(bench, &kept);
+    channel_cancel_timer(&connection->facade, &a.timer);
+    fire_deadline(bench, &kept);
+    fill_up(connection->output.fd);
+    channel_enqueue(&connection->facade, piece_bytes("waits", 5));
+    run(bench);
+    keep_deadline(bench, &kept);
+    read_all_that_waits(bench);
+    fire_deadline(bench, &kept);
+    channel_close(&connection->facade);
+    run(bench);
+    cr_assert_eq(connection->phase, CONNECTION_LINGERING);
+    keep_deadline(bench, &kept);
+    fire_deadline(bench, &kept);
+}
+
+/* Of one that we have asked for, only what is left when nobody needs it has a client's time. */
+PairTest(connection, a_deadline_comes_nearer_when_it_drains_with_a_mark)
+{
+    struct connection *connection = &bench->connection;
+    int64_t kept = INT64_MAX;
+    bench->server.settings.deadlines.progress = 3000;
+    connection->traits |= TRAIT_OUTGOING;
+    fill_up(connection->output.fd);
+    give(bench, "waits\n");
+    run(bench);
+    keep_deadline(bench, &kept);
+    channel_close(&connection->facade);
+    run(bench);
+    cr_assert_eq(connection->phase, CONNECTION_DRAINING);
+    keep_deadline(bench, &kept);
+}
+
+PairTest(connection, a_deadline_comes_nearer_before_a_reset_with_a_mark)
+{
+    struct connection *connection = &bench->connection;
+    int64_t kept = INT64_MAX;
+    give(bench, "hello\n");
+    run(bench);
+    fill_up(connection->output.fd);
+    channel_enqueue(&connection->facade, piece_bytes("waits", 5));
+    channel_reset(&connection->facade);
+    run(bench);
+    cr_assert_eq(connection->phase, CONNECTION_DRAINING);
+    keep_deadline(bench, &kept);
+    read_all_that_waits(bench);
+    cr_assert_eq(connection->phase, CONNECTION_RESETTING);
+    keep_deadline(bench, &kept);
+}
+
 Test(connection, a_timer_fires_in_a_run_at_its_moment)
 {
     struct bench bench;

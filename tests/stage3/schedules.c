@@ -329,6 +329,23 @@ Test(stage3_schedules, case_34_a_deadline_waits_for_the_worker)
     white_box_stop(&box);
 }
 
+/* A timer that fires meanwhile is set again when the connection is back: that is idle then. */
+Test(stage3_schedules, case_34_a_timer_that_fires_meanwhile_is_set_again)
+{
+    white_box_start(&box, "--workers 1 --idle-timeout 0.3");
+    double over = test_now() + 0.3; /* or later */
+    int client = white_box_connect(&box);
+    white_box_hold_worker(&box, client, "slow\n");
+    long awake = test_point_count(REACTOR_AWAKE);
+    if (test_now() < over) /* otherwise its timer may have woken the reactor already */
+        test_point_await_count(REACTOR_AWAKE, awake + 1);
+    test_point_release(WORKER_BEGINS);
+    client_expect_text(client, "slow\n");
+    expect_closed(client, 1);
+    cr_assert_eq(white_box_counter(&box, COUNTER_TIMED_OUT), 1);
+    white_box_stop(&box);
+}
+
 /* ---- stopping ---- */
 
 static void tell_to_stop(void)

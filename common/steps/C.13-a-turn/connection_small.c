@@ -127,7 +127,7 @@ unsigned connection_wants(struct connection *connection)
     return (reads ? SELECT_READ : 0u) | (output != OUTPUT_FLOWING ? SELECT_WRITE : 0u);
 }
 
-int64_t connection_deadline(const struct connection *connection, int64_t now)
+int64_t connection_deadline(struct connection *connection, int64_t now)
 {
     return connection->phase == CONNECTION_LINGERING
                ? deadlines_active(&connection->deadlines, now) + SERVER_LINGER_MS

@@ -30,8 +30,9 @@ void connection_look_at_age(struct connection *connection, int64_t now)
     connection_expire(connection, now);
 }
 
-int64_t connection_deadline(const struct connection *connection, int64_t now)
+int64_t connection_deadline(struct connection *connection, int64_t now)
 {
+    connection->marks &= ~(unsigned)MARK_CLOCK;
     return connection->phase == CONNECTION_LINGERING
                ? deadlines_active(&connection->deadlines, now) + SERVER_LINGER_MS
                : deadlines_next(&connection->deadlines,

@@ -18,7 +18,8 @@ static enum output_result facade_enqueue(struct channel_facade *facade, struct p
 {
     struct handler_adapter *adapter = adapter_of(facade);
     enum output_result result = connection_enqueue(&adapter->connection, piece);
-    handler_adapter_output(adapter, result);
+    if (result != OUTPUT_FLOWING)
+        handler_adapter_output(adapter, result);
     return result;
 }
 

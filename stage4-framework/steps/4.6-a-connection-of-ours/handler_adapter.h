@@ -104,8 +104,8 @@ void handler_adapter_ask(struct handler_adapter *adapter, unsigned set, unsigned
 void handler_adapter_end(struct handler_adapter *adapter, enum end_reason reason);
 
 /**
- * To be called after each enqueue, with its result: queues the adapter if the dispatcher has to
- * know of the output. Any thread.
+ * To be called after an enqueue, with its result, unless that is OUTPUT_FLOWING: queues the adapter
+ * if the dispatcher has to know of the output. Any thread.
  */
 void handler_adapter_output(struct handler_adapter *adapter, enum output_result result);
 
