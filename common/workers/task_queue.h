@@ -41,7 +41,7 @@ struct task_verbs {
 struct task {
     const struct task_verbs *verbs;
     struct task *next; /* the queue's; its owner's while it is in none */
-    int fd;            /* of the connection that it is for; only for traces */
+    int fd;            /* of the connection that it is for, for traces and for main's looks */
     /* There may be a hundred thousand tasks, so these share a word. */
     bool urgent : 1;     /* goes first in a priority queue */
     bool late : 1;       /* when run is called: it has waited longer than the executor's max_wait */
