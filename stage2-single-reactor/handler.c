@@ -22,6 +22,7 @@ static bool handler_register(struct reactor *reactor, struct handler *handler, i
 bool handler_create(struct reactor *reactor, int fd)
 {
     struct input_handler_factory *factory = reactor->server->listener.factory;
+    loop_serves(&reactor->loop, fd);
     struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
     struct input_handler *input =
         handler != NULL ? input_handler_create(factory, handler->memory) : NULL;
@@ -44,6 +45,7 @@ bool handler_create(struct reactor *reactor, int fd)
 void handler_close(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
+    loop_serves(&reactor->loop, handler->key.fd);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
@@ -87,6 +89,7 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
 static void handler_process(struct handler *handler)
 {
     struct run run = {0};
+    loop_serves(&reactor_of(&handler->key)->loop, handler->key.fd);
     connection_handle(&handler->connection, &run, HANDLE_MESSAGES);
     connection_send(&handler->connection, &run);
     handler_wait(handler);

@@ -162,10 +162,8 @@ void reactor_run(struct reactor *reactor)
         reactor->now = loop_woke(&reactor->loop);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) { /* cancelled by a handler that ran before it in this round */
-                atomic_store_explicit(&reactor->loop.fd, key->fd, memory_order_relaxed);
+            if (key != NULL) /* NULL: not wanted any more, as the acceptor's at a stop */
                 reactor_dispatch(key);
-            }
         }
         check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)

@@ -28,6 +28,7 @@ static bool handler_register(struct reactor *reactor, struct handler *handler, i
 bool handler_create(struct reactor *reactor, int fd)
 {
     struct input_handler_factory *factory = reactor->server->listener.factory;
+    loop_serves(&reactor->loop, fd);
     struct handler *handler = calloc(1, sizeof(*handler) + factory->handler_size);
     struct input_handler *input =
         handler != NULL ? input_handler_create(factory, handler->memory) : NULL;
@@ -51,6 +52,7 @@ bool handler_create(struct reactor *reactor, int fd)
 void handler_close(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
+    loop_serves(&reactor->loop, handler->key.fd);
     timer_heap_cancel(&reactor->timers, &handler->timer);
     selector_cancel(&handler->key);
     close(connection_detach(&handler->connection));
@@ -135,7 +137,9 @@ static void handler_submit(struct handler *handler) NO_LOCK_HELD
 static void handler_process(struct handler *handler)
 {
     struct connection *connection = &handler->connection;
-    struct executor *executor = reactor_of(&handler->key)->executor;
+    struct reactor *reactor = reactor_of(&handler->key);
+    struct executor *executor = reactor->executor;
+    loop_serves(&reactor->loop, handler->key.fd);
     handler->task.urgent = executor_has_priorities(executor) && connection_is_urgent(connection);
     if (!connection_find(connection, &handler->found)) {
         handler_do(handler, HANDLE_MESSAGES);
@@ -246,8 +250,10 @@ static struct handler *handler_of(struct task *task)
 
 void handler_refuse(struct task *task)
 {
-    handler_set_processing(handler_of(task), false);
-    handler_do(handler_of(task), REFUSE_MESSAGE);
+    struct handler *handler = handler_of(task);
+    handler_set_processing(handler, false);
+    loop_serves(&reactor_of(&handler->key)->loop, task->fd);
+    handler_do(handler, REFUSE_MESSAGE);
 }
 
 void handler_go_on(struct task *task)

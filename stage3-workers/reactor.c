@@ -213,6 +213,7 @@ static void submit_round(struct reactor *reactor) NO_LOCK_HELD
 void reactor_run(struct reactor *reactor)
 {
     struct selector *selector = &reactor->selector;
+    thread_serves = &reactor->loop.fd;
     reactor_look(reactor);
     while (goes_on(reactor)) {
         TEST_POINT("reactor: at the barrier");
@@ -224,10 +225,8 @@ void reactor_run(struct reactor *reactor)
         take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) { /* cancelled by a handler that ran before it in this round */
-                atomic_store_explicit(&reactor->loop.fd, key->fd, memory_order_relaxed);
+            if (key != NULL) /* NULL: not wanted any more, as the acceptor's at a stop */
                 reactor_dispatch(key);
-            }
         }
         check_timers(reactor);
         if (atomic_load(&reactor->told.newest) != NULL)

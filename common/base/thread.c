@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Thread_local atomic_int *thread_serves;
+
 /* ---- The list of threads ------------------------------------------------------------------- */
 
 struct listed_thread {

@@ -11,6 +11,7 @@
 #define COMMON_THREAD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 enum {
@@ -32,6 +33,12 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
  * longer name is cut. Not in main, which has the program's name.
  */
 __attribute__((format(printf, 1, 2))) void thread_set_name(const char *format, ...);
+
+/**
+ * Where the calling thread says whose handler it calls, a descriptor, for main to read (loop.h);
+ * NULL: nowhere. A thread that submits tasks points it there, in case the executor runs one in it.
+ */
+extern _Thread_local atomic_int *thread_serves;
 
 /** The calling thread's name; "main", if nobody has named it. */
 void thread_name(char name[THREAD_NAME_SIZE]);

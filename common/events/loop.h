@@ -9,9 +9,9 @@
  * Interface:
  * - The functions belong to the loop's thread. Any thread may read the atomics meanwhile: they are
  *   copies for readers, so they need no order among each other. watch.h reads them.
- * - The loop stores the descriptor of a connection in `fd` before it runs its handler, with relaxed
- *   order. If loop_is_asked(), it counts what its connections hold, and calls
- *   loop_answers().
+ * - The loop calls loop_serves() before it calls a connection's handler, whatever that is for: an
+ *   event, a turn, a timer, or the stop. If loop_is_asked(), it counts what its connections hold,
+ *   and calls loop_answers().
  */
 #ifndef COMMON_LOOP_H
 #define COMMON_LOOP_H
@@ -33,7 +33,7 @@ enum {
 struct loop {
     /* Only the loop writes these. */
     atomic_int_least64_t awake_since; /* ns of the monotonic clock; 0: it sleeps */
-    atomic_int fd;                    /* whose event it handles; LOOP_NOBODY: no connection's */
+    atomic_int fd;                    /* whose handler it calls, or has called last in this round */
     atomic_size_t timers;             /* that are set */
     atomic_uint_least32_t lag[LOOP_LAG_BUCKETS]; /* rounds */
 
@@ -84,6 +84,12 @@ static inline int64_t loop_woke(struct loop *loop)
     return ns / 1000000;
 }
 
+/** It is about to call the handler of that connection; LOOP_NOBODY: what is no connection's. */
+static inline void loop_serves(struct loop *loop, int fd)
+{
+    atomic_store_explicit(&loop->fd, fd, memory_order_relaxed);
+}
+
 /** The loop is about to sleep in select. The time, in ms of clock_ms(). */
 static inline int64_t loop_sleeps(struct loop *loop, size_t timers)
 {
@@ -94,7 +100,7 @@ static inline int64_t loop_sleeps(struct loop *loop, size_t timers)
     if (since != 0)
         loop_count(loop, ns - since);
     atomic_store_explicit(&loop->timers, timers, memory_order_relaxed);
-    atomic_store_explicit(&loop->fd, LOOP_NOBODY, memory_order_relaxed);
+    loop_serves(loop, LOOP_NOBODY);
     atomic_store_explicit(&loop->awake_since, 0, memory_order_relaxed);
     return ns / 1000000;
 }

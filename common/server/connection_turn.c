@@ -90,7 +90,7 @@ static enum framing_result take_found(struct connection_message *found, struct m
 }
 
 /*
- * Has one message treated. Returns what is left: MARK_MORE if another message may follow, MARK_PART
+ * Has one message treated. Returns what remains: MARK_MORE if another message may follow, MARK_PART
  * if only a part of one is there, 0 if nothing is. Mostly that can be told without asking the
  * handler: a client sends one message and waits for the answer.
  */
@@ -156,27 +156,39 @@ static bool continue_output(struct connection *connection, struct run *run) NO_L
 }
 
 /*
- * Messages, up to a limit. A long answer goes on before the next message. What is left may be
+ * What remains if no message was looked for: there may be one. If that is because the client does
+ * not read, the time of half a message runs on. A hold or a task is our delay, so there it begins
+ * anew.
+ */
+static unsigned unseen(const struct connection *connection)
+{
+    bool is_choked = !connection_is_free(connection, output_chain_look(&connection->output));
+    bool keeps = is_choked && !connection_is(connection, MARK_WAITS | MARK_HELD);
+    return MARK_MORE | (keeps ? connection->marks & MARK_PART : 0);
+}
+
+/*
+ * Messages, up to a limit. A long answer goes on before the next message. What remains may be
  * bytes, or such an answer. Of an ordinary run we know that it takes the first message.
  */
 static void take_turn(struct connection *connection, struct run *run, enum connection_messages how,
                       bool ordinary) NO_LOCK_HELD
 {
     int turns = how == HANDLE_MESSAGES ? MESSAGES_PER_TURN : 1;
-    unsigned left = MARK_MORE;
     bool takes = ordinary || connection_takes_message(connection);
+    unsigned remains = takes ? MARK_MORE : unseen(connection);
     for (bool first = true; takes; first = false) {
         if ((connection->traits & TRAIT_CONTINUES) == 0 || !continue_output(connection, run))
-            left = treat_next(connection, run, how, first);
+            remains = treat_next(connection, run, how, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
-        takes = left == MARK_MORE && --turns > 0 && run->burst.work < BURST_WORK &&
+        takes = remains == MARK_MORE && --turns > 0 && run->burst.work < BURST_WORK &&
                 connection_takes_message(connection);
     }
-    if (left == MARK_MORE && (connection->traits & TRAIT_CONTINUES) == 0 &&
+    if ((remains & MARK_MORE) != 0 && (connection->traits & TRAIT_CONTINUES) == 0 &&
         !connection_has_input(connection))
-        left = 0;
-    connection->marks = (connection->marks & ~(unsigned)(MARK_MORE | MARK_PART)) | left;
+        remains = 0;
+    connection->marks = (connection->marks & ~(unsigned)(MARK_MORE | MARK_PART)) | remains;
 }
 
 /* A deadline has passed: the handler says so, and gets no further message. */

@@ -30,6 +30,8 @@ static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES
 {
     executor->stats.run_by_caller++;
     mutex_unlock(&executor->lock);
+    if (thread_serves != NULL)
+        atomic_store_explicit(thread_serves, task->fd, memory_order_relaxed);
     executor_run_task(task);
     mutex_lock(&executor->lock);
     return true;

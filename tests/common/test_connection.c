@@ -759,6 +759,51 @@ Test(connection, a_handler_that_does_not_wait_for_output_gets_no_run_for_it)
     drain(false);
 }
 
+/* It is the client that does not read, so its line has no more time. */
+PairTest(connection, half_a_line_has_no_more_time_while_output_is_choked)
+{
+    struct connection *connection = &bench->connection;
+    bench->server.settings.deadlines.request = 1000;
+    give(bench, "half a ");
+    cr_assert_eq(run(bench), SELECT_READ);
+    connection->deadlines.request -= 300;
+    int64_t deadline = connection_deadline(connection, clock_ms());
+    choke(bench, 5000); /* as others do */
+    cr_assert_eq(run(bench), SELECT_WRITE);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), deadline, "while it is choked");
+    read_all(bench->ends[1]);
+    cr_assert_eq(run(bench), CONNECTION_RUN);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), deadline, "when it has drained");
+    give(bench, "line\n");
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), INT64_MAX);
+}
+
+static void go_on(struct channel_hold *hold, struct channel_facade *facade)
+{
+    (void)hold;
+    (void)facade;
+}
+
+/* Then it is the handler that keeps it waiting, and its time begins when that goes on. */
+PairTest(connection, half_a_line_has_all_of_its_time_after_a_hold)
+{
+    struct connection *connection = &bench->connection;
+    struct channel_hold hold = {.went_on = go_on};
+    bench->server.settings.deadlines.request = 1000;
+    give(bench, "half a ");
+    cr_assert_eq(run(bench), SELECT_READ);
+    connection->deadlines.request -= 300;
+    cr_assert(channel_hold(&connection->facade, &hold));
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_eq(connection_deadline(connection, clock_ms()), INT64_MAX);
+    int64_t before = clock_ms();
+    channel_go_on(&connection->facade, &hold);
+    cr_assert_eq(run(bench), SELECT_READ);
+    cr_assert_geq(connection_deadline(connection, clock_ms()), before + 1000);
+}
+
 /* ---- timers ---- */
 
 /* What was called, a letter for each. */

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TestSuite(gauges, .timeout = 60);
@@ -352,6 +353,134 @@ Test(gauges, a_handler_that_takes_long_is_logged_with_the_client_behind_the_prox
     client_expect_text(client, "slow\n");
     line = await_line(&server, "event=handler_back", runner());
     cr_assert(strstr(line, " peer=203.0.113.1:4711 ") != NULL, "expected the client in: %s", line);
+    server_close_all(&server);
+}
+
+/* Stops it, so that what two clients send meanwhile is there at once when it goes on. */
+static void freeze(const struct server_process *server)
+{
+    siginfo_t stopped;
+    server_signal(server, SIGSTOP);
+    cr_assert_eq(waitid(P_PID, (id_t)server->pid, &stopped, WSTOPPED | WNOWAIT), 0);
+}
+
+static void expect_slow(const struct server_process *server, const char *part, int client)
+{
+    char peer[64];
+    const char *line = await_line(server, "event=handler_slow", part);
+    snprintf(peer, sizeof peer, " peer=127.0.0.1:%d ", local_port(client));
+    cr_assert(strstr(line, peer) != NULL, "expected%sin: %s", peer, line);
+}
+
+static struct server_process start_slow(const char *options)
+{
+    bool pool = server_has_option("--workers") && !server_has_option("--dispatchers");
+    return server_start("--block-ms 2500 --cost-for slow %s %s", pool ? "--workers 1" : "",
+                        options);
+}
+
+/* More lines than one turn has, and only the last one is slow: it comes after everybody's events.
+ */
+static void send_a_slow_turn(int client)
+{
+    enum { QUICK = 64 };
+    for (int i = 0; i < QUICK; i++) {
+        client_send_text(client, "quick\n");
+    }
+    client_send_text(client, "slow\n");
+    client_await_delivered(client);
+}
+
+Test(gauges, a_turn_that_takes_long_is_logged_with_its_own_client)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    struct server_process server = start_slow("");
+    int clients[2];
+    clients_connect(&server, clients, 2, "hello\n");
+    freeze(&server);
+    send_a_slow_turn(clients[0]);
+    client_send_text(clients[1], "hello\n");
+    client_await_delivered(clients[1]);
+    server_signal(&server, SIGCONT);
+    expect_slow(&server, runner(), clients[0]);
+    client_expect_text(clients[1], "hello\n");
+    server_close_all(&server);
+}
+
+/* From stage 3 on main cuts it short in time, and nobody is slow. */
+Test(gauges, a_turn_that_a_stop_waits_for_in_vain_is_logged_with_its_client)
+{
+    if (!has_a_loop() || server_has_option("--workers")) {
+        return;
+    }
+    struct server_process server = start_slow("--drain-timeout 0.5");
+    int client = client_connect(&server);
+    client_echo(client, "hello\n");
+    freeze(&server);
+    send_a_slow_turn(client);
+    server_signal(&server, SIGTERM);
+    server_signal(&server, SIGCONT);
+    expect_slow(&server, runner(), client);
+    int status = server_await_end(&server, test_deadline());
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "status 0x%x", status);
+    server_forget(&server);
+    client_close(client);
+}
+
+/* What has it go on is another client's event; then it is a timer. */
+Test(gauges, a_turn_behind_a_hold_that_takes_long_is_logged_with_its_own_client)
+{
+    if (!has_a_loop()) {
+        return;
+    }
+    struct server_process server = start_slow("--app obedient");
+    int clients[2];
+    clients_connect(&server, clients, 2, "hello\n");
+    client_send_text(clients[0], "hold\nslow\n");
+    client_expect_text(clients[0], "holding\n");
+    client_send_text(clients[1], "tell\n");
+    expect_slow(&server, runner(), clients[0]);
+    client_expect_text(clients[0], "went on\nslow\n");
+    client_expect_text(clients[1], "told\n");
+    server_close_all(&server);
+    server = start_slow("--app obedient");
+    clients[0] = client_connect(&server);
+    client_send_text(clients[0], "hold 50\nslow\n");
+    expect_slow(&server, runner(), clients[0]);
+    client_expect_text(clients[0], "holding\nwent on\nslow\n");
+    server_close_all(&server);
+}
+
+/* By --saturation caller-runs the loop itself does what no worker takes. */
+Test(gauges, a_call_that_takes_long_in_the_loop_instead_of_a_worker_is_logged_with_its_own_client)
+{
+    if (!server_has_option("--workers")) {
+        return;
+    }
+    bool has_dispatchers = server_has_option("--dispatchers");
+    struct server_process server =
+        server_start("--block-ms 3500 --cost-for slow --workers 1 --queue bounded:1 --saturation "
+                     "caller-runs %s",
+                     has_dispatchers ? "--dispatchers 1" : "");
+    int clients[4];
+    clients_connect(&server, clients, 4, "hello\n");
+    client_send_text(clients[0], "slow\n");
+    await_gauge_of(&server, "workers", "idle", 0, 0);
+    client_send_text(clients[1], "slow\n");
+    await_gauge_of(&server, "workers", "queue", 1, 1);
+    freeze(&server);
+    client_send_text(clients[2], "slow\n");
+    client_await_delivered(clients[2]);
+    client_send_text(clients[3], "quick\n");
+    client_await_delivered(clients[3]);
+    server_signal(&server, SIGCONT);
+    expect_slow(&server,
+                has_dispatchers                  ? "part=\"dispatcher 1\""
+                : server_has_option("--helpers") ? "part=\"dispatcher\""
+                                                 : "part=\"reactor\"",
+                clients[2]);
     server_close_all(&server);
 }
 

@@ -75,6 +75,7 @@ static bool client_wait(struct client *client)
 static void client_run(struct client *client, bool ready) NO_LOCK_HELD
 {
     struct run run = {0};
+    loop_serves(&loop, client->key.fd);
     if (ready)
         connection_receive(&client->connection);
     connection_handle(&client->connection, &run, HANDLE_MESSAGES);
@@ -111,6 +112,7 @@ static int clients_expire(void) NO_LOCK_HELD
 static bool client_open(void *context, int fd) NO_LOCK_HELD
 {
     (void)context;
+    loop_serves(&loop, fd);
     struct client *client = calloc(1, sizeof(*client) + factory->handler_size);
     if (client == NULL || !timer_heap_set(&timers, &client->timer, INT64_MAX)) {
         free(client);
@@ -169,8 +171,6 @@ static void take_events(int sleep) NO_LOCK_HELD
         count_held();
     for (size_t i = 0; i < count; i++) {
         struct selection_key *key = selector_selected(&selector, i);
-        if (key != NULL)
-            atomic_store_explicit(&loop.fd, key->fd, memory_order_relaxed);
         if (key == &listening)
             admission_accept(&admission, &server.listener, SOCK_NONBLOCK, client_open, NULL);
         else if (key != NULL) /* cancelled since it was selected */

@@ -75,7 +75,7 @@ void reactor_run(struct reactor *reactor)
         size_t count = selector_select(selector, goes_on ? 0 : backs_off ? SERVER_BACK_OFF_MS : -1);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+            if (key != NULL) /* NULL: not wanted any more */
                 reactor_dispatch(key);
         }
         if (backs_off)

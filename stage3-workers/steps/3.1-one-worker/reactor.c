@@ -164,7 +164,7 @@ void reactor_run(struct reactor *reactor)
         take_back(reactor);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+            if (key != NULL) /* NULL: not wanted any more */
                 reactor_dispatch(key);
         }
         check_timers(reactor);

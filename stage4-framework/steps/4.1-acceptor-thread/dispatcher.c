@@ -180,10 +180,8 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         take_back(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) { /* cancelled by a handler that ran before it in this round */
-                atomic_store_explicit(&dispatcher->loop.fd, key->fd, memory_order_relaxed);
+            if (key != NULL) /* NULL: not wanted any more */
                 handler_adapter_run(key->attachment);
-            }
         }
         check_timers(dispatcher);
         if (dispatcher->again.first != NULL)
@@ -200,6 +198,7 @@ static void *dispatcher_thread(void *argument)
     struct segment_cache cache;
     thread_holds_no_lock_yet();
     thread_set_name("dispatcher");
+    thread_serves = &dispatcher->loop.fd;
     segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
     task_run(&dispatcher->life.task);
     segment_cache_close(&cache);

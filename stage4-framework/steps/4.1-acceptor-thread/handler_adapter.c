@@ -31,6 +31,7 @@ struct handler_adapter *handler_adapter_create(struct dispatcher *dispatcher, in
 void handler_adapter_close(struct handler_adapter *adapter)
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
+    loop_serves(&dispatcher->loop, adapter->key.fd);
     timer_heap_cancel(&dispatcher->timers, &adapter->timer);
     selector_cancel(&adapter->key);
     close(connection_detach(&adapter->connection));
@@ -114,6 +115,7 @@ static void handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
 /* Gives a whole request to a worker. If less has come, the dispatcher goes on itself. */
 static void handler_adapter_process(struct handler_adapter *adapter)
 {
+    loop_serves(&adapter->dispatcher->loop, adapter->key.fd);
     if (!connection_find(&adapter->connection, &adapter->found)) {
         handler_adapter_do(adapter, HANDLE_MESSAGES);
         return;
@@ -195,8 +197,10 @@ static struct handler_adapter *handler_adapter_of(struct task *task)
 
 void handler_adapter_refuse(struct task *task)
 {
-    handler_adapter_set_processing(handler_adapter_of(task), false);
-    handler_adapter_do(handler_adapter_of(task), REFUSE_MESSAGE);
+    struct handler_adapter *adapter = handler_adapter_of(task);
+    handler_adapter_set_processing(adapter, false);
+    loop_serves(&adapter->dispatcher->loop, task->fd);
+    handler_adapter_do(adapter, REFUSE_MESSAGE);
 }
 
 /* There may be no memory for a new adapter's timer. */

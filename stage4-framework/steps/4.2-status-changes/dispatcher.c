@@ -119,7 +119,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
 {
     if (adapter->processing)
         return; /* new, and still the acceptor's */
-    atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
+    loop_serves(&dispatcher->loop, adapter->key.fd);
     if ((ready & SELECT_READ) != 0)
         connection_receive(&adapter->connection);
     if (handler_adapter_process(adapter))
@@ -275,7 +275,7 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
         check_status_change_queue(dispatcher);
         for (size_t i = 0; i < count; i++) {
             struct selection_key *key = selector_selected(selector, i);
-            if (key != NULL) /* cancelled by a handler that ran before it in this round */
+            if (key != NULL) /* NULL: not wanted any more */
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
@@ -295,6 +295,7 @@ static void *dispatcher_thread(void *argument)
     struct segment_cache cache;
     thread_holds_no_lock_yet();
     thread_set_name("dispatcher");
+    thread_serves = &dispatcher->loop.fd;
     segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
     task_run(&dispatcher->life.task);
     segment_cache_close(&cache);

@@ -46,6 +46,7 @@ static void handler_adapter_call(struct handler_adapter *adapter,
 void handler_adapter_refuse(struct handler_adapter *adapter)
 {
     adapter->processing = false;
+    loop_serves(&adapter->dispatcher->loop, adapter->key.fd);
     handler_adapter_call(adapter, REFUSE_MESSAGE);
 }
 

@@ -153,10 +153,12 @@ static void dispatcher_execute(struct dispatcher *dispatcher,
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     executor_submit_all(dispatcher->executor, &dispatcher->round);
-    while (dispatcher->round.first != NULL)
-        handler_future_task_refuse(container_of(task_list_remove_first(&dispatcher->round),
-                                                struct handler_future_task, future.task),
+    while (dispatcher->round.first != NULL) {
+        struct task *task = task_list_remove_first(&dispatcher->round);
+        loop_serves(&dispatcher->loop, task->fd);
+        handler_future_task_refuse(container_of(task, struct handler_future_task, future.task),
                                    REFUSE_MESSAGE);
+    }
 }
 
 /* A priority queue has to know the message, so with one this thread reads, not the worker. */
@@ -174,7 +176,7 @@ static void invoke_handler(struct dispatcher *dispatcher, struct handler_adapter
 {
     if (!handler_adapter_prepare_to_run(adapter, ready))
         return;
-    atomic_store_explicit(&dispatcher->loop.fd, adapter->key.fd, memory_order_relaxed);
+    loop_serves(&dispatcher->loop, adapter->key.fd);
     set_interest(adapter, SELECT_NOTHING);
     read_for_queue(dispatcher, adapter);
     dispatcher_execute(dispatcher, adapter);
@@ -301,6 +303,7 @@ static void *dispatcher_thread(void *argument)
     struct segment_cache cache;
     thread_holds_no_lock_yet();
     thread_set_name("dispatcher");
+    thread_serves = &dispatcher->loop.fd;
     segment_cache_open(&cache, &dispatcher->server->buffers, SEGMENT_CACHE_LIMIT);
     task_run(&dispatcher->life.task);
     segment_cache_close(&cache);

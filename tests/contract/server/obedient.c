@@ -17,7 +17,7 @@
  *   tell thread     the same, in a thread that is nobody's
  *   tell end        closes the connections of all that wait, in this thread, and answers "told"
  *   # anything      is never a whole message
- *   anything else   is answered with itself
+ *   anything else   costs what --block-ms says, and is answered with itself
  */
 #include "common/apps/application.h"
 #include "common/base/container_of.h"
@@ -25,6 +25,7 @@
 #include "common/base/thread.h"
 #include "common/server/channel_calls.h"
 #include "common/server/input_handler_calls.h"
+#include "common/server/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct obedient {
     struct obedient *next; /* those that wait to be told */
 };
 
+static struct service *service; /* the server's */
 static unsigned char text[1 << 20];
 static struct mutex waiting_lock;
 static struct obedient *waiting GUARDED_BY(&waiting_lock);
@@ -182,7 +184,7 @@ static bool handle_input(struct input_handler *self, struct message message,
             tell_all(begins(message, "tell end") ? obedient : NULL);
         say(facade, "told\n");
     } else {
-        channel_enqueue(facade, piece_copy(message));
+        channel_enqueue(facade, piece_copy(service_process(service, message)));
     }
     return true;
 }
@@ -226,7 +228,7 @@ static struct input_handler_factory *open_obedient(struct server *server)
 {
     static struct input_handler_factory factory = {.handler_size = sizeof(struct obedient),
                                                    .create = create};
-    (void)server;
+    service = &server->service;
     memset(text, 'x', sizeof(text));
     mutex_init(&waiting_lock);
     return &factory;
