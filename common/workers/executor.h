@@ -89,10 +89,10 @@ struct executor {
     size_t promised GUARDED_BY(&lock); /* how many those are: at most sleeping + starting */
     size_t sleeping GUARDED_BY(&lock); /* workers, until they have the lock again */
     size_t starting GUARDED_BY(&lock); /* workers that have not looked for a task yet */
-    struct executor_stats stats GUARDED_BY(&lock);
-    struct list_link places GUARDED_BY(&lock); /* of its threads */
-    atomic_size_t named;                       /* threads so far: worker 1, worker 2, ... */
-    size_t submitters GUARDED_BY(&lock);       /* those that wait for room */
+    struct executor_stats stats GUARDED_BY(&lock); /* but waiting and idle: see executor_stats() */
+    struct list_link places GUARDED_BY(&lock);     /* of its threads */
+    atomic_size_t named;                           /* threads so far: worker 1, worker 2, ... */
+    size_t submitters GUARDED_BY(&lock);           /* those that wait for room */
     bool closing GUARDED_BY(&lock);
     unsigned failed_starts GUARDED_BY(&lock); /* of threads, in a row */
     int64_t start_again GUARDED_BY(&lock); /* after more than one of these: not before that, ms */
@@ -154,7 +154,7 @@ void executor_look(struct executor *executor,
 void executor_try_look(struct executor *executor,
                        void (*see)(void *context, struct executor_place *place), void *context);
 
-/** A copy of the counters. */
+/** A copy of the counters, with what waits and who is idle at this moment. */
 struct executor_stats executor_stats(struct executor *executor);
 
 #endif
