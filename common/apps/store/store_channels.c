@@ -16,10 +16,10 @@
 static struct store_tie *tie_to(struct store_client *client, struct message name)
 {
     struct store_topic *channel = store_find_topic(&client->store->channels, name);
-    bool by_client = channel != NULL && client->tied < channel->count;
-    struct list_link *ties = by_client ? &client->ties : &channel->ties;
     if (channel == NULL)
         return NULL;
+    bool by_client = client->tied < channel->count;
+    struct list_link *ties = by_client ? &client->ties : &channel->ties;
     for (struct list_link *link = ties->next; link != ties; link = link->next) {
         struct store_tie *tie = by_client ? container_of(link, struct store_tie, of_client)
                                           : container_of(link, struct store_tie, of_topic);

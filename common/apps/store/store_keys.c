@@ -62,8 +62,11 @@ void store_insert(struct store_key *key, struct store_item *item, bool in_front)
 
 void store_clear(struct store *store, struct store_key *key)
 {
-    while (!list_is_empty(&key->items))
-        store_free_item(store, store_item_of(key->items.next));
+    for (struct list_link *link = key->items.next; link != &key->items;) {
+        struct store_item *item = store_item_of(link);
+        link = link->next;
+        store_free_item(store, item);
+    }
     key->length = 0;
 }
 

@@ -87,7 +87,7 @@ void store_do_lrange(struct store_call *call)
     to = to < 0 ? to + length : to;
     from = from < 0 ? 0 : from;
     to = to >= length ? length - 1 : to;
-    size_t count = from <= to ? (size_t)(to - from) + 1 : 0;
+    size_t count = key != NULL && from <= to ? (size_t)(to - from) + 1 : 0;
     store_reply_array(call->reply, count);
     const struct list_link *link = count > 0 ? element_at(key, (size_t)from) : NULL;
     for (; count > 0; count--, link = link->next)

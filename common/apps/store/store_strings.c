@@ -62,7 +62,7 @@ static const struct {
     {"PX", SET_PX, SET_KEEPTTL | SET_EX},
 };
 
-/* *moment is when it expires, if EX or PX is among the options. False: the client was told. */
+/* *moment is when it expires, set if EX or PX is there. False: the client was told. */
 static bool parse_options(struct store_call *call, unsigned *options, int64_t *moment)
 {
     const struct message *time = NULL;
@@ -88,7 +88,7 @@ static bool parse_options(struct store_call *call, unsigned *options, int64_t *m
 void store_do_set(struct store_call *call)
 {
     unsigned options;
-    int64_t moment;
+    int64_t moment = 0;
     struct store_key *key = call->key;
     if (!parse_options(call, &options, &moment))
         return;
@@ -103,7 +103,7 @@ void store_do_set(struct store_call *call)
               gets);
     if (key == NULL)
         return;
-    if ((options & (SET_EX | SET_PX)) != 0)
+    if (moment != 0)
         store_expire_at(call->store, key, moment);
     else if ((options & SET_KEEPTTL) == 0)
         store_persist(call->store, key);
