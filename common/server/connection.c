@@ -78,7 +78,7 @@ static void call_handler(struct connection *connection, enum connection_life lif
     case LIFE_STARTING: input_handler_starting(handler, facade); break;
     case LIFE_STARTED: input_handler_started(handler, facade); break;
     case LIFE_END_OF_INPUT: input_handler_end_of_input(handler, facade); break;
-    case LIFE_STOPPING:
+    case LIFE_STOPPING: /* nobody has said why: a registration or a thread was not to be had */
         connection->timers = (struct timer_tree){0};
         connection_end_because(connection, connection_is_asked(connection, ASK_STOP | ASK_END)
                                                ? END_SERVER

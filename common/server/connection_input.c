@@ -15,7 +15,10 @@ void connection_received(struct connection *connection, size_t received)
     counters_add(connection_home(connection)->counters, COUNTER_BYTES_IN, received);
 }
 
-/* Reads once, as far as there is room. False if there was nothing to read. */
+/*
+ * Reads once. False if there was nothing to read. There is room (no ENOBUFS): a connection whose
+ * queue is full does not want to read (connection_wants()).
+ */
 static bool read_once(struct connection *connection)
 {
     ssize_t received = input_queue_fill(&connection->input, connection->output.fd);
