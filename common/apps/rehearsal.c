@@ -105,7 +105,7 @@ static bool take_turn(struct rehearsed *client) NO_LOCK_HELD
     if (wants != CONNECTION_RUN && !is_ready(connection, wants))
         return false;
     run_begin(&run, connection);
-    if ((wants & SELECT_READ) != 0 || wants == CONNECTION_RUN)
+    if ((wants & SELECT_READ) != 0)
         connection_receive(connection);
     connection_handle(connection, &run, HANDLE_MESSAGES);
     run_make_calls(&run);

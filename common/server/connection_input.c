@@ -15,7 +15,10 @@ void connection_received(struct connection *connection, size_t received)
     counters_add(connection_home(connection)->counters, COUNTER_BYTES_IN, received);
 }
 
-/* Reads once, as far as there is room. False if there was nothing to read. */
+/*
+ * Reads once. False if there was nothing to read. There is room (no ENOBUFS): a connection whose
+ * queue is full does not want to read (connection_wants()).
+ */
 static bool read_once(struct connection *connection)
 {
     ssize_t received = input_queue_fill(&connection->input, connection->output.fd);
@@ -62,7 +65,10 @@ bool connection_receive(struct connection *connection)
     return true;
 }
 
-/* Unless the client has only just come. A blocking socket is not read before something is there. */
+/*
+ * Reads what has arrived and ends input, unless the client has only just come. It asks whether
+ * there is something, because stage 1's socket blocks.
+ */
 void connection_read_the_rest(struct connection *connection)
 {
     while (connection->reads_left > 0 &&

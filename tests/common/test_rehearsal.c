@@ -277,6 +277,22 @@ Test(rehearsal, one_who_holds_goes_on_when_another_one_says_so)
     rehearsal_close(&rehearsal);
 }
 
+Test(rehearsal, one_who_holds_with_more_behind_it_than_is_read_goes_on)
+{
+    enum { LINES = 100 };
+    static const char *const options[] = {"--max-line", "100", NULL};
+    open_it(&player_application, options);
+    struct rehearsed *ann = rehearsal_connect(&rehearsal);
+    say(ann, "hold\n");
+    for (int i = 0; i < LINES; i++) {
+        say(ann, "behind\n");
+    }
+    say(rehearsal_connect(&rehearsal), "tell\n");
+    cr_assert_eq(strlen(rehearsed_read(ann)), strlen("went on\n") + LINES * strlen("behind\n"));
+    cr_assert_not(rehearsed_is_over(ann));
+    rehearsal_close(&rehearsal);
+}
+
 Test(rehearsal, tasks_and_posts_are_done_before_the_call_returns)
 {
     open_it(&player_application, NULL);
