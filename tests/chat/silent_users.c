@@ -190,8 +190,7 @@ ServerTest(chat_silent_users, one_that_does_not_end_a_line_is_told,
            "--app chat --idle-timeout 0 --request-timeout 0.3")
 {
     int one = chat_join_as(server, "one");
-    client_send_text(one, "half a li");
-    client_expect_text(one, "ERR your line did not end within 0.3 s; goodbye\n");
+    client_ask(one, "half a li", "ERR your line did not end within 0.3 s; goodbye\n");
     client_expect_end(one);
 }
 
@@ -207,55 +206,52 @@ static bool hear_departure(struct crowd *crowd, int member, const char *line, si
  * be N * N / 2 lines: 8 million, and a minute, with 4,000 users. They are told of one that leaves
  * before.
  */
-Test(chat_silent_users, server_stops_and_tells_nobody_of_departures)
+ServerTest(chat_silent_users, server_stops_and_tells_nobody_of_departures, "--app chat")
 {
     enum { USERS = 100 };
-    struct server_process server = server_start("--app chat");
-    struct crowd crowd = crowd_gather(&server, USERS);
+    struct crowd crowd = crowd_gather(server, USERS);
     crowd.hear = hear_departure;
     for (int i = 0; i < USERS; i++) {
         client_await_reply(crowd.members[i].fd);
     }
-    int leaves = chat_join_as(&server, "leaves");
+    int leaves = chat_join_as(server, "leaves");
     client_close(leaves);
     double end = test_deadline();
     cr_assert(crowd_receive(&crowd, USERS, end), "%ld of %d users were told that one has left",
               crowd.heard, USERS);
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     crowd_receive(&crowd, USERS + 1, end); /* until all have read their end of stream */
     cr_assert_eq(crowd.heard, USERS, "at the server's end users were told of %ld departures",
                  crowd.heard - USERS);
     cr_assert_eq(crowd.ended, USERS, "%d of %d users saw the end", crowd.ended, USERS);
-    server_expect_exit(&server);
+    server_expect_exit(server);
     crowd_leave(&crowd);
 }
 
-Test(chat_silent_users, server_stops_and_tells_users_to_come_again)
+ServerTest(chat_silent_users, server_stops_and_tells_users_to_come_again, "--app chat")
 {
-    struct server_process server = server_start("--app chat");
-    int ann = chat_join_as(&server, "ann");
-    int bob = chat_join_as(&server, "bob");
+    int ann = chat_join_as(server, "ann");
+    int bob = chat_join_as(server, "bob");
     chat_expect_heard(ann, "ann", bob);
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     chat_await_line(bob, "* this server stops; come again");
     client_expect_end(bob);
     chat_await_line(ann, "* this server stops; come again");
     client_expect_end(ann);
     client_close(ann);
     client_close(bob);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }
 
-Test(chat_silent_users, server_stops_with_users)
+ServerTest(chat_silent_users, server_stops_with_users, "--app chat")
 {
     enum { USERS = 50 };
-    struct server_process server = server_start("--app chat");
-    struct crowd crowd = crowd_gather(&server, USERS);
+    struct crowd crowd = crowd_gather(server, USERS);
     for (int i = 0; i < USERS; i++) {
         client_await_reply(crowd.members[i].fd);
         client_send_text(crowd.members[i].fd, "hello\n/who\nhalf a li");
     }
-    server_stop(&server);
+    server_stop(server);
     for (int i = 0; i < USERS; i++) {
         static char text[1 << 17];
         size_t got;
@@ -268,12 +264,11 @@ Test(chat_silent_users, server_stops_with_users)
 }
 
 /* One that does not read holds the end up for the drain timeout, and no longer. */
-Test(chat_silent_users, server_stops_with_one_that_never_reads)
+ServerTest(chat_silent_users, server_stops_with_one_that_never_reads,
+           "--app chat --drain-timeout 0.5 --send-buffer 16384")
 {
-    struct server_process server =
-        server_start("--app chat --drain-timeout 0.5 --send-buffer 16384");
-    int talker = chat_join_as(&server, "talker");
-    int sleeper = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+    int talker = chat_join_as(server, "talker");
+    int sleeper = client_connect_with(server, (struct client_buffers){.receive = 4096});
     client_await_reply(sleeper);
     size_t length;
     char *line = line_of(TEXT, "\n", &length);
@@ -283,10 +278,8 @@ Test(chat_silent_users, server_stops_with_one_that_never_reads)
     client_send_text(talker, "/who\n");
     chat_await_line(talker, "* 2 here");
     double begin = test_now();
-    server_stop(&server);
+    server_stop(server);
     double took = test_now() - begin;
     cr_assert(took > 0.4 && took < 5, "the server took %.2f s to stop", took);
     free(line);
-    client_close(sleeper);
-    client_close(talker);
 }

@@ -77,6 +77,15 @@ void capture_start(struct capture *capture, int fd);
 /** The text so far goes to text, cut at size; the descriptor is what it was before. */
 void capture_stop(struct capture *capture, char *text, size_t size);
 
+/** What the statement prints to that descriptor goes to text, an array. */
+#define CAPTURED(descriptor, text, statement)                                                      \
+    do {                                                                                           \
+        struct capture captured;                                                                   \
+        capture_start(&captured, descriptor);                                                      \
+        statement;                                                                                 \
+        capture_stop(&captured, text, sizeof(text));                                               \
+    } while (0)
+
 /* ---- limits ---- */
 
 /** Whether a limit set by setrlimit(2) is kept by the system: valgrind answers that call itself. */

@@ -10,7 +10,6 @@
 #include "noting.h"
 
 #include <criterion/criterion.h>
-#include <criterion/redirect.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,40 +25,36 @@ static int settle(unsigned needs, unsigned offers)
     return application_settle(&choice, &options, NULL);
 }
 
-static void refuses(unsigned needs, unsigned offers, const char *sentence)
-{
-    cr_assert_eq(settle(needs, offers), 2);
-    fflush(stderr);
-    cr_assert_stderr_eq_str(sentence);
-}
-
-Test(application, output_from_elsewhere_is_refused_by_name, .init = cr_redirect_stderr)
-{
-    refuses(OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS, OFFERS_TIMERS,
-            "stage9-test: --app: mine needs output from other connections' handlers, which "
-            "stage9-test does not offer; stages 4 and 5 do\n");
-}
-
-Test(application, timers_are_refused_by_name, .init = cr_redirect_stderr)
-{
-    refuses(OFFERS_TIMERS, OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST,
-            "stage9-test: --app: mine needs timers, which stage9-test does not offer; every stage "
-            "of this course does\n");
-}
-
-Test(application, posts_are_refused_by_name, .init = cr_redirect_stderr)
-{
-    refuses(OFFERS_POST | OFFERS_TIMERS, OFFERS_TIMERS,
-            "stage9-test: --app: mine needs functions that other threads post, which stage9-test "
-            "does not offer; stages 4 and 5 do\n");
-}
-
 /* Two needs that are not met make one sentence. */
-Test(application, one_sentence_is_enough, .init = cr_redirect_stderr)
+Test(application, what_is_not_offered_is_refused_by_name)
 {
-    refuses(OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST, 0,
-            "stage9-test: --app: mine needs output from other connections' handlers, which "
-            "stage9-test does not offer; stages 4 and 5 do\n");
+    static const struct {
+        unsigned needs, offers;
+        const char *sentence;
+    } rows[] = {
+        {OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_TIMERS, OFFERS_TIMERS,
+         "output from other connections' handlers, which stage9-test does not offer; stages 4 and "
+         "5 do\n"},
+        {OFFERS_TIMERS, OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST,
+         "timers, which stage9-test does not offer; every stage of this course does\n"},
+        {OFFERS_POST | OFFERS_TIMERS, OFFERS_TIMERS,
+         "functions that other threads post, which stage9-test does not offer; stages 4 and 5 "
+         "do\n"},
+        {OFFERS_OUTPUT_FROM_ELSEWHERE | OFFERS_POST, 0,
+         "output from other connections' handlers, which stage9-test does not offer; stages 4 and "
+         "5 do\n"},
+        {OFFERS_WRITE_RATE, OFFERS_TIMERS,
+         "a write rate, which stage9-test does not offer; stage 5 does\n"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static const char begin[] = "stage9-test: --app: mine needs ";
+        char said[300];
+        int result;
+        CAPTURED(STDERR_FILENO, said, result = settle(rows[i].needs, rows[i].offers));
+        cr_assert_eq(result, 2, "%s", rows[i].sentence);
+        cr_assert_eq(strncmp(said, begin, strlen(begin)), 0, "%s", said);
+        cr_assert_str_eq(said + strlen(begin), rows[i].sentence);
+    }
 }
 
 Test(application, what_is_offered_is_served)
@@ -78,25 +73,16 @@ static struct input_handler_factory *open_nothing(struct server *server)
     return &no_handlers;
 }
 
-static void cannot_open(const struct application *application, const char *sentence)
+static void expect_refused(struct application application, const char *sentence)
 {
     struct server server = {.name = "stage9-test"};
-    cr_assert_null(application_open(application, &server));
-    fflush(stderr);
-    cr_assert_stderr_eq_str(sentence);
-}
-
-Test(application, with_a_name_alone_is_refused_at_the_start, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine"},
-                "stage9-test: cannot open mine: expected verbs or open in its struct, got "
-                "neither\n");
-}
-
-Test(application, whose_factory_makes_nothing_is_refused_at_the_start, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine", .open = open_nothing},
-                "stage9-test: cannot open mine: expected create in its factory, got none\n");
+    struct input_handler_factory *factory;
+    char said[300], expected[300];
+    application.name = "mine";
+    CAPTURED(STDERR_FILENO, said, factory = application_open(&application, &server));
+    snprintf(expected, sizeof(expected), "stage9-test: cannot open mine: %s\n", sentence);
+    cr_assert_null(factory, "%s", sentence);
+    cr_assert_str_eq(said, expected);
 }
 
 /* A connection of a handler with these verbs alone. */
@@ -174,99 +160,19 @@ Test(application, that_handles_nothing_drops_lines)
 
 static const struct input_handler_verbs nothing_special;
 
-Test(application, with_verbs_and_open_is_refused_at_the_start, .init = cr_redirect_stderr)
-{
-    cannot_open(
-        &(struct application){.name = "mine", .verbs = &nothing_special, .open = open_nothing},
-        "stage9-test: cannot open mine: expected verbs, or open and close, in its struct, "
-        "got both\n");
-}
-
-Test(application, with_a_size_and_no_verbs_is_refused_at_the_start, .init = cr_redirect_stderr)
-{
-    cannot_open(
-        &(struct application){.name = "mine", .handler_size = 64, .open = open_nothing},
-        "stage9-test: cannot open mine: expected verbs beside handler_size and start in its "
-        "struct, got open\n");
-}
-
-Test(application, whose_struct_has_no_handler_is_refused_at_the_start, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine", .verbs = &nothing_special, .handler_size = 1},
-                "stage9-test: cannot open mine: expected the size of a struct that begins with its "
-                "input_handler as handler_size, got less\n");
-}
-
 static int finished;
+
+static void *start_in_vain(struct server *server)
+{
+    (void)server;
+    errno = ENOSPC;
+    return NULL;
+}
 
 static void *start_nothing(struct server *server)
 {
     (void)server;
     return &no_handlers;
-}
-
-Test(application, of_pairs_without_a_start_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .needs = PAIR_NEEDS,
-                                      .descriptors = 2,
-                                      .verbs = &pair_verbs_of_client,
-                                      .handler_size = sizeof(struct pair)},
-                "stage9-test: cannot open mine: expected a start that returns its pairing, got "
-                "none\n");
-}
-
-Test(application, of_pairs_without_room_for_a_pair_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .needs = PAIR_NEEDS,
-                                      .descriptors = 2,
-                                      .verbs = &pair_verbs_of_client,
-                                      .handler_size = sizeof(struct pair) - 1,
-                                      .start = start_nothing},
-                "stage9-test: cannot open mine: expected the size of a struct that begins with a "
-                "pair as handler_size, got less\n");
-}
-
-Test(application, of_pairs_without_what_pairs_need_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .needs = PAIR_NEEDS & ~OFFERS_POST,
-                                      .descriptors = 2,
-                                      .verbs = &pair_verbs_of_client,
-                                      .handler_size = sizeof(struct pair),
-                                      .start = start_nothing},
-                "stage9-test: cannot open mine: expected PAIR_NEEDS among its needs, got less\n");
-}
-
-Test(application, of_pairs_with_one_descriptor_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .needs = PAIR_NEEDS,
-                                      .verbs = &pair_verbs_of_client,
-                                      .handler_size = sizeof(struct pair),
-                                      .start = start_nothing},
-                "stage9-test: cannot open mine: expected two descriptors or more for a pair, got "
-                "less\n");
-}
-
-Test(application, of_a_strands_members_without_a_start_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .verbs = &strand_member_verbs,
-                                      .handler_size = sizeof(struct strand_member)},
-                "stage9-test: cannot open mine: expected a start that returns its group, got "
-                "none\n");
-}
-
-Test(application, of_a_strands_members_without_room_is_refused, .init = cr_redirect_stderr)
-{
-    cannot_open(&(struct application){.name = "mine",
-                                      .verbs = &strand_member_verbs,
-                                      .handler_size = sizeof(struct input_handler),
-                                      .start = start_nothing},
-                "stage9-test: cannot open mine: expected the size of a struct that begins with a "
-                "strand_member as handler_size, got less\n");
 }
 
 static void *start_pairing(struct server *server)
@@ -283,25 +189,57 @@ static void finish_nothing(void *data)
     finished++;
 }
 
-Test(application, of_pairs_that_connects_nowhere_is_refused, .init = cr_redirect_stderr)
+static struct application pairs(unsigned needs, unsigned descriptors, size_t size,
+                                void *(*start)(struct server *server))
 {
-    cannot_open(&(struct application){.name = "mine",
-                                      .needs = PAIR_NEEDS,
-                                      .descriptors = 2,
-                                      .verbs = &pair_verbs_of_client,
-                                      .handler_size = sizeof(struct pair),
-                                      .start = start_pairing,
-                                      .finish = finish_nothing},
-                "stage9-test: cannot open mine: expected a began among the verbs of the pairing "
-                "that start returns, got none\n");
-    cr_assert_eq(finished, 1);
+    return (struct application){.needs = needs,
+                                .descriptors = descriptors,
+                                .verbs = &pair_verbs_of_client,
+                                .handler_size = size,
+                                .start = start,
+                                .finish = finish_nothing};
 }
 
-Test(application, that_sets_a_rate_is_refused_by_name, .init = cr_redirect_stderr)
+static struct application members(size_t size, void *(*start)(struct server *server))
 {
-    refuses(OFFERS_WRITE_RATE, OFFERS_TIMERS,
-            "stage9-test: --app: mine needs a write rate, which stage9-test does not offer; stage "
-            "5 does\n");
+    return (struct application){
+        .verbs = &strand_member_verbs, .handler_size = size, .start = start};
+}
+
+Test(application, that_lacks_something_is_refused_at_the_start)
+{
+    const size_t size = sizeof(struct pair);
+    expect_refused((struct application){.verbs = NULL},
+                   "expected verbs or open in its struct, got neither");
+    expect_refused((struct application){.open = open_nothing},
+                   "expected create in its factory, got none");
+    expect_refused((struct application){.verbs = &nothing_special, .open = open_nothing},
+                   "expected verbs, or open and close, in its struct, got both");
+    expect_refused((struct application){.handler_size = 64, .open = open_nothing},
+                   "expected verbs beside handler_size and start in its struct, got open");
+    expect_refused((struct application){.verbs = &nothing_special, .handler_size = 1},
+                   "expected the size of a struct that begins with its input_handler as "
+                   "handler_size, got less");
+    expect_refused((struct application){.verbs = &nothing_special, .start = start_in_vain},
+                   "No space left on device");
+    expect_refused(pairs(PAIR_NEEDS, 2, size, NULL),
+                   "expected a start that returns its pairing, got none");
+    expect_refused(pairs(PAIR_NEEDS, 2, size - 1, start_nothing),
+                   "expected the size of a struct that begins with a pair as handler_size, got "
+                   "less");
+    expect_refused(pairs(PAIR_NEEDS & ~OFFERS_POST, 2, size, start_nothing),
+                   "expected PAIR_NEEDS among its needs, got less");
+    expect_refused(pairs(PAIR_NEEDS, 0, size, start_nothing),
+                   "expected two descriptors or more for a pair, got less");
+    expect_refused(members(sizeof(struct strand_member), NULL),
+                   "expected a start that returns its group, got none");
+    expect_refused(members(sizeof(struct input_handler), start_nothing),
+                   "expected the size of a struct that begins with a strand_member as "
+                   "handler_size, got less");
+    cr_assert_eq(finished, 0);
+    expect_refused(pairs(PAIR_NEEDS, 2, size, start_pairing),
+                   "expected a began among the verbs of the pairing that start returns, got none");
+    cr_assert_eq(finished, 1);
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -340,13 +278,6 @@ static void *start_counting(struct server *server)
 {
     (void)server;
     return &total_messages;
-}
-
-static void *start_in_vain(struct server *server)
-{
-    (void)server;
-    errno = ENOSPC;
-    return NULL;
 }
 
 static void finish_counting(void *data)
@@ -410,13 +341,6 @@ Test(application, that_says_a_size_has_a_struct_for_each_connection)
     cr_assert(is_finished);
 }
 
-Test(application, that_cannot_start_says_why, .init = cr_redirect_stderr)
-{
-    cannot_open(
-        &(struct application){.name = "mine", .verbs = &counting_verbs, .start = start_in_vain},
-        "stage9-test: cannot open mine: No space left on device\n");
-}
-
 Test(application, that_says_how_long_a_message_is_reads_no_more)
 {
     static const struct application short_ones = {
@@ -471,15 +395,17 @@ Test(application, prints_texts_of_any_length)
 
 static size_t lines, pages;
 
-Test(application, of_pairs_that_knows_no_server_says_so, .init = cr_redirect_stderr)
+Test(application, of_pairs_that_knows_no_server_says_so)
 {
     struct pair_upstream upstream = {.option = "--upstream"};
     struct server server = {.name = "stage9-test"};
+    char said[200];
+    void *started;
     errno = EBUSY;
-    cr_assert_null(pair_upstream_start(&upstream, &server));
+    CAPTURED(STDERR_FILENO, said, started = pair_upstream_start(&upstream, &server));
     cr_assert_eq(errno, 0, "the reason was printed");
-    fflush(stderr);
-    cr_assert_stderr_eq_str("stage9-test: --upstream: expected HOST:PORT, got none\n");
+    cr_assert_null(started);
+    cr_assert_str_eq(said, "stage9-test: --upstream: expected HOST:PORT, got none\n");
 }
 
 Test(application, of_pairs_finds_its_server)
@@ -544,28 +470,27 @@ Test(application, has_defaults_of_its_own_that_help_shows_and_a_user_overrides)
     cr_assert_str_eq(help, "how many");
 }
 
-Test(application, with_a_default_that_nobody_could_type_is_refused, .init = cr_redirect_stderr)
+/* The last value of the second pairs is left out, of an option that this stage does not have. */
+Test(application, with_a_default_that_nobody_could_type_is_refused)
 {
-    static const char *const defaults[] = {"--pages", "3", "--lines", "101", NULL};
-    const char *help;
-    cr_assert_eq(settle_with(defaults, NULL, &help), 2);
-    fflush(stderr);
-    cr_assert_stderr_eq_str("stage9-test: --app: mine has a default for --lines that the option "
-                            "does not take: '101'\n");
+    static const char *const defaults[][5] = {{"--pages", "3", "--lines", "101", NULL},
+                                              {"--pages", "3", "--of-another-stage", NULL}};
+    static const char *const sentences[] = {"--lines that the option does not take: '101'\n",
+                                            "--of-another-stage that the option does not take: "
+                                            "''\n"};
+    for (int i = 0; i < 2; i++) {
+        char said[200], expected[200];
+        const char *help;
+        int result;
+        CAPTURED(STDERR_FILENO, said, result = settle_with(defaults[i], NULL, &help));
+        snprintf(expected, sizeof(expected), "stage9-test: --app: mine has a default for %s",
+                 sentences[i]);
+        cr_assert_eq(result, 2, "%s", sentences[i]);
+        cr_assert_str_eq(said, expected);
+    }
 }
 
-/* The last value of the pairs is left out, of an option that this stage does not have. */
-Test(application, with_an_option_and_no_default_is_refused, .init = cr_redirect_stderr)
-{
-    static const char *const defaults[] = {"--pages", "3", "--of-another-stage", NULL};
-    const char *help;
-    cr_assert_eq(settle_with(defaults, NULL, &help), 2);
-    fflush(stderr);
-    cr_assert_stderr_eq_str("stage9-test: --app: mine has a default for --of-another-stage that "
-                            "the option does not take: ''\n");
-}
-
-Test(application, without_a_name_is_not_chosen, .init = cr_redirect_stderr)
+Test(application, without_a_name_is_not_chosen)
 {
     static const struct application echo = {.name = "echo"};
     static const struct application nameless = {.handler_size = 0};
@@ -573,12 +498,14 @@ Test(application, without_a_name_is_not_chosen, .init = cr_redirect_stderr)
     char *arguments[] = {"stage9-test", "--app=mine", NULL};
     struct application_choice choice;
     struct options options;
+    char said[200];
+    int result;
     options_init(&options, "stage9-test", "");
     application_options(&options, &choice, table, 0);
-    cr_assert_eq(options_parse(&options, 2, arguments), 2);
-    fflush(stderr);
-    cr_assert_stderr_eq_str("stage9-test: --app: expected one of echo, one whose name is left out, "
-                            "got 'mine'\n");
+    CAPTURED(STDERR_FILENO, said, result = options_parse(&options, 2, arguments));
+    cr_assert_eq(result, 2);
+    cr_assert_str_eq(said, "stage9-test: --app: expected one of echo, one whose name is left out, "
+                           "got 'mine'\n");
 }
 
 static struct own_counter first_count = {.name = "mine_first"};
@@ -597,14 +524,11 @@ Test(application, has_counters_of_its_own_in_every_report)
         .name = "counts", .verbs = &counting_verbs, .start = start_with_counters};
     struct input_handler_factory *factory;
     struct counting memory = {0};
-    struct capture capture;
     char text[4096];
     struct bare bare;
     bare_open_with(&bare, &counts, &factory, &memory);
     own_counter_add(&second_count, 5);
-    capture_start(&capture, STDERR_FILENO);
-    server_report(&bare.server);
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text, server_report(&bare.server));
     cr_assert_not_null(strstr(text, " mine_first=0 mine_second=5\n"), "%s", text);
     bare_close(&bare);
     application_close(&counts, factory);

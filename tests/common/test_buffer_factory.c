@@ -30,6 +30,7 @@ static struct segment *take(struct buffer_factory *factory, size_t count)
     struct segment *chain = NULL;
     struct segment *segment;
     while (count-- > 0 && (segment = buffer_factory_take(factory)) != NULL) {
+        cr_assert_null(segment->next);
         segment->next = chain;
         chain = segment;
     }
@@ -76,73 +77,9 @@ static void assert_clean(const struct segment *chain)
     TestWith(suite, name, struct buffer_factory, factory, buffer_factory_init(factory, limit),     \
              buffer_factory_destroy(factory))
 
-FactoryTest(buffer_factory, starts_with_nothing, 10)
-{
-    assert_counts(factory, 0, 0);
-}
-
 Test(buffer_factory, a_segment_with_its_header_fills_a_page)
 {
     cr_assert_eq(sizeof(struct segment) + SEGMENT_SIZE, 4096);
-}
-
-FactoryTest(buffer_factory, takes_empty_segments_with_all_their_room, 10)
-{
-    struct segment *chain = take(factory, 3);
-    cr_assert_eq(chain_length(chain), 3);
-    assert_clean(chain);
-    assert_counts(factory, 3, 0);
-    for (struct segment *segment = chain; segment != NULL; segment = segment->next)
-        memset(segment->data, 0xff, SEGMENT_SIZE);
-    give_back(factory, chain);
-    assert_counts(factory, 0, 3);
-}
-
-FactoryTest(buffer_factory, a_used_segment_comes_back_clean, 10)
-{
-    struct segment *used = take(factory, 1);
-    used->start = 17;
-    used->end = SEGMENT_SIZE;
-    used->verbs = &shared_message_verbs;
-    give_back(factory, used);
-    struct segment *again = take(factory, 1);
-    cr_assert_eq(again, used, "a pooled segment is not used again");
-    assert_clean(again);
-    cr_assert_null(again->next);
-    give_back(factory, again);
-}
-
-FactoryTest(buffer_factory, keeps_no_more_than_the_pool_limit, 3)
-{
-    give_back(factory, take(factory, 2));
-    assert_counts(factory, 0, 2);
-    give_back(factory, take(factory, 3));
-    assert_counts(factory, 0, 3);
-    give_back(factory, take(factory, 4));
-    assert_counts(factory, 0, 3);
-}
-
-FactoryTest(buffer_factory, a_pool_limit_of_zero_keeps_nothing, 0)
-{
-    give_back(factory, take(factory, 5));
-    assert_counts(factory, 0, 0);
-}
-
-FactoryTest(buffer_factory, stock_is_new_and_for_the_next_taker, 3)
-{
-    struct segment *held = take(factory, 1);
-    cr_assert(buffer_factory_stock(factory));
-    cr_assert(buffer_factory_stock(factory));
-    assert_counts(factory, 1, 2);
-    struct segment *chain = take(factory, 2);
-    assert_counts(factory, 3, 0);
-    assert_clean(chain);
-    for (int i = 0; i < 3; i++)
-        cr_assert(buffer_factory_stock(factory));
-    cr_assert(buffer_factory_stock(factory), "what the pool does not take is no failure");
-    assert_counts(factory, 3, 3);
-    give_back(factory, chain);
-    give_back(factory, held);
 }
 
 FactoryTest(buffer_factory, takes_from_the_pool_first_and_the_rest_from_the_heap, 10)
@@ -176,28 +113,60 @@ static size_t strange_bytes(const struct segment *chain, unsigned owner)
     return strange;
 }
 
-FactoryTest(buffer_factory, gives_no_segment_to_two_owners, 7)
+/* As an input queue or a shared message leaves a segment. */
+static void soil(struct segment *chain)
 {
-    struct segment *owned[20] = {NULL};
-    struct rng rng = rng_from(1);
-    for (unsigned step = 0; step < 2000; step++) {
-        unsigned owner = (unsigned)rng_below(&rng, 20);
-        if (owned[owner] != NULL) {
-            cr_assert_eq(strange_bytes(owned[owner], owner), 0, "step %u", step);
-            give_back(factory, owned[owner]);
-            owned[owner] = NULL;
-        } else {
-            owned[owner] = take(factory, rng_between(&rng, 1, 5));
-            mark(owned[owner], owner);
-        }
-        size_t out = 0;
-        for (unsigned i = 0; i < 20; i++)
-            out += chain_length(owned[i]);
-        cr_assert_eq(buffer_factory_out(factory), out, "step %u", step);
-        cr_assert_leq(pooled_in(factory), 7, "step %u", step);
+    for (; chain != NULL; chain = chain->next) {
+        chain->start = 17;
+        chain->end = SEGMENT_SIZE;
+        chain->verbs = &shared_message_verbs;
     }
-    for (unsigned i = 0; i < 20; i++)
-        give_back(factory, owned[i]);
+}
+
+/* Takes and gives back at random, and stocks the pool: what is out and what is pooled is known. */
+static void share_out(size_t limit)
+{
+    enum { OWNERS = 20 };
+    struct buffer_factory factory;
+    struct segment *owned[OWNERS] = {NULL};
+    struct rng rng = rng_from(limit);
+    size_t out = 0, pooled = 0;
+    buffer_factory_init(&factory, limit);
+    for (unsigned step = 0; step < 2000; step++) {
+        unsigned owner = (unsigned)rng_below(&rng, OWNERS);
+        size_t count = chain_length(owned[owner]);
+        assert_counts(&factory, out, pooled);
+        if (rng_below(&rng, 10) == 0) {
+            cr_assert(buffer_factory_stock(&factory), "what the pool does not take is no failure");
+            pooled += pooled < limit;
+        } else if (count > 0) {
+            cr_assert_eq(strange_bytes(owned[owner], owner), 0, "limit %zu, step %u", limit, step);
+            soil(owned[owner]);
+            give_back(&factory, owned[owner]);
+            owned[owner] = NULL;
+            out -= count;
+            pooled = pooled + count < limit ? pooled + count : limit;
+        } else {
+            count = rng_between(&rng, 1, 5);
+            owned[owner] = take(&factory, count);
+            cr_assert_eq(chain_length(owned[owner]), count);
+            assert_clean(owned[owner]);
+            mark(owned[owner], owner);
+            out += count;
+            pooled -= count < pooled ? count : pooled;
+        }
+    }
+    for (unsigned i = 0; i < OWNERS; i++)
+        give_back(&factory, owned[i]);
+    buffer_factory_destroy(&factory);
+}
+
+Test(buffer_factory, gives_no_segment_to_two_owners_and_keeps_no_more_than_its_limit)
+{
+    share_out(0);
+    share_out(3);
+    share_out(7);
+    share_out(100);
 }
 
 struct customer {

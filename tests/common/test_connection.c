@@ -129,6 +129,14 @@ static void expect(int fd, const char *text)
     cr_assert_eq(memcmp(got, text, length), 0, "'%s', not '%s'", got, text);
 }
 
+/* It gets a line, and its peer the answer. */
+static void echo(struct bench *bench)
+{
+    cr_assert(give(bench, "hello\n"));
+    run(bench);
+    expect(bench->ends[1], "hello\n");
+}
+
 PairTest(connection, bytes_can_be_given_to_it_in_pieces)
 {
     cr_assert(give(bench, "hel"));
@@ -469,9 +477,7 @@ EndTest(connection, at_a_stop_a_new_client_is_read_though_its_input_is_suspended
 EndTest(connection, at_a_stop_a_quiet_client_does_not_linger, END_SERVER)
 {
     char byte;
-    cr_assert(give(bench, "hello\n"));
-    run(bench);
-    expect(bench->ends[1], "hello\n");
+    echo(bench);
     deadlines_received(&bench->connection.deadlines, clock_ms() - SERVER_QUIET_MS);
     ask_to_stop(bench);
     cr_assert_eq(run(bench), CONNECTION_OVER);
@@ -480,9 +486,7 @@ EndTest(connection, at_a_stop_a_quiet_client_does_not_linger, END_SERVER)
 
 EndTest(connection, at_a_stop_a_client_that_has_just_sent_something_lingers, END_SERVER)
 {
-    cr_assert(give(bench, "hello\n"));
-    run(bench);
-    expect(bench->ends[1], "hello\n");
+    echo(bench);
     ask_to_stop(bench);
     cr_assert_eq(run(bench), SELECT_READ);
     cr_assert_eq(bench->connection.phase, CONNECTION_LINGERING);
@@ -498,9 +502,7 @@ EndTest(connection, at_a_stop_a_client_that_has_just_sent_something_lingers, END
  */
 EndTest(connection, at_a_stop_a_client_that_goes_on_sending_may_look_later, END_SERVER)
 {
-    cr_assert(give(bench, "hello\n"));
-    run(bench);
-    expect(bench->ends[1], "hello\n");
+    echo(bench);
     ask_to_stop(bench);
     cr_assert_eq(run(bench), SELECT_READ);
     put(bench->ends[1], "what it did not wait with\n", 26);
@@ -514,9 +516,7 @@ EndTest(connection, at_a_stop_a_client_that_goes_on_sending_may_look_later, END_
 /* Nor is it quiet if what it has sent has not been read when its last answer has left. */
 EndTest(connection, at_a_stop_a_client_with_unread_bytes_is_not_quiet, END_SERVER)
 {
-    cr_assert(give(bench, "hello\n"));
-    run(bench);
-    expect(bench->ends[1], "hello\n");
+    echo(bench);
     deadlines_received(&bench->connection.deadlines, clock_ms() - SERVER_QUIET_MS);
     bench->connection.reads_left = 0;
     put(bench->ends[1], "too late\n", 9);
@@ -652,26 +652,20 @@ PairTest(connection, an_answer_leaves_at_once_if_no_other_can_leave_with_it)
     expect(bench->ends[1], "one\ntwo\n");
 }
 
-Test(connection, what_is_held_back_can_be_flushed)
+PairTest(connection, what_is_held_back_can_be_flushed)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    struct channel_facade *facade = &bench.connection.facade;
+    struct channel_facade *facade = &bench->connection.facade;
     cr_assert_eq(channel_flush(facade), OUTPUT_FLOWING);
-    output_chain_cork(&bench.connection.output); /* as in a run */
+    output_chain_cork(&bench->connection.output); /* as in a run */
     channel_enqueue(facade, piece_bytes("one\n", 4));
-    expect(ends[1], "");
+    expect(bench->ends[1], "");
     cr_assert_eq(channel_flush(facade), OUTPUT_FLOWING);
-    expect(ends[1], "one\n");
+    expect(bench->ends[1], "one\n");
     channel_enqueue(facade, piece_bytes("two\n", 4));
-    expect(ends[1], "");
-    connection_send(&bench.connection, &(struct run){.corks = true});
-    expect(ends[1], "two\n");
-    bench_close(&bench);
-    pair_close(ends);
-    cr_assert_eq(counters_get(&bench.server.counters, COUNTER_BYTES_OUT), 8);
+    expect(bench->ends[1], "");
+    connection_send(&bench->connection, &(struct run){.corks = true});
+    expect(bench->ends[1], "two\n");
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_BYTES_OUT), 8);
 }
 
 /* The socket of stage 1 does, and the peer does not read. */
@@ -719,44 +713,38 @@ static void read_all(int fd)
         ;
 }
 
-static void drain(bool heard)
+static void drain(struct bench *bench, bool heard)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    echo_verbs = bench.connection.handler->verbs;
+    echo_verbs = bench->connection.handler->verbs;
     draining_verbs = *echo_verbs;
     draining_verbs.drained = heard ? on_drained : NULL;
-    bench.connection.handler->verbs = &draining_verbs;
-    channel_set_handler(&bench.connection.facade, bench.connection.handler);
-    choke(&bench, 5000);
-    cr_assert_eq(run(&bench), SELECT_WRITE);
+    bench->connection.handler->verbs = &draining_verbs;
+    channel_set_handler(&bench->connection.facade, bench->connection.handler);
+    choke(bench, 5000);
+    cr_assert_eq(run(bench), SELECT_WRITE);
     cr_assert_eq(drains, 0, "it is choked still");
-    read_all(ends[1]);
-    cr_assert_eq(run(&bench), heard ? CONNECTION_RUN : SELECT_READ);
-    cr_assert_eq(connection_must_run(&bench.connection), heard, "a policy may give it up");
-    cr_assert_eq(run(&bench), SELECT_READ);
+    read_all(bench->ends[1]);
+    cr_assert_eq(run(bench), heard ? CONNECTION_RUN : SELECT_READ);
+    cr_assert_eq(connection_must_run(&bench->connection), heard, "a policy may give it up");
+    cr_assert_eq(run(bench), SELECT_READ);
     cr_assert_eq(drains, heard);
-    choke(&bench, 5000); /* choked again before anybody has heard of it: nothing to go on with */
-    read_all(ends[1]);
-    connection_send(&bench.connection, &(struct run){0});
-    choke(&bench, 5000);
-    run(&bench);
+    choke(bench, 5000); /* choked again before anybody has heard of it: nothing to go on with */
+    read_all(bench->ends[1]);
+    connection_send(&bench->connection, &(struct run){0});
+    choke(bench, 5000);
+    run(bench);
     cr_assert_eq(drains, heard, "it was told while it is choked");
-    bench.connection.handler->verbs = echo_verbs;
-    bench_close(&bench);
-    pair_close(ends);
+    bench->connection.handler->verbs = echo_verbs;
 }
 
-Test(connection, its_handler_hears_once_that_output_has_drained)
+PairTest(connection, its_handler_hears_once_that_output_has_drained)
 {
-    drain(true);
+    drain(bench, true);
 }
 
-Test(connection, a_handler_that_does_not_wait_for_output_gets_no_run_for_it)
+PairTest(connection, a_handler_that_does_not_wait_for_output_gets_no_run_for_it)
 {
-    drain(false);
+    drain(bench, false);
 }
 
 /* It is the client that does not read, so its line has no more time. */
@@ -932,34 +920,26 @@ PairTest(connection, a_deadline_comes_nearer_before_a_reset_with_a_mark)
     keep_deadline(bench, &kept);
 }
 
-Test(connection, a_timer_fires_in_a_run_at_its_moment)
+PairTest(connection, a_timer_fires_in_a_run_at_its_moment)
 {
-    struct bench bench;
-    int ends[2];
-    pair_open(ends);
-    bench_open(&bench, ends[0]);
-    struct channel_facade *facade = &bench.connection.facade;
-    struct call a = call_of('a');
-    struct call b = call_of('b');
-    struct call c = call_of('c');
+    struct connection *connection = &bench->connection;
+    struct channel_facade *facade = &connection->facade;
+    struct call a = call_of('a'), b = call_of('b'), c = call_of('c');
     int64_t now = clock_ms();
     channel_set_timer(facade, &a.timer, 60000);
     channel_set_timer(facade, &b.timer, 0);
     channel_set_timer(facade, &c.timer, 0);
     channel_cancel_timer(facade, &c.timer);
-    cr_assert_leq(connection_deadline(&bench.connection, now), clock_ms());
-    cr_assert_eq(connection_wants(&bench.connection), SELECT_READ, "a wakeup before the time");
-    cr_assert(connection_expire(&bench.connection, clock_ms()));
-    cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert(connection_must_run(&bench.connection), "a policy may give it up");
-    cr_assert_eq(run(&bench), SELECT_READ);
+    cr_assert_leq(connection_deadline(connection, now), clock_ms());
+    cr_assert_eq(connection_wants(connection), SELECT_READ, "a wakeup before the time");
+    cr_assert(connection_expire(connection, clock_ms()));
+    cr_assert_eq(connection_wants(connection), CONNECTION_RUN);
+    cr_assert(connection_must_run(connection), "a policy may give it up");
+    cr_assert_eq(run(bench), SELECT_READ);
     expect_calls("b");
-    int64_t next = connection_deadline(&bench.connection, clock_ms());
+    int64_t next = connection_deadline(connection, clock_ms());
     cr_assert(next >= now + 60000 && next <= clock_ms() + 60000);
-    cr_assert_not(connection_expire(&bench.connection, clock_ms()));
-    bench_close(&bench);
-    expect_calls("");
-    pair_close(ends);
+    cr_assert_not(connection_expire(connection, clock_ms()));
 }
 
 /* Each time that it is due it is set for the moment after, and a plain one is set no more. */
@@ -1160,22 +1140,19 @@ static void expect_grammar(const char *must_have)
         cr_assert_not_null(strchr(order, *must_have), "no %c: %s", *must_have, order);
 }
 
-static void live_in_order(struct bench *bench, int ends[2])
+static void live_in_order(struct bench *bench)
 {
     struct run turn = {0};
     static struct input_handler handler = {&order_verbs};
-    static const struct output_settings small = {.low_mark = 10, .high_mark = 1000, .cap = 1 << 24};
-    pair_open(ends);
-    memset(bench, 0, sizeof(*bench));
-    bench_open(bench, ends[0]);
+    pair_bench_open(bench);
     connection_detach(&bench->connection);
-    bench->server.home.output.low_mark = small.low_mark;
-    bench->server.home.output.high_mark = small.high_mark;
-    connection_open(&bench->connection, &bench->server.home, ends[0], &handler);
+    bench->server.home.output.low_mark = 10;
+    bench->server.home.output.high_mark = 1000;
+    connection_open(&bench->connection, &bench->server.home, bench->ends[0], &handler);
     connection_live_to(&bench->connection, LIFE_STARTING);
     give(bench, "one\npost\ntimer\ncontinued\nbig\nand on\n");
     for (int i = 0; i < 10; i++) {
-        read_all(ends[1]);
+        read_all(bench->ends[1]);
         run(bench);
     }
     give(bench, "refused\n");
@@ -1183,47 +1160,39 @@ static void live_in_order(struct bench *bench, int ends[2])
     connection_send(&bench->connection, &turn);
 }
 
-Test(connection, its_calls_come_in_the_order_of_the_grammar)
+static void end_in_order(struct bench *bench, const char *letters)
 {
-    struct bench bench;
-    int ends[2];
-    live_in_order(&bench, ends);
-    give(&bench, "fail\n");
-    run(&bench);
-    bench_close(&bench);
-    expect_grammar("12fdpcnhr345");
-    pair_close(ends);
+    pair_bench_close(bench);
+    expect_grammar(letters);
 }
 
-Test(connection, what_was_posted_is_dropped_last)
+/* A test of a connection that has had each call, and in the end just these. */
+#define OrderTest(suite, name, letters)                                                            \
+    TestWith(suite, name, struct bench, bench, live_in_order(bench), end_in_order(bench, letters))
+
+OrderTest(connection, its_calls_come_in_the_order_of_the_grammar, "12fdpcnhr345")
+{
+    give(bench, "fail\n");
+    run(bench);
+}
+
+OrderTest(connection, what_was_posted_is_dropped_last, "12fdpcnhr345x")
 {
     static struct channel_post post = {.run = order_post, .dropped = order_drop};
-    struct bench bench;
-    int ends[2];
-    live_in_order(&bench, ends);
-    channel_post(&bench.connection.facade, &post);
-    connection_ask(&bench.connection, ASK_END, 0);
-    run(&bench);
-    bench_close(&bench);
-    expect_grammar("12fdpcnhr345x");
-    pair_close(ends);
+    channel_post(&bench->connection.facade, &post);
+    connection_ask(&bench->connection, ASK_END, 0);
+    run(bench);
 }
 
-Test(connection, after_a_deadline_no_message_comes)
+OrderTest(connection, after_a_deadline_no_message_comes, "12fdpcnhrl345")
 {
-    struct bench bench;
-    int ends[2];
-    live_in_order(&bench, ends);
-    give(&bench, "begun");
-    run(&bench);
-    bench.server.settings.deadlines.request = 1;
-    cr_assert(connection_expire(&bench.connection, clock_ms() + 10));
-    give(&bench, " and ended\n");
-    run(&bench);
-    bench_close(&bench);
-    expect_grammar("12fdpcnhrl345");
-    cr_assert_not_null(strstr(order, "l345"), "%s", order);
-    pair_close(ends);
+    give(bench, "begun");
+    run(bench);
+    bench->server.settings.deadlines.request = 1;
+    cr_assert(connection_expire(&bench->connection, clock_ms() + 10));
+    give(bench, " and ended\n");
+    run(bench);
+    cr_assert_not_null(strstr(order, "l3"), "%s", order);
 }
 
 /* ---- many threads ---- */
@@ -1507,14 +1476,12 @@ struct changing_bench {
     struct changing_element own;
     struct input_handler_verbs verbs;
     struct channel_facade_verbs facade_verbs;
-    int ends[2];
 };
 
 static void changing_open(struct changing_bench *all)
 {
     *all = (struct changing_bench){.verbs = handler_element_verbs,
                                    .facade_verbs = handler_element_facade_verbs};
-    pair_open(all->ends);
     all->verbs.next_message = changing_next;
     all->verbs.holds_input = changing_holds;
     all->facade_verbs.input = changing_input;
@@ -1522,7 +1489,8 @@ static void changing_open(struct changing_bench *all)
     struct input_handler *echo = bench_prepare(&all->bench);
     input_queue_init(&all->own.clear, &all->bench.server.buffers, 100);
     handler_element_init(&all->own.element, &all->verbs, &all->facade_verbs, echo);
-    bench_begin(&all->bench, all->ends[0], &all->own.element.handler);
+    pair_open(all->bench.ends);
+    bench_begin(&all->bench, all->bench.ends[0], &all->own.element.handler);
 }
 
 /* The text arrives changed, and is handled. */
@@ -1538,56 +1506,49 @@ static void changing_expect(struct changing_bench *all, const char *text)
 {
     char changed[100] = "";
     change((unsigned char *)changed, (const unsigned char *)text, strlen(text));
-    expect(all->ends[1], changed);
+    expect(all->bench.ends[1], changed);
 }
 
 static void changing_close(struct changing_bench *all)
 {
     input_queue_clear(&all->own.clear);
-    bench_close(&all->bench);
-    pair_close(all->ends);
+    pair_bench_close(&all->bench);
 }
 
-Test(connection, an_element_with_a_queue_of_its_own_is_asked_for_every_line_of_a_read)
+#define ChangingTest(suite, name)                                                                  \
+    TestWith(suite, name, struct changing_bench, all, changing_open(all), changing_close(all))
+
+ChangingTest(connection, an_element_with_a_queue_of_its_own_is_asked_for_every_line_of_a_read)
 {
-    struct changing_bench all;
-    changing_open(&all);
-    cr_assert_eq(changing_run(&all, "one\ntwo\nthree\n"), SELECT_READ);
-    changing_expect(&all, "one\ntwo\nthree\n");
-    changing_close(&all);
+    cr_assert_eq(changing_run(all, "one\ntwo\nthree\n"), SELECT_READ);
+    changing_expect(all, "one\ntwo\nthree\n");
 }
 
 /* Erratum 20: the time of a request runs although the channel's own queue is empty. */
-Test(connection, half_a_line_in_the_queue_of_an_element_has_a_deadline)
+ChangingTest(connection, half_a_line_in_the_queue_of_an_element_has_a_deadline)
 {
-    struct changing_bench all;
-    struct connection *connection = &all.bench.connection;
-    changing_open(&all);
-    all.bench.server.settings.deadlines.request = 1000;
-    cr_assert_eq(changing_run(&all, "whole\n"), SELECT_READ);
+    struct connection *connection = &all->bench.connection;
+    all->bench.server.settings.deadlines.request = 1000;
+    cr_assert_eq(changing_run(all, "whole\n"), SELECT_READ);
     cr_assert_eq(connection_deadline(connection, clock_ms()), INT64_MAX);
-    cr_assert_eq(changing_run(&all, "ha"), SELECT_READ);
+    cr_assert_eq(changing_run(all, "ha"), SELECT_READ);
     int64_t deadline = connection_deadline(connection, clock_ms());
     cr_assert_leq(deadline, clock_ms() + 1000);
-    cr_assert_eq(changing_run(&all, "lf"), SELECT_READ);
+    cr_assert_eq(changing_run(all, "lf"), SELECT_READ);
     cr_assert_eq(connection_deadline(connection, clock_ms()), deadline, "a byte has put it off");
     cr_assert(connection_expire(connection, deadline));
-    cr_assert_eq(run(&all.bench), CONNECTION_OVER);
-    cr_assert_eq(counters_get(&all.bench.server.counters, COUNTER_TIMED_OUT), 1);
-    changing_close(&all);
+    cr_assert_eq(run(&all->bench), CONNECTION_OVER);
+    cr_assert_eq(counters_get(&all->bench.server.counters, COUNTER_TIMED_OUT), 1);
 }
 
 /* Nothing more is going to be handled, so what is left there has no deadline. */
-Test(connection, what_an_element_still_holds_at_the_end_has_none)
+ChangingTest(connection, what_an_element_still_holds_at_the_end_has_none)
 {
-    struct changing_bench all;
-    struct connection *connection = &all.bench.connection;
-    changing_open(&all);
-    all.bench.server.settings.deadlines.request = 1000;
-    changing_run(&all, "half");
+    struct connection *connection = &all->bench.connection;
+    all->bench.server.settings.deadlines.request = 1000;
+    changing_run(all, "half");
     channel_close(&connection->facade);
-    run(&all.bench);
+    run(&all->bench);
     cr_assert_eq(connection->phase, CONNECTION_LINGERING);
     cr_assert_eq(connection->deadlines.request, 0);
-    changing_close(&all);
 }

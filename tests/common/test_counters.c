@@ -88,12 +88,9 @@ Test(counters, of_an_application_come_behind_also_if_they_are_zero)
     struct own_counter second = {.name = "calls"}, first = {.name = "lines", .next = &second};
     struct counters *counters = no_counts();
     char text[4096];
-    struct capture capture;
     own_counter_add(&first, 2);
     own_counter_add(&first, 40);
-    capture_start(&capture, STDERR_FILENO);
-    counters_print_with(counters, &first, "stage9-test");
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text, counters_print_with(counters, &first, "stage9-test"));
     cr_assert_not_null(strstr(text, " lines=42 calls=0\n"), "%s", text);
     print(counters, "stage9-test", text, sizeof(text));
     cr_assert_null(strstr(text, "lines"), "%s", text);

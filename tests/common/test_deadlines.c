@@ -1,9 +1,13 @@
 /*
- * The deadlines, with times made up: nothing here waits.
+ * The deadlines, with times made up: nothing here waits. What no test of its own is for, random
+ * steps compare with a model: the rules of deadlines.h in a few lines, with moments that are never
+ * cut to 32 bits.
  */
 #include "common/events/deadlines.h"
+#include "helpers.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 /* The lower half of the clock, which is what a connection keeps, turns over in each test. */
 static const int64_t BORN = (INT64_C(7) << 32) - 999;
@@ -41,22 +45,6 @@ static void output(int64_t now, uint64_t sent, bool waits)
     deadlines_output(&deadlines, now, waits);
 }
 
-Test(deadlines, no_limit_is_never_passed)
-{
-    const struct deadline_limits none = {0};
-    deadlines_framed(&deadlines, BORN, true);
-    output(BORN, 10, true);
-    for (int month = 1; month < 30; month++)
-        cr_assert_eq(deadlines_passed(&deadlines, &none, BORN + month * (INT64_C(30) * 86400000)),
-                     DEADLINE_NONE, "month %d", month);
-    cr_assert_eq(deadlines_next(&deadlines, &none, BORN), INT64_MAX);
-}
-
-Test(deadlines, a_silent_connection_is_idle_from_its_birth)
-{
-    assert_passes(&all, BORN + 1000, DEADLINE_IDLE);
-}
-
 Test(deadlines, case_16_the_idle_timeout_starts_anew_with_each_byte)
 {
     for (int64_t now = BORN + 900; now < BORN + 10000; now += 900) {
@@ -64,14 +52,6 @@ Test(deadlines, case_16_the_idle_timeout_starts_anew_with_each_byte)
         deadlines_received(&deadlines, now);
         assert_passes(&all, now + 1000, DEADLINE_IDLE);
     }
-}
-
-Test(deadlines, bytes_sent_keep_a_connection_from_being_idle)
-{
-    output(BORN + 800, 10, false);
-    assert_passes(&all, BORN + 1800, DEADLINE_IDLE);
-    output(BORN + 1700, 0, false);
-    assert_passes(&all, BORN + 1800, DEADLINE_IDLE);
 }
 
 Test(deadlines, erratum_20_a_request_is_due_however_many_bytes_keep_coming)
@@ -83,30 +63,6 @@ Test(deadlines, erratum_20_a_request_is_due_however_many_bytes_keep_coming)
         cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
     }
     assert_passes(&all, begun + 2000, DEADLINE_REQUEST);
-}
-
-Test(deadlines, a_whole_request_is_not_due)
-{
-    deadlines_received(&deadlines, BORN + 500);
-    deadlines_framed(&deadlines, BORN + 500, true);
-    deadlines_received(&deadlines, BORN + 600);
-    deadlines_framed(&deadlines, BORN + 600, false);
-    assert_passes(&all, BORN + 1600, DEADLINE_IDLE);
-    deadlines_received(&deadlines, BORN + 700);
-    deadlines_framed(&deadlines, BORN + 700, true);
-    deadlines_received(&deadlines, BORN + 2600);
-    assert_passes(&all, BORN + 2700, DEADLINE_REQUEST);
-}
-
-Test(deadlines, the_lifetime_ends_whatever_happens)
-{
-    for (int64_t now = BORN; now < BORN + 100000; now += 250) {
-        deadlines_received(&deadlines, now);
-        deadlines_framed(&deadlines, now, false);
-        output(now, 10, false);
-        cr_assert_eq(deadlines_passed(&deadlines, &all, now), DEADLINE_NONE);
-    }
-    assert_passes(&all, BORN + 100000, DEADLINE_LIFETIME);
 }
 
 Test(deadlines, case_12_output_that_nobody_takes_is_due)
@@ -127,126 +83,6 @@ Test(deadlines, case_13_a_byte_now_and_then_is_no_progress)
     assert_passes(&all, BORN + 600, DEADLINE_PROGRESS);
 }
 
-/* Takes `bytes` in each of many periods, in two steps. How many periods it lives through. */
-static int periods_survived(uint64_t bytes)
-{
-    int64_t now = BORN + 100;
-    output(now, 5000, true);
-    for (int period = 0; period < 20; period++) {
-        deadlines_received(&deadlines, now);
-        output(now + 200, bytes / 2, true);
-        now += 499;
-        output(now, bytes - bytes / 2, true);
-        if (deadlines_passed(&deadlines, &all, now + 1) != DEADLINE_NONE)
-            return period;
-    }
-    return 20;
-}
-
-Test(deadlines, a_quantum_in_each_period_is_progress)
-{
-    cr_assert_eq(periods_survived(DEADLINES_QUANTUM), 20);
-    cr_assert_eq(periods_survived(10 * DEADLINES_QUANTUM), 20);
-}
-
-Test(deadlines, one_byte_less_than_a_quantum_is_none)
-{
-    cr_assert_eq(periods_survived(DEADLINES_QUANTUM - 1), 0);
-    cr_assert_eq(periods_survived(1), 0);
-}
-
-Test(deadlines, what_was_taken_before_output_waited_does_not_count)
-{
-    output(BORN + 100, 10 * DEADLINES_QUANTUM, false);
-    output(BORN + 200, DEADLINES_QUANTUM, true);
-    output(BORN + 300, 1, true);
-    assert_passes(&all, BORN + 700, DEADLINE_PROGRESS);
-}
-
-Test(deadlines, taking_all_that_waits_is_progress_however_little_it_is)
-{
-    output(BORN + 100, 0, true);
-    output(BORN + 400, 10, false);
-    cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 700), DEADLINE_NONE);
-    output(BORN + 800, 10, true);
-    assert_passes(&all, BORN + 1300, DEADLINE_PROGRESS);
-}
-
-Test(deadlines, a_peer_that_is_not_to_blame_gets_its_time_anew)
-{
-    output(BORN + 100, 0, true);
-    output(BORN + 300, DEADLINES_QUANTUM - 1, true);
-    deadlines_restart_progress(&deadlines, BORN + 400);
-    assert_passes(&all, BORN + 900, DEADLINE_PROGRESS);
-    output(BORN + 500, 1, true);
-    assert_passes(&all, BORN + 900, DEADLINE_PROGRESS);
-}
-
-/* The socket's buffer may hold megabytes, so nothing new may leave for a long time. */
-Test(deadlines, a_peer_that_reads_what_the_system_holds_makes_progress)
-{
-    uint32_t held = 20 * DEADLINES_QUANTUM;
-    deadlines_sent(&deadlines, BORN, held);
-    deadlines_output(&deadlines, BORN, true);
-    for (int64_t now = BORN + 400; held > 0; now += 400) {
-        held -= DEADLINES_QUANTUM;
-        if (deadlines_acknowledged(&deadlines, now, held))
-            deadlines_moved(&deadlines, now);
-        cr_assert_eq(deadlines_passed(&deadlines, &all, now + 399), DEADLINE_NONE,
-                     "%u bytes are left", held);
-    }
-}
-
-Test(deadlines, a_peer_that_leaves_the_system_with_all_it_holds_makes_none)
-{
-    deadlines_sent(&deadlines, BORN, 20 * DEADLINES_QUANTUM);
-    deadlines_output(&deadlines, BORN, true);
-    deadlines_acknowledged(&deadlines, BORN + 400, 19 * DEADLINES_QUANTUM + 1);
-    assert_passes(&all, BORN + 500, DEADLINE_PROGRESS);
-}
-
-/* What has been acknowledged is not acknowledged again. */
-Test(deadlines, a_look_counts_what_is_new_since_the_last_one)
-{
-    deadlines_sent(&deadlines, BORN, 2 * DEADLINES_QUANTUM);
-    deadlines_acknowledged(&deadlines, BORN, DEADLINES_QUANTUM);
-    deadlines_output(&deadlines, BORN, true);
-    deadlines_acknowledged(&deadlines, BORN + 100, DEADLINES_QUANTUM);
-    deadlines_sent(&deadlines, BORN + 200, 1);
-    deadlines_acknowledged(&deadlines, BORN + 300, 2);
-    assert_passes(&all, BORN + 500, DEADLINE_PROGRESS);
-}
-
-Test(deadlines, a_peer_that_reads_what_the_system_holds_is_not_idle)
-{
-    deadlines_sent(&deadlines, BORN, 10000);
-    cr_assert(deadlines_acknowledged(&deadlines, BORN + 950, 9999));
-    deadlines_moved(&deadlines, BORN + 900);
-    assert_passes(&all, BORN + 1900, DEADLINE_IDLE);
-    cr_assert_not(deadlines_acknowledged(&deadlines, BORN + 1500, 9999));
-    assert_passes(&all, BORN + 1900, DEADLINE_IDLE);
-}
-
-/* Somebody looks when the time is over. What was taken long before that is no reason to wait once
- * more. */
-Test(deadlines, a_peer_that_stopped_long_before_the_look_is_idle_since_then)
-{
-    deadlines_sent(&deadlines, BORN + 100, 10000);
-    cr_assert(deadlines_acknowledged(&deadlines, BORN + 1100, 6000));
-    deadlines_moved(&deadlines, BORN + 150);
-    assert_passes(&all, BORN + 1150, DEADLINE_IDLE);
-    deadlines_moved(&deadlines, BORN + 120);
-    assert_passes(&all, BORN + 1150, DEADLINE_IDLE);
-}
-
-/* All is acknowledged, nobody knows since when: probably since shortly after it was sent. */
-Test(deadlines, a_peer_that_has_everything_is_idle_since_that_was_sent)
-{
-    deadlines_sent(&deadlines, BORN + 10, 10000);
-    cr_assert_not(deadlines_acknowledged(&deadlines, BORN + 900, 0));
-    assert_passes(&all, BORN + 1010, DEADLINE_IDLE);
-}
-
 Test(deadlines, more_than_four_gigabytes_at_once_are_a_lot)
 {
     deadlines_sent(&deadlines, BORN, UINT32_MAX - 5);
@@ -256,21 +92,6 @@ Test(deadlines, more_than_four_gigabytes_at_once_are_a_lot)
     assert_passes(&all, BORN + 900, DEADLINE_PROGRESS);
 }
 
-Test(deadlines, the_next_moment_is_the_earliest_of_all)
-{
-    const struct deadline_limits limits = {
-        .idle = 5000, .request = 4000, .lifetime = 6000, .progress = 3000};
-    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 5000);
-    deadlines_framed(&deadlines, BORN + 10, true);
-    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 4010);
-    output(BORN + 20, 0, true);
-    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 3020);
-    deadlines_received(&deadlines, BORN + 2000);
-    output(BORN + 2000, 10, false);
-    deadlines_framed(&deadlines, BORN + 2000, false);
-    cr_assert_eq(deadlines_next(&deadlines, &limits, BORN + 2000), BORN + 6000);
-}
-
 /* 23 days are the most that an option takes. */
 Test(deadlines, the_longest_limits_are_right_to_the_millisecond)
 {
@@ -278,16 +99,6 @@ Test(deadlines, the_longest_limits_are_right_to_the_millisecond)
     assert_passes(&(struct deadline_limits){.idle = longest}, BORN + longest, DEADLINE_IDLE);
     assert_passes(&(struct deadline_limits){.lifetime = longest}, BORN + longest,
                   DEADLINE_LIFETIME);
-}
-
-/* A thread may look with a clock that it read before another one noted that a byte came. */
-Test(deadlines, a_moment_that_is_still_to_come_is_not_long_ago)
-{
-    deadlines_received(&deadlines, BORN + 50);
-    cr_assert_eq(deadlines_passed(&deadlines, &all, BORN + 49), DEADLINE_NONE);
-    cr_assert_eq(deadlines_next(&deadlines, &all, BORN + 49), BORN + 1050);
-    cr_assert_eq(deadlines_active(&deadlines, BORN + 49), BORN + 50);
-    cr_assert_eq(deadlines_born(&deadlines, BORN + 49), BORN);
 }
 
 /* A moment whose lower half is 0 would look like a time that does not run. */
@@ -313,16 +124,147 @@ Test(deadlines, each_has_a_name)
     cr_assert_str_eq(deadline_name(DEADLINE_PROGRESS), "progress timeout");
 }
 
-/* A run that has only sent: a byte has moved, and the peer owes an answer for all of them. */
-Test(deadlines, a_run_that_sends_is_active_and_counts_what_is_owed)
+/* ---- random steps, against a model ---- */
+
+/* -1: that time does not run. */
+static struct {
+    int64_t born, active, request, progress;
+    uint64_t taken, owed;
+} model;
+
+/* A moment as a connection keeps it: 0 would be a time that does not run. */
+static int64_t kept(int64_t moment)
 {
-    const struct deadline_limits limits = {.idle = 1000};
-    deadlines_start(&deadlines, 5000);
-    deadlines_ran(&deadlines, 5600, false, false, 7);
-    cr_assert_eq(deadlines_next(&deadlines, &limits, 5600), 6600);
-    deadlines_ran(&deadlines, 5700, false, false, 0);
-    cr_assert_eq(deadlines_next(&deadlines, &limits, 5700), 6600, "nothing has moved");
-    cr_assert_eq(deadlines.owed, 7);
-    deadlines_ran(&deadlines, 5700, false, false, UINT32_MAX);
-    cr_assert_eq(deadlines.owed, UINT32_MAX, "more than can be counted");
+    return moment + ((uint32_t)moment == 0);
+}
+
+static void model_output(int64_t now, bool waits)
+{
+    if (waits == (model.progress >= 0))
+        return;
+    model.progress = waits ? now : -1;
+    model.taken = 0;
+}
+
+/* True if it is to be asked when that was. */
+static bool model_acknowledged(int64_t now, uint32_t unacknowledged)
+{
+    uint64_t taken = model.owed > unacknowledged ? model.owed - unacknowledged : 0;
+    model.owed = unacknowledged;
+    model.taken += taken;
+    if (model.progress >= 0 && model.taken >= DEADLINES_QUANTUM) {
+        model.progress = now;
+        model.taken = 0;
+    }
+    return taken > 0 && unacknowledged > 0;
+}
+
+/* What a thread has to say of the connection at that moment. */
+static void take_step(struct rng *rng, int64_t now)
+{
+    static const uint32_t amounts[] = {0, 1, DEADLINES_QUANTUM - 1, DEADLINES_QUANTUM, UINT32_MAX};
+    bool yes = rng_below(rng, 2) == 0, received = rng_below(rng, 2) == 0;
+    uint32_t amount = amounts[rng_below(rng, 5)];
+    int64_t moment = kept(now - (int64_t)rng_below(rng, 500));
+    switch (rng_below(rng, 8)) {
+    case 0:
+        deadlines_received(&deadlines, now);
+        model.active = now;
+        break;
+    case 1:
+        deadlines_framed(&deadlines, now, yes);
+        model.request = !yes ? -1 : model.request < 0 ? now : model.request;
+        break;
+    case 2:
+        deadlines_sent(&deadlines, now, amount);
+        model.active = now;
+        model.owed += amount;
+        break;
+    case 3:
+        deadlines_ran(&deadlines, now, received, yes, amount);
+        model.active = received || amount > 0 ? now : model.active;
+        model.request = !yes ? -1 : model.request < 0 ? now : model.request;
+        model.owed += amount;
+        break;
+    case 4:
+        deadlines_output(&deadlines, now, yes);
+        model_output(now, yes);
+        break;
+    case 5:
+        amount = model.owed > amount ? (uint32_t)(model.owed - amount) : 0;
+        cr_assert_eq(deadlines_acknowledged(&deadlines, now, amount),
+                     model_acknowledged(now, amount));
+        break;
+    case 6:
+        deadlines_moved(&deadlines, moment);
+        model.active = moment > model.active ? moment : model.active;
+        break;
+    default:
+        deadlines_restart_input(&deadlines, now);
+        model.active = now;
+        model.request = model.request < 0 ? -1 : now;
+        if (model.progress >= 0) {
+            deadlines_restart_progress(&deadlines, now);
+            model.progress = now;
+            model.taken = 0;
+        }
+    }
+    model.owed = model.owed < UINT32_MAX ? model.owed : UINT32_MAX;
+}
+
+static int64_t end_of(int64_t since, int64_t limit)
+{
+    return since < 0 || limit == 0 ? INT64_MAX : since + limit;
+}
+
+/* A thread may look with a clock that it read before another one noted that a byte came: `now`. */
+static void compare_with_model(const struct deadline_limits *limits, int64_t now, int step)
+{
+    const struct {
+        int64_t end;
+        enum deadline which;
+    } ends[] = {{end_of(model.born, limits->lifetime), DEADLINE_LIFETIME},
+                {end_of(model.request, limits->request), DEADLINE_REQUEST},
+                {end_of(model.progress, limits->progress), DEADLINE_PROGRESS},
+                {end_of(model.active, limits->idle), DEADLINE_IDLE}};
+    int64_t next = INT64_MAX;
+    enum deadline passed = DEADLINE_NONE;
+    for (int i = 3; i >= 0; i--) {
+        next = ends[i].end < next ? ends[i].end : next;
+        passed = ends[i].end <= now ? ends[i].which : passed;
+    }
+    enum deadline found = deadlines_passed(&deadlines, limits, now);
+    cr_assert_eq(found, passed, "step %d: %s, not %s", step, deadline_name(found),
+                 deadline_name(passed));
+    cr_assert_eq(deadlines_next(&deadlines, limits, now), next, "step %d", step);
+    cr_assert_eq(deadlines_active(&deadlines, now), model.active, "step %d", step);
+    cr_assert_eq(deadlines_born(&deadlines, now), model.born, "step %d", step);
+    cr_assert_eq(deadlines_output_waits(&deadlines), model.progress >= 0, "step %d", step);
+    cr_assert_eq(deadlines.owed, model.owed, "step %d", step);
+}
+
+Test(deadlines, each_limit_is_passed_at_its_moment_whatever_was_done_before)
+{
+    struct rng rng = rng_from(1);
+    for (int round = 0; round < 200; round++) {
+        struct deadline_limits limits = {.idle = (int64_t)rng_below(&rng, 3) * 700,
+                                         .request = (int64_t)rng_below(&rng, 3) * 800,
+                                         .lifetime = (int64_t)rng_below(&rng, 3) * 20000,
+                                         .progress = (int64_t)rng_below(&rng, 3) * 500};
+        int64_t now = kept(BORN - (int64_t)rng_below(&rng, 20000));
+        deadlines_start(&deadlines, now);
+        memset(&model, 0, sizeof(model));
+        model.born = model.active = now;
+        model.request = model.progress = -1;
+        for (int step = 0; step < 200; step++) {
+            now = kept(now + (int64_t)rng_below(&rng, 150));
+            take_step(&rng, now);
+            compare_with_model(&limits, now - (int64_t)rng_below(&rng, 2), step);
+            int64_t next = deadlines_next(&deadlines, &limits, now);
+            if (next > now && next < INT64_MAX) {
+                compare_with_model(&limits, next - 1, step);
+                compare_with_model(&limits, next, step);
+            }
+        }
+    }
 }

@@ -25,12 +25,18 @@ enum {
     LONG = 60000, /* ms, for a keep-alive time that does not end in a test */
 };
 
-/* Asks again and again, to the deadline; fails with a message if it does not become true. */
+static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded,
+                                                      &task_queue_unbounded, &task_queue_priority};
+static const struct saturation_policy *const policies[] = {
+    &saturation_abort, &saturation_caller_runs, &saturation_discard, &saturation_discard_oldest,
+    &saturation_block};
+
+enum { KINDS = sizeof(kinds) / sizeof(*kinds), POLICIES = sizeof(policies) / sizeof(*policies) };
+
+/* Fails with a message if the condition does not become true in time. */
 #define AWAIT_OR(condition, ...)                                                                   \
     do {                                                                                           \
-        double await_end = test_now() + test_deadline_ms() / 1000.0;                               \
-        while (!(condition) && test_left_ms(await_end) > 0)                                        \
-            test_pause_ms(1);                                                                      \
+        WAIT_FOR(condition);                                                                       \
         cr_assert(condition, __VA_ARGS__);                                                         \
     } while (0)
 
@@ -207,15 +213,6 @@ static void expect_load(size_t threads, size_t waiting)
 }
 
 /* ---- threads ---- */
-
-Test(executor, has_no_thread_before_it_has_a_task)
-{
-    long before = probe_own_threads(getpid());
-    open_with(4, 4, &task_queue_unbounded, 0, &saturation_abort);
-    expect_load(0, 0);
-    cr_assert_eq(probe_own_threads(getpid()), before);
-    finish();
-}
 
 Test(executor, runs_a_task_in_a_thread_of_its_own)
 {
@@ -441,6 +438,7 @@ static void take_steps(const struct executor_settings *settings, struct rng *rng
     executor_open(&executor, settings);
     snprintf(where, sizeof(where), "%s, %s, %zu to %zu", settings->policy->name,
              settings->queue_kind->name, settings->core, settings->max);
+    cr_assert(stats_are_as_expected(), "%s: a thread before there is a task", where);
     for (size_t step = 0; step < 80 || model.stats.threads > 0; step++) {
         size_t kind = step < 80 ? rng_below(rng, 8) : 7;
         if (step == 70 || step == 75)
@@ -459,21 +457,20 @@ static void take_steps(const struct executor_settings *settings, struct rng *rng
     executor_close(&executor);
 }
 
+/* To block is for threads of their own, unless nothing is ever full. */
 Test(executor, each_task_goes_where_the_rules_say)
 {
-    static const struct task_queue_kind *const kinds[] = {
-        &task_queue_direct, &task_queue_bounded, &task_queue_unbounded, &task_queue_priority};
-    static const struct saturation_policy *const policies[] = {
-        &saturation_abort, &saturation_caller_runs, &saturation_discard,
-        &saturation_discard_oldest};
     struct rng rng = rng_from(1);
-    for (int i = 0; i < 32; i++) {
-        size_t core = rng_below(&rng, 4);
+    long before = probe_own_threads(getpid());
+    for (int i = 0; i < 40; i++) {
+        size_t core = rng_below(&rng, 4), kind = (size_t)i % KINDS, policy = (size_t)i / KINDS;
         struct executor_settings settings =
-            settings_of(core, rng_between(&rng, core > 0 ? core : 1, 4), kinds[i % 4],
-                        rng_below(&rng, 5), policies[i / 4 % 4]);
+            settings_of(core, rng_between(&rng, core > 0 ? core : 1, 4), kinds[kind],
+                        rng_below(&rng, 5), policies[policy % (kind < 2 ? 4 : 5)]);
         take_steps(&settings, &rng);
     }
+    cr_assert(probe_await_own_threads(getpid(), before), "there are still %ld threads",
+              probe_own_threads(getpid()));
 }
 
 /* ---- keep-alive ---- */
@@ -679,7 +676,6 @@ Test(executor, block_has_the_submitter_wait_for_room)
 Test(executor, block_lets_all_who_wait_in_one_after_the_other)
 {
     enum { SUBMITTERS = 8 };
-    static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
     for (int kind = 0; kind < 2; kind++) {
         struct job jobs[SUBMITTERS];
         struct submission submissions[SUBMITTERS];
@@ -709,7 +705,6 @@ Test(executor, block_lets_all_who_wait_in_one_after_the_other)
 Test(executor, block_never_waits_for_a_thread_that_has_ended)
 {
     enum { SUBMITTERS = 4, ROUNDS = 300 };
-    static const struct task_queue_kind *const kinds[] = {&task_queue_direct, &task_queue_bounded};
     for (int kind = 0; kind < 2; kind++) {
         struct job jobs[SUBMITTERS];
         struct submission submissions[SUBMITTERS];
@@ -766,14 +761,10 @@ Test(executor, block_ends_when_the_last_thread_has_ended_and_no_other_can_be_had
 /* What never is full never asks its policy. */
 Test(executor, with_an_unbounded_queue_no_policy_is_asked)
 {
-    static const struct saturation_policy *const policies[] = {
-        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
-        &saturation_discard_oldest};
-    static const struct task_queue_kind *const kinds[] = {&task_queue_unbounded,
-                                                          &task_queue_priority};
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 2 * POLICIES; i++) {
         struct job jobs[50];
-        open_with(1, 2, kinds[i % 2], 0, policies[i / 2]);
+        open_with(1, 2, i % 2 == 0 ? &task_queue_unbounded : &task_queue_priority, 0,
+                  policies[i / 2]);
         jobs_init(jobs, 50, true);
         submit_all(jobs, 50);
         gate_let(50);
@@ -798,21 +789,20 @@ Test(executor, policies_have_the_names_that_users_type)
 /* Whatever the policy: a task that waits for a first thread could wait forever. */
 Test(executor, without_a_single_thread_nothing_is_accepted)
 {
-    static const struct saturation_policy *const policies[] = {
-        &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
-        &saturation_discard_oldest};
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < POLICIES; i++) {
         struct job job;
         open_with(2, 4, &task_queue_unbounded, 0, policies[i]);
         jobs_init(&job, 1, false);
         faults.thread = no_thread;
         cr_assert_not(executor_submit(&executor, &job.task), "%s", policies[i]->name);
+        cr_assert_eq(executor_stats(&executor).aborted, 1);
+        cr_assert_not(executor_insist(&executor, &job.task), "%s", policies[i]->name);
         faults.thread = NULL;
         expect_fate(&job, 0, 0);
         expect_load(0, 0);
-        cr_assert_eq(executor_stats(&executor).aborted, 1);
 
-        cr_assert(executor_submit(&executor, &job.task), "%s: now there are", policies[i]->name);
+        while (!executor_submit(&executor, &job.task)) /* now there are, after a moment */
+            sched_yield();
         AWAIT(executor_stats(&executor).completed == 1);
         finish();
         expect_fate(&job, 1, 0);
@@ -920,20 +910,6 @@ Test(executor, what_cannot_grow_is_saturated)
 }
 
 /* ---- what must not be lost ---- */
-
-Test(executor, insisting_starts_the_first_thread)
-{
-    struct job job;
-    open_with(3, 3, &task_queue_direct, 0, &saturation_abort);
-    jobs_init(&job, 1, false);
-    faults.thread = no_thread;
-    cr_assert_not(executor_insist(&executor, &job.task));
-    faults.thread = NULL;
-    cr_assert(executor_insist(&executor, &job.task));
-    AWAIT(executor_stats(&executor).completed == 1);
-    finish();
-    expect_fate(&job, 1, 0);
-}
 
 /*
  * A spare thread that is called while it waits for the end of its keep-alive time: nothing else
@@ -1046,8 +1022,6 @@ Test(executor, a_submitter_that_runs_a_task_has_woken_the_workers_before)
 
 Test(executor, its_counters_go_to_the_server_s)
 {
-    static const struct saturation_policy *const policies[] = {
-        &saturation_abort, &saturation_caller_runs, &saturation_discard};
     static const enum counter expected[] = {COUNTER_TASKS_ABORTED, COUNTER_TASKS_BY_CALLER,
                                             COUNTER_TASKS_DISCARDED};
     for (int i = 0; i < 3; i++) {
@@ -1110,20 +1084,6 @@ Test(executor, an_orderly_shutdown_runs_what_was_submitted_a_moment_before)
         finish();
         expect_fate(&jobs[1], 1, 0);
     }
-}
-
-Test(executor, shutdown_ends_idle_threads)
-{
-    enum { CORE = 4 };
-    struct job jobs[CORE];
-    long before = probe_own_threads(getpid());
-    open_with(CORE, CORE, &task_queue_unbounded, 0, &saturation_abort);
-    jobs_init(jobs, CORE, false);
-    submit_all(jobs, CORE);
-    AWAIT(executor_stats(&executor).idle == CORE);
-    finish();
-    cr_assert(probe_await_own_threads(getpid(), before), "there are still %ld threads",
-              probe_own_threads(getpid()));
 }
 
 Test(executor, shutdown_without_a_thread_is_complete_at_once)
@@ -1262,20 +1222,12 @@ static void produce_with(const struct executor_settings *settings, int shutdown_
 /* With each kind of queue; keep-alive 0, so that threads come and go. */
 static void produce_under(const struct saturation_policy *policy, int shutdown_at)
 {
-    static const struct task_queue_kind *const kinds[] = {
-        &task_queue_direct, &task_queue_bounded, &task_queue_unbounded, &task_queue_priority};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < KINDS; i++) {
         struct executor_settings settings = settings_of(1, 3, kinds[i], 3, policy);
         settings.keep_alive = 0;
         produce_with(&settings, shutdown_at);
     }
 }
-
-static const struct saturation_policy *const policies[] = {
-    &saturation_abort, &saturation_block, &saturation_caller_runs, &saturation_discard,
-    &saturation_discard_oldest};
-
-enum { POLICIES = sizeof(policies) / sizeof(*policies) };
 
 ParameterizedTestParameters(executor, each_task_once_under_each_policy)
 {

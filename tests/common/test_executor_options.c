@@ -45,12 +45,10 @@ static struct executor_settings settings_from(const char *line)
 static void expect_refused(const char *line, const char *complaint)
 {
     struct executor_choice choice;
-    struct capture capture;
     char text[512];
     char expected[512];
-    capture_start(&capture, STDERR_FILENO);
-    int status = parse(&choice, line);
-    capture_stop(&capture, text, sizeof(text));
+    int status;
+    CAPTURED(STDERR_FILENO, text, status = parse(&choice, line));
     snprintf(expected, sizeof(expected), "server: %s\n", complaint);
     cr_assert_eq(status, 2, "`%s` is accepted", line);
     cr_assert_str_eq(text, expected);
@@ -194,11 +192,9 @@ Test(executor_options, help_lists_them_with_their_defaults)
         "--workers N", "--max-workers N",     "--keep-alive SEC", "--queue KIND",
         "[unbounded]", "--saturation POLICY", "[abort]",          "[60]"};
     struct executor_choice choice;
-    struct capture capture;
     char text[4096];
-    capture_start(&capture, STDOUT_FILENO);
-    int status = parse(&choice, "--help");
-    capture_stop(&capture, text, sizeof(text));
+    int status;
+    CAPTURED(STDOUT_FILENO, text, status = parse(&choice, "--help"));
     cr_assert_eq(status, 0);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         cr_assert_not_null(strstr(text, parts[i]), "--help does not tell %s: %s", parts[i], text);
@@ -232,18 +228,15 @@ Test(executor_options, or_none_is_none_unless_workers_are_asked_for)
 Test(executor_options, or_none_tells_so)
 {
     struct executor_choice choice;
-    struct capture capture;
     char text[4096];
-    capture_start(&capture, STDOUT_FILENO);
-    int status = parse_with(executor_options_or_none, &choice, "--help");
-    capture_stop(&capture, text, sizeof(text));
+    int status;
+    CAPTURED(STDOUT_FILENO, text, status = parse_with(executor_options_or_none, &choice, "--help"));
     cr_assert_eq(status, 0);
     const char *line = strstr(text, "--workers N");
     cr_assert_not_null(line);
     cr_assert_not_null(strstr(line, "0: each dispatcher runs its handlers itself [0]"), "%s", text);
-    capture_start(&capture, STDERR_FILENO);
-    status = parse_with(executor_options_or_none, &choice, "--workers -1");
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text,
+             status = parse_with(executor_options_or_none, &choice, "--workers -1"));
     cr_assert_eq(status, 2);
     cr_assert_str_eq(text, "server: --workers: expected a number from 0 to 10000, got '-1'\n");
 }

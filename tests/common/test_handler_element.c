@@ -55,10 +55,10 @@ static struct input_queue *fake_input(struct channel_facade *facade)
 
 static enum output_result fake_enqueue(struct channel_facade *facade, struct piece piece)
 {
-    struct fake_channel *channel = fake(facade);
-    *(piece.kind == PIECE_FILE ? &channel->ranged
-      : piece.verbs != NULL    ? &channel->shared
-                               : &channel->copied) = piece;
+    struct fake_channel *self = fake(facade);
+    *(piece.kind == PIECE_FILE ? &self->ranged
+      : piece.verbs != NULL    ? &self->shared
+                               : &self->copied) = piece;
     return fake(facade)->answer;
 }
 
@@ -226,20 +226,18 @@ static bool fake_holds_input(const struct input_handler *self)
     return application_of((struct input_handler *)(uintptr_t)self)->answer;
 }
 
-static void fake_drained(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, 'd');
-}
-
-static void fake_timed_out(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, 't');
-}
-
-static void fake_idle(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, 'i');
-}
+#define NOTED(name, letter)                                                                        \
+    static void name(struct input_handler *self, struct channel_facade *facade)                    \
+    {                                                                                              \
+        note(self, facade, letter);                                                                \
+    }
+NOTED(fake_drained, 'd')
+NOTED(fake_timed_out, 't')
+NOTED(fake_idle, 'i')
+NOTED(fake_started, '2')
+NOTED(fake_end_of_input, '3')
+NOTED(fake_stopping, '4')
+NOTED(fake_stopped, '5')
 
 static void fake_unused(struct input_handler *self)
 {
@@ -251,26 +249,6 @@ static void fake_starting(struct input_handler *self, struct channel_facade *fac
     struct fake_application *application = application_of(self);
     note(self, facade, '1');
     application->rate_at_start = application->channel != NULL ? application->channel->rate : 0;
-}
-
-static void fake_started(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, '2');
-}
-
-static void fake_end_of_input(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, '3');
-}
-
-static void fake_stopping(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, '4');
-}
-
-static void fake_stopped(struct input_handler *self, struct channel_facade *facade)
-{
-    note(self, facade, '5');
 }
 
 static const struct input_handler_verbs all_verbs = {
@@ -305,12 +283,20 @@ static struct input_handler *fake_create(struct input_handler_factory *factory, 
     return application->create_fails ? NULL : &application->handler;
 }
 
-static void open_fakes(struct fake_channel *channel, struct fake_application *application,
-                       const struct input_handler_verbs *verbs)
+/* Those that a test has. */
+static struct fake_channel channel;
+static struct fake_application application;
+
+static void open_application(struct fake_application *one, const struct input_handler_verbs *verbs)
 {
-    *channel = (struct fake_channel){.facade.verbs = &fake_verbs, .references = 1};
-    *application = (struct fake_application){.factory.create = fake_create, .handler.verbs = verbs};
-    cr_assert(endpoint_parse(&channel->peer, "192.0.2.7", 4321));
+    *one = (struct fake_application){.factory.create = fake_create, .handler.verbs = verbs};
+}
+
+static void open_fakes(const struct input_handler_verbs *verbs)
+{
+    channel = (struct fake_channel){.facade.verbs = &fake_verbs, .references = 1};
+    cr_assert(endpoint_parse(&channel.peer, "192.0.2.7", 4321));
+    open_application(&application, verbs);
 }
 
 /* ---- an element that passes everything on ---- */
@@ -344,10 +330,22 @@ static struct input_handler *stack(struct input_handler *inner, int count)
     return inner;
 }
 
-static void expect_calls(struct fake_application *application, const char *calls)
+/* The same in front of an application with these verbs. */
+static struct input_handler *open_stack(const struct input_handler_verbs *verbs, int count)
 {
-    cr_assert_str_eq(application->calls, calls);
-    application->calls[0] = '\0';
+    open_fakes(verbs);
+    return stack(&application.handler, count);
+}
+
+static void expect_calls_of(struct fake_application *one, const char *calls)
+{
+    cr_assert_str_eq(one->calls, calls);
+    one->calls[0] = '\0';
+}
+
+static void expect_calls(const char *calls)
+{
+    expect_calls_of(&application, calls);
 }
 
 static struct message text(const char *bytes)
@@ -358,10 +356,7 @@ static struct message text(const char *bytes)
 /* Through one element and through several. */
 static void pass_everything_inwards(int elements)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    open_fakes(&channel, &application, &all_verbs);
-    struct input_handler *outermost = stack(&application.handler, elements);
+    struct input_handler *outermost = open_stack(&all_verbs, elements);
     const struct input_handler_verbs *verbs = outermost->verbs;
     struct channel_facade *facade = &channel.facade;
     struct message message = text("hello\n");
@@ -371,7 +366,7 @@ static void pass_everything_inwards(int elements)
     cr_assert_neq(application.facade, facade, "it got the channel, and not the element's facade");
     struct channel_facade *of_element = application.facade;
     verbs->started(outermost, facade);
-    expect_calls(&application, "12");
+    expect_calls("12");
 
     application.message = message;
     application.framing = FRAMING_TOO_LONG;
@@ -379,7 +374,7 @@ static void pass_everything_inwards(int elements)
     application.framing = FRAMING_MESSAGE;
     cr_assert_eq(verbs->next_message(outermost, facade, &got), FRAMING_MESSAGE);
     cr_assert(got.data == message.data && got.length == message.length);
-    expect_calls(&application, "nn");
+    expect_calls("nn");
 
     for (int answer = 0; answer < 2; answer++) {
         application.answer = answer;
@@ -390,20 +385,20 @@ static void pass_everything_inwards(int elements)
         cr_assert_eq(verbs->holds_input(outermost), answer);
         cr_assert_eq(verbs->is_urgent(outermost, facade), answer);
     }
-    expect_calls(&application, "hcghcg");
+    expect_calls("hcghcg");
     application.message = (struct message){0};
     verbs->refuse_input(outermost, message, facade);
     cr_assert(application.message.data == message.data);
     verbs->drained(outermost, facade);
     verbs->timed_out(outermost, facade);
     verbs->idle(outermost, facade);
-    expect_calls(&application, "rdti");
+    expect_calls("rdti");
     cr_assert_eq(application.facade, of_element, "another facade each time");
 
     verbs->end_of_input(outermost, facade);
     verbs->stopping(outermost, facade);
     verbs->stopped(outermost, facade);
-    expect_calls(&application, "345");
+    expect_calls("345");
     cr_assert_eq(channel.references, 1, "%d references to the channel are left",
                  channel.references);
 }
@@ -411,10 +406,6 @@ static void pass_everything_inwards(int elements)
 Test(handler_element, everything_comes_in)
 {
     pass_everything_inwards(1);
-}
-
-Test(handler_element, everything_comes_in_through_several)
-{
     pass_everything_inwards(5);
 }
 
@@ -427,10 +418,7 @@ static void never_run(struct channel_post *post, struct channel_facade *facade)
 
 static void pass_everything_outwards(int elements)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    open_fakes(&channel, &application, &all_verbs);
-    struct input_handler *outermost = stack(&application.handler, elements);
+    struct input_handler *outermost = open_stack(&all_verbs, elements);
     outermost->verbs->starting(outermost, &channel.facade);
     struct channel_facade *facade = application.facade;
     struct input_queue *input = (struct input_queue *)(void *)&application;
@@ -490,20 +478,13 @@ static void pass_everything_outwards(int elements)
 Test(handler_element, everything_goes_out)
 {
     pass_everything_outwards(1);
-}
-
-Test(handler_element, everything_goes_out_through_several)
-{
     pass_everything_outwards(5);
 }
 
 /* What an application has left out, the framework does not find either. */
 Test(handler_element, calls_that_the_application_does_not_want)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    open_fakes(&channel, &application, &few_verbs);
-    struct input_handler *outermost = stack(&application.handler, 2);
+    struct input_handler *outermost = open_stack(&few_verbs, 2);
     const struct input_handler_verbs *verbs = outermost->verbs;
     verbs->starting(outermost, &channel.facade);
     verbs->started(outermost, &channel.facade);
@@ -519,71 +500,59 @@ Test(handler_element, calls_that_the_application_does_not_want)
     verbs->end_of_input(outermost, &channel.facade);
     verbs->stopping(outermost, &channel.facade);
     verbs->stopped(outermost, &channel.facade);
-    expect_calls(&application, "");
+    expect_calls("");
     struct input_handler *never = stack(&application.handler, 2);
     never->verbs->unused(never);
 }
 
 Test(handler_element, another_handler_takes_over_behind_the_element)
 {
-    struct fake_channel channel;
-    struct fake_application first;
     struct fake_application second;
-    open_fakes(&channel, &first, &all_verbs);
-    open_fakes(&channel, &second, &all_verbs);
-    struct input_handler *outermost = stack(&first.handler, 2);
+    open_application(&second, &all_verbs);
+    struct input_handler *outermost = open_stack(&all_verbs, 2);
     outermost->verbs->starting(outermost, &channel.facade);
-    expect_calls(&first, "1");
-    channel_set_handler(first.facade, &second.handler);
+    expect_calls("1");
+    channel_set_handler(application.facade, &second.handler);
     cr_assert_neq(channel.handler, &second.handler, "the element is bypassed");
     outermost->verbs->handle_input(outermost, text("hello\n"), &channel.facade);
-    expect_calls(&first, "");
-    expect_calls(&second, "h");
+    expect_calls("");
+    expect_calls_of(&second, "h");
     outermost->verbs->stopped(outermost, &channel.facade);
-    expect_calls(&second, "5");
+    expect_calls_of(&second, "5");
 }
 
 /* It may want what the first did not, or the other way round. */
 Test(handler_element, another_handler_has_verbs_of_its_own)
 {
-    struct fake_channel channel;
     struct fake_application few;
-    struct fake_application all;
-    open_fakes(&channel, &few, &few_verbs);
-    open_fakes(&channel, &all, &all_verbs);
-    struct input_handler *outermost = stack(&all.handler, 3);
+    open_application(&few, &few_verbs);
+    struct input_handler *outermost = open_stack(&all_verbs, 3);
     outermost->verbs->starting(outermost, &channel.facade);
     cr_assert_not_null(outermost->verbs->timed_out);
-    channel_set_handler(all.facade, &few.handler);
+    channel_set_handler(application.facade, &few.handler);
     cr_assert_null(outermost->verbs->timed_out);
     cr_assert_null(outermost->verbs->continue_output);
     cr_assert_null(outermost->verbs->holds_input);
     cr_assert_not(outermost->verbs->one_piece);
-    channel_set_handler(all.facade, &all.handler);
+    channel_set_handler(application.facade, &application.handler);
     cr_assert(outermost->verbs->one_piece, "an answer of one piece would be copied once more");
     outermost->verbs->timed_out(outermost, &channel.facade);
     cr_assert_not(outermost->verbs->continue_output(outermost, &channel.facade));
-    expect_calls(&all, "1tc");
+    expect_calls("1tc");
     outermost->verbs->stopped(outermost, &channel.facade);
 }
 
 Test(handler_element, unused_reaches_the_application_and_frees)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    open_fakes(&channel, &application, &all_verbs);
-    struct input_handler *outermost = stack(&application.handler, 3);
+    struct input_handler *outermost = open_stack(&all_verbs, 3);
     outermost->verbs->unused(outermost);
-    expect_calls(&application, "u");
+    expect_calls("u");
 }
 
 /* Who keeps the facade keeps the element, and through it the channel. */
 Test(handler_element, facade_that_is_kept)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    open_fakes(&channel, &application, &all_verbs);
-    struct input_handler *outermost = stack(&application.handler, 2);
+    struct input_handler *outermost = open_stack(&all_verbs, 2);
     outermost->verbs->starting(outermost, &channel.facade);
     struct channel_facade *kept = application.facade;
     channel_retain(kept);
@@ -600,20 +569,24 @@ Test(handler_element, facade_that_is_kept)
     cr_assert_eq(channel.references, 1);
 }
 
+/* Two elements in front of an application that wants 100 bytes. */
+static void open_chain(struct input_handler_factory **inner, struct input_handler_factory **outer)
+{
+    static struct throttle_element_factory throttle;
+    static struct log_element_factory log_factory;
+    static struct throttle_choice choice = {.bytes_per_second = 1};
+    static struct log log = {.program = "server"};
+    open_fakes(&all_verbs);
+    application.factory.handler_size = 100;
+    *inner = throttle_element_over(&throttle, &application.factory, &choice);
+    *outer = log_element_over(&log_factory, *inner, &log);
+}
+
 /* Each element has its memory in front of the one behind it. */
 Test(handler_element, a_chain_is_one_block_of_memory)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    struct throttle_element_factory throttle;
-    struct log_element_factory log_factory;
-    struct throttle_choice choice = {.bytes_per_second = 1};
-    struct log log = {.program = "server"};
-    open_fakes(&channel, &application, &all_verbs);
-    application.factory.handler_size = 100;
-    struct input_handler_factory *inner =
-        throttle_element_over(&throttle, &application.factory, &choice);
-    struct input_handler_factory *outer = log_element_over(&log_factory, inner, &log);
+    struct input_handler_factory *inner, *outer;
+    open_chain(&inner, &outer);
     cr_assert_gt(inner->handler_size, 100 + sizeof(struct handler_element));
     cr_assert_gt(outer->handler_size, inner->handler_size + sizeof(struct handler_element));
     memset(memory, 0, sizeof(memory));
@@ -625,149 +598,136 @@ Test(handler_element, a_chain_is_one_block_of_memory)
 
 /* ---- log ---- */
 
-/* What the log element has printed of a message, behind the program, level, thread and peer. */
-struct logged {
+/* What the log element has printed, line by line. */
+static struct logged {
     struct log log;
     struct log_element_factory factory;
-    struct fake_channel channel;
-    struct fake_application application;
     struct input_handler *handler;
     struct capture capture;
     char text[4096];
-};
-
-static void log_open(struct logged *logged)
-{
-    open_fakes(&logged->channel, &logged->application, &all_verbs);
-    logged->log = (struct log){.program = "server", .level = LOG_LEVEL_WARN};
-    struct input_handler_factory *factory =
-        log_element_over(&logged->factory, &logged->application.factory, &logged->log);
-    logged->handler = create_in_memory(factory);
-    cr_assert_not_null(logged->handler);
-    capture_start(&logged->capture, STDERR_FILENO);
-}
-
-static void log_close(struct logged *logged)
-{
-    capture_stop(&logged->capture, logged->text, sizeof(logged->text));
-}
+    const char *rest; /* of the text */
+} logged;
 
 #define OUTPUT "event=output peer=192.0.2.7:4321 fd=7 "
 
-static void expect_line(const char **rest, const char *expected)
+static void expect_line(const char *expected)
 {
     static const char level[] = "server: info: [";
-    cr_assert_eq(strncmp(*rest, level, strlen(level)), 0, "%s", *rest);
-    const char *line = strstr(*rest, "] ");
+    cr_assert_eq(strncmp(logged.rest, level, strlen(level)), 0, "%s", logged.rest);
+    const char *line = strstr(logged.rest, "] ");
     cr_assert_not_null(line);
     const char *end = strchr(line, '\n');
     cr_assert_not_null(end);
     cr_assert(strlen(expected) == (size_t)(end - line - 2) &&
                   strncmp(line + 2, expected, strlen(expected)) == 0,
               "expected `%s`, got `%.*s`", expected, (int)(end - line - 2), line + 2);
-    *rest = end + 1;
+    logged.rest = end + 1;
+}
+
+/* A connection begins, behind the element. */
+static void log_open(void)
+{
+    open_fakes(&all_verbs);
+    logged.log = (struct log){.program = "server", .level = LOG_LEVEL_WARN};
+    logged.handler =
+        create_in_memory(log_element_over(&logged.factory, &application.factory, &logged.log));
+    cr_assert_not_null(logged.handler);
+    capture_start(&logged.capture, STDERR_FILENO);
+    logged.handler->verbs->starting(logged.handler, &channel.facade);
+}
+
+/* It ends; of the lines the first was expected. */
+static void log_close(void)
+{
+    logged.handler->verbs->stopped(logged.handler, &channel.facade);
+    capture_stop(&logged.capture, logged.text, sizeof(logged.text));
+    logged.rest = logged.text;
+    expect_line("event=begun peer=192.0.2.7:4321 fd=7");
 }
 
 Test(handler_element, log_shows_what_passes_and_changes_nothing)
 {
-    static struct logged logged;
     struct message got = {0};
-    log_open(&logged);
+    log_open();
     struct input_handler *handler = logged.handler;
-    struct channel_facade *facade = &logged.channel.facade;
-    handler->verbs->starting(handler, facade);
-    logged.application.message = text("hello\n");
-    logged.application.framing = FRAMING_MESSAGE;
+    struct channel_facade *facade = &channel.facade;
+    application.message = text("hello\n");
+    application.framing = FRAMING_MESSAGE;
     enum framing_result framing = handler->verbs->next_message(handler, facade, &got);
-    logged.application.framing = FRAMING_INCOMPLETE; /* is no message, and not shown */
+    application.framing = FRAMING_INCOMPLETE; /* is no message, and not shown */
     struct message none;
     handler->verbs->next_message(handler, facade, &none);
-    logged.channel.answer = OUTPUT_WAITING;
-    struct channel_facade *element = logged.application.facade;
+    channel.answer = OUTPUT_WAITING;
+    struct channel_facade *element = application.facade;
     enum output_result output = channel_enqueue(element, piece_copy(text("and hello\n")));
     struct shared_message *shared = shared_message_create(3);
     memcpy(shared->data, "all", 3);
     enum output_result output_shared = channel_enqueue(element, piece_shared(shared));
     struct shared_file *file = (struct shared_file *)(void *)&logged;
     enum output_result output_file = channel_enqueue(element, piece_file(file, 7, 1000));
-    logged.channel.reason = END_IDLE;
-    handler->verbs->stopped(handler, facade);
-    log_close(&logged);
+    channel.reason = END_IDLE;
+    log_close();
 
     cr_assert(framing == FRAMING_MESSAGE && got.length == 6 && memcmp(got.data, "hello\n", 6) == 0);
     cr_assert(output == OUTPUT_WAITING && output_shared == OUTPUT_WAITING &&
               output_file == OUTPUT_WAITING);
-    const struct fake_channel *sent = &logged.channel;
-    cr_assert(sent->copied.bytes.length == 10 && sent->shared.shared == shared &&
-              sent->ranged.range.file == file && sent->ranged.range.offset == 7);
+    cr_assert(channel.copied.bytes.length == 10 && channel.shared.shared == shared &&
+              channel.ranged.range.file == file && channel.ranged.range.offset == 7);
     shared_message_release(shared);
-    cr_assert_eq(logged.channel.references, 1);
-    expect_calls(&logged.application, "1nn5");
+    cr_assert_eq(channel.references, 1);
+    expect_calls("1nn5");
 
-    const char *rest = logged.text;
-    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
-    expect_line(&rest, "event=input peer=192.0.2.7:4321 fd=7 bytes=6 text=\"hello\\n\"");
-    expect_line(&rest, OUTPUT "bytes=10 text=\"and hello\\n\"");
-    expect_line(&rest, OUTPUT "bytes=3 text=\"all\"");
-    expect_line(&rest, OUTPUT "bytes=1000 file=yes");
-    expect_line(&rest, "event=ended peer=192.0.2.7:4321 fd=7 reason=\"idle timeout\"");
-    cr_assert_str_empty(rest);
+    expect_line("event=input peer=192.0.2.7:4321 fd=7 bytes=6 text=\"hello\\n\"");
+    expect_line(OUTPUT "bytes=10 text=\"and hello\\n\"");
+    expect_line(OUTPUT "bytes=3 text=\"all\"");
+    expect_line(OUTPUT "bytes=1000 file=yes");
+    expect_line("event=ended peer=192.0.2.7:4321 fd=7 reason=\"idle timeout\"");
+    cr_assert_str_empty(logged.rest);
 }
 
 /* Not a byte of it reaches the terminal as it is, but those that are printable. */
 Test(handler_element, log_escapes)
 {
-    static struct logged logged;
-    log_open(&logged);
-    logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
-    channel_enqueue(logged.application.facade, piece_bytes("a\r\n\t\"\\\0\x1b\x7f\x80\xff~ ", 13));
-    channel_enqueue(logged.application.facade, piece_bytes("", 0));
-    logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
-    log_close(&logged);
-    const char *rest = logged.text;
-    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
-    expect_line(&rest, OUTPUT "bytes=13 text=\"a\\r\\n\\t\\\"\\\\\\x00\\x1b\\x7f\\x80\\xff~ \"");
-    expect_line(&rest, OUTPUT "bytes=0 text=\"\"");
+    log_open();
+    channel_enqueue(application.facade, piece_bytes("a\r\n\t\"\\\0\x1b\x7f\x80\xff~ ", 13));
+    channel_enqueue(application.facade, piece_bytes("", 0));
+    log_close();
+    expect_line(OUTPUT "bytes=13 text=\"a\\r\\n\\t\\\"\\\\\\x00\\x1b\\x7f\\x80\\xff~ \"");
+    expect_line(OUTPUT "bytes=0 text=\"\"");
 }
 
 Test(handler_element, log_cuts_what_is_long)
 {
     enum { SHOWN = 60 };
-    static struct logged logged;
     static unsigned char data[100000];
     char expected[512];
     char most[4 * SHOWN + 1] = "";
     memset(data, 0x01, sizeof(data));
     for (int i = 0; i < SHOWN; i++)
         memcpy(most + 4 * (ptrdiff_t)i, "\\x01", 5);
-    log_open(&logged);
-    logged.handler->verbs->starting(logged.handler, &logged.channel.facade);
-    channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN));
-    channel_enqueue(logged.application.facade, piece_bytes(data, SHOWN + 1));
-    channel_enqueue(logged.application.facade, piece_bytes(data, sizeof(data)));
-    size_t passed = logged.channel.copied.bytes.length;
-    logged.handler->verbs->stopped(logged.handler, &logged.channel.facade);
-    log_close(&logged);
+    log_open();
+    channel_enqueue(application.facade, piece_bytes(data, SHOWN));
+    channel_enqueue(application.facade, piece_bytes(data, SHOWN + 1));
+    channel_enqueue(application.facade, piece_bytes(data, sizeof(data)));
+    size_t passed = channel.copied.bytes.length;
+    log_close();
     cr_assert_eq(passed, sizeof(data), "only what is shown was sent");
-    const char *rest = logged.text;
-    expect_line(&rest, "event=begun peer=192.0.2.7:4321 fd=7");
     snprintf(expected, sizeof(expected), OUTPUT "bytes=60 text=\"%s\"", most);
-    expect_line(&rest, expected);
+    expect_line(expected);
     snprintf(expected, sizeof(expected), OUTPUT "bytes=61 shown=60 text=\"%s\"", most);
-    expect_line(&rest, expected);
+    expect_line(expected);
     snprintf(expected, sizeof(expected), OUTPUT "bytes=100000 shown=60 text=\"%s\"", most);
-    expect_line(&rest, expected);
+    expect_line(expected);
 }
 
 Test(handler_element, log_level_only_rises)
 {
-    static struct logged logged;
-    open_fakes(&logged.channel, &logged.application, &all_verbs);
+    open_fakes(&all_verbs);
     logged.log = (struct log){.program = "server", .level = LOG_LEVEL_DEBUG};
-    log_element_over(&logged.factory, &logged.application.factory, &logged.log);
+    log_element_over(&logged.factory, &application.factory, &logged.log);
     cr_assert_eq(logged.log.level, LOG_LEVEL_DEBUG);
     logged.log.level = LOG_LEVEL_ERROR;
-    log_element_over(&logged.factory, &logged.application.factory, &logged.log);
+    log_element_over(&logged.factory, &application.factory, &logged.log);
     cr_assert_eq(logged.log.level, LOG_LEVEL_INFO);
 }
 
@@ -791,11 +751,9 @@ static int parse_choice(struct throttle_choice *choice, const char *suspicious, 
 /* The rate that a client from there gets; 0: none. */
 static uint64_t rate_for(const char *suspicious, const char *peer)
 {
-    struct fake_channel channel;
-    struct fake_application application;
     struct throttle_element_factory factory;
     struct throttle_choice choice;
-    open_fakes(&channel, &application, &all_verbs);
+    open_fakes(&all_verbs);
     cr_assert_eq(parse_choice(&choice, suspicious, "1234"), OPTIONS_SERVE);
     cr_assert(endpoint_parse(&channel.peer, peer, 1));
     struct input_handler_factory *made =
@@ -804,7 +762,7 @@ static uint64_t rate_for(const char *suspicious, const char *peer)
     cr_assert_not_null(handler);
     application.channel = &channel;
     handler->verbs->starting(handler, &channel.facade);
-    expect_calls(&application, "1");
+    expect_calls("1");
     cr_assert_eq(application.rate_at_start, channel.rate, "the application could send before");
     handler->verbs->stopped(handler, &channel.facade);
     cr_assert_eq(channel.references, 1);
@@ -840,10 +798,8 @@ Test(handler_element, throttle_asks_whatever_gatekeeper_there_is)
     struct alternating alternating = {.gatekeeper.is_suspicious = is_every_other};
     struct throttle_choice choice = {.gatekeeper = &alternating.gatekeeper, .bytes_per_second = 77};
     for (int i = 0; i < 4; i++) {
-        struct fake_channel channel;
-        struct fake_application application;
         struct throttle_element_factory factory;
-        open_fakes(&channel, &application, &all_verbs);
+        open_fakes(&all_verbs);
         struct input_handler_factory *made =
             throttle_element_over(&factory, &application.factory, &choice);
         struct input_handler *handler = create_in_memory(made);
@@ -857,20 +813,12 @@ Test(handler_element, throttle_asks_whatever_gatekeeper_there_is)
 
 Test(handler_element, factories_whose_application_has_no_memory)
 {
-    struct fake_channel channel;
-    struct fake_application application;
-    struct throttle_element_factory throttle;
-    struct log_element_factory log_factory;
-    struct throttle_choice choice = {.bytes_per_second = 1};
-    struct log log = {.program = "server"};
-    open_fakes(&channel, &application, &all_verbs);
+    struct input_handler_factory *inner, *outer;
+    open_chain(&inner, &outer);
     application.create_fails = true;
-    struct input_handler_factory *inner =
-        throttle_element_over(&throttle, &application.factory, &choice);
-    struct input_handler_factory *outer = log_element_over(&log_factory, inner, &log);
     cr_assert_null(create_in_memory(inner));
     cr_assert_null(create_in_memory(outer));
-    expect_calls(&application, "");
+    expect_calls("");
 }
 
 Test(handler_element, throttle_options_are_read)

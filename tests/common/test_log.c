@@ -37,11 +37,9 @@ static size_t count_lines(const char *text)
 Test(log, a_line_names_program_level_and_thread)
 {
     char text[1024];
-    struct capture capture;
     thread_set_name("worker-3");
-    capture_start(&capture, STDERR_FILENO);
-    log_write(&everything, LOG_LEVEL_WARN, "cannot %s: %d", "fly", 42);
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text,
+             log_write(&everything, LOG_LEVEL_WARN, "cannot %s: %d", "fly", 42));
     cr_assert_str_eq(text, "prog: warn: [worker-3] cannot fly: 42\n");
 }
 
@@ -79,12 +77,9 @@ Test(log, cuts_a_long_line_and_ends_it_all_the_same)
 {
     char longer[5000];
     char text[8192];
-    struct capture capture;
     memset(longer, 'x', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
-    capture_start(&capture, STDERR_FILENO);
-    log_write(&everything, LOG_LEVEL_ERROR, "%s", longer);
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text, log_write(&everything, LOG_LEVEL_ERROR, "%s", longer));
     cr_assert_eq(count_lines(text), 1);
     cr_assert_eq(text[strlen(text) - 1], '\n');
     cr_assert_gt(strlen(text), 200);

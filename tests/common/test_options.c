@@ -95,16 +95,13 @@ static int parse(const char *command_line)
     int argc = 1;
     struct options options = the_options();
     struct capture out;
-    struct capture err;
     snprintf(words, sizeof(words), "%s", command_line);
     char *rest = words;
     while (*command_line != '\0' && (argv[argc] = strsep(&rest, " ")) != NULL)
         argc++;
     memset(&got, 0xff, sizeof(got));
     capture_start(&out, STDOUT_FILENO);
-    capture_start(&err, STDERR_FILENO);
-    parsed.status = options_parse(&options, argc, argv);
-    capture_stop(&err, parsed.err, sizeof(parsed.err));
+    CAPTURED(STDERR_FILENO, parsed.err, parsed.status = options_parse(&options, argc, argv));
     capture_stop(&out, parsed.out, sizeof(parsed.out));
     return parsed.status;
 }
@@ -124,6 +121,20 @@ static void refuses(const char *command_line, const char *text)
     cr_assert_eq(parse(command_line), 2, "%s: status %d", command_line, parsed.status);
     cr_assert_str_eq(parsed.err, line, "%s: %s", command_line, parsed.err);
     cr_assert_str_eq(parsed.out, "", "%s", command_line);
+}
+
+/* Each of the values, of an option that expects something else. */
+static void refuses_each(const char *option, const char *const values[], size_t count,
+                         const char *expected)
+{
+    for (size_t i = 0; i < count; i++) {
+        char command_line[64];
+        char text[128];
+        snprintf(command_line, sizeof(command_line), "%s=%s", option, values[i]);
+        snprintf(text, sizeof(text), "prog: %s: expected %s, got '%s'", option, expected,
+                 values[i]);
+        refuses(command_line, text);
+    }
 }
 
 /* ---- the command line ---- */
@@ -184,58 +195,38 @@ Test(options, a_name_is_taken_whole)
     refuses("--", "prog: --: unknown option (see --help)");
 }
 
-Test(options, an_unknown_option_is_named)
+Test(options, what_is_wrong_is_told_in_one_line)
 {
+    /* an unknown option */
     refuses("--nonsense", "prog: --nonsense: unknown option (see --help)");
     refuses("--port 1 --nonsense 2", "prog: --nonsense: unknown option (see --help)");
-}
-
-Test(options, an_argument_that_is_no_option_is_not_expected)
-{
+    /* an argument that is no option */
     refuses("x", "prog: x: unexpected argument (see --help)");
     refuses("--flag x", "prog: x: unexpected argument (see --help)");
     refuses("--port 1 2", "prog: 2: unexpected argument (see --help)");
     refuses("-p 1", "prog: -p: unexpected argument (see --help)");
     refuses("-", "prog: -: unexpected argument (see --help)");
     refuses("--flag ", "prog: : unexpected argument (see --help)");
-}
-
-Test(options, a_missing_value_is_asked_for)
-{
+    /* a missing value */
     refuses("--port", "prog: --port: needs a value: N");
     refuses("--flag --timeout", "prog: --timeout: needs a value: SEC");
     refuses("--colour=red --count", "prog: --count: needs a value: MANY");
-}
-
-Test(options, an_empty_value_is_bad)
-{
+    /* an empty one */
     refuses("--port=", "prog: --port: expected a port number, got ''");
     refuses("--port ", "prog: --port: expected a port number, got ''");
     refuses("--count=", "prog: --count: expected a number from 5 to 30, got ''");
     refuses("--timeout=", "prog: --timeout: expected a number of seconds, got ''");
     refuses("--colour=", "prog: --colour: expected one of red, green, got ''");
-}
-
-Test(options, a_flag_takes_no_value)
-{
+    /* a flag has none */
     refuses("--flag=yes", "prog: --flag: takes no value");
     refuses("--flag=", "prog: --flag: takes no value");
-}
-
-Test(options, a_value_may_look_like_an_option_or_hold_an_equals_sign)
-{
+    /* a value may look like an option, or hold an equals sign */
     refuses("--port --flag", "prog: --port: expected a port number, got '--flag'");
     refuses("--colour=red=green", "prog: --colour: expected one of red, green, got 'red=green'");
     refuses("--colour =red", "prog: --colour: expected one of red, green, got '=red'");
-}
-
-Test(options, the_first_error_is_told_and_only_that)
-{
+    /* the first error is told, and only that */
     refuses("--port x --count y --nonsense", "prog: --port: expected a port number, got 'x'");
-}
-
-Test(options, a_bad_value_is_bad_even_if_a_good_one_follows)
-{
+    /* also if a good one follows */
     refuses("--port x --port 1", "prog: --port: expected a port number, got 'x'");
 }
 
@@ -243,29 +234,24 @@ Test(options, a_bad_value_is_bad_even_if_a_good_one_follows)
 
 Test(options, a_port_is_a_number_from_0_to_65535)
 {
+    static const char *const bad[] = {"65536", "70000", "notaport", "-1"};
     accepts("--port 0");
     cr_assert_eq(got.port, 0);
     accepts("--port 65535");
     cr_assert_eq(got.port, 65535);
     accepts("--port 007002");
     cr_assert_eq(got.port, 7002);
-    refuses("--port 65536", "prog: --port: expected a port number, got '65536'");
-    refuses("--port 70000", "prog: --port: expected a port number, got '70000'");
-    refuses("--port notaport", "prog: --port: expected a port number, got 'notaport'");
-    refuses("--port -1", "prog: --port: expected a port number, got '-1'");
+    refuses_each("--port", bad, sizeof(bad) / sizeof(bad[0]), "a port number");
 }
 
 Test(options, a_number_lies_between_its_limits)
 {
+    static const char *const bad[] = {"4", "31", "40", "100", "0"};
     accepts("--count 5");
     cr_assert_eq(got.count, 5);
     accepts("--count 30");
     cr_assert_eq(got.count, 30);
-    refuses("--count 4", "prog: --count: expected a number from 5 to 30, got '4'");
-    refuses("--count 31", "prog: --count: expected a number from 5 to 30, got '31'");
-    refuses("--count 40", "prog: --count: expected a number from 5 to 30, got '40'");
-    refuses("--count 100", "prog: --count: expected a number from 5 to 30, got '100'");
-    refuses("--count 0", "prog: --count: expected a number from 5 to 30, got '0'");
+    refuses_each("--count", bad, sizeof(bad) / sizeof(bad[0]), "a number from 5 to 30");
 }
 
 Test(options, a_number_is_digits_and_nothing_else)
@@ -273,14 +259,7 @@ Test(options, a_number_is_digits_and_nothing_else)
     static const char *const bad[] = {"+6",  "-6",   "\t6", "6\n", "6x", "x6",  "0x6",
                                       "6.0", "6,0",  "6e0", "six", ".",  "--6", "6-",
                                       "\v6", "\xb2", "1_0", "6\t", "'6'"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char command_line[64];
-        char text[128];
-        snprintf(command_line, sizeof(command_line), "--count=%s", bad[i]);
-        snprintf(text, sizeof(text), "prog: --count: expected a number from 5 to 30, got '%s'",
-                 bad[i]);
-        refuses(command_line, text);
-    }
+    refuses_each("--count", bad, sizeof(bad) / sizeof(bad[0]), "a number from 5 to 30");
 }
 
 Test(options, the_largest_number_fits_and_the_next_does_not)
@@ -292,15 +271,8 @@ Test(options, the_largest_number_fits_and_the_next_does_not)
     static const char *const past[] = {"18446744073709551616",  "18446744073709551620",
                                        "18446744073709551625",  "99999999999999999999",
                                        "184467440737095516150", "36893488147419103232"};
-    for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++) {
-        char command_line[64];
-        char text[128];
-        snprintf(command_line, sizeof(command_line), "--anything %s", past[i]);
-        snprintf(text, sizeof(text),
-                 "prog: --anything: expected a number from 0 to 18446744073709551615, got '%s'",
-                 past[i]);
-        refuses(command_line, text);
-    }
+    refuses_each("--anything", past, sizeof(past) / sizeof(past[0]),
+                 "a number from 0 to 18446744073709551615");
     refuses("--port 18446744073709551615",
             "prog: --port: expected a port number, got '18446744073709551615'");
     refuses("--port 18446744073709551616",
@@ -363,14 +335,7 @@ Test(options, seconds_are_a_number)
                                       "2000001",
                                       "99999999999999999999",
                                       "18446744073709552"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char command_line[64];
-        char text[128];
-        snprintf(command_line, sizeof(command_line), "--timeout=%s", bad[i]);
-        snprintf(text, sizeof(text), "prog: --timeout: expected a number of seconds, got '%s'",
-                 bad[i]);
-        refuses(command_line, text);
-    }
+    refuses_each("--timeout", bad, sizeof(bad) / sizeof(bad[0]), "a number of seconds");
 }
 
 /* ---- help and version ---- */

@@ -89,29 +89,19 @@ static void expect_fault(const struct bytes *bytes, const char *fault, size_t la
     }
 }
 
-Test(proxy_protocol, a_client_over_ipv4)
+/* What stands behind the addresses is skipped, and not a byte behind the header is taken. */
+Test(proxy_protocol, a_client_over_ipv4_or_ipv6)
 {
+    static const char over_ipv6[] = "[102:304:506:708:90a:b0c:d0e:f10]:8482";
     struct bytes bytes = header(PROXY, TCP4, 12);
     expect_client(&bytes, "1.2.3.4:2314", 28); /* port 9 * 256 + 10 */
-}
-
-Test(proxy_protocol, a_client_over_ipv6)
-{
-    struct bytes bytes = header(PROXY, TCP6, 36);
-    expect_client(&bytes, "[102:304:506:708:90a:b0c:d0e:f10]:8482", 52);
-}
-
-Test(proxy_protocol, what_stands_behind_the_addresses_is_skipped)
-{
-    struct bytes bytes = header(PROXY, TCP4, 12 + 300);
+    bytes = header(PROXY, TCP6, 36);
+    expect_client(&bytes, over_ipv6, 52);
+    bytes = header(PROXY, TCP4, 12 + 300);
     expect_client(&bytes, "1.2.3.4:2314", 16 + 12 + 300);
     bytes = header(PROXY, TCP6, 36 + 1);
-    expect_client(&bytes, "[102:304:506:708:90a:b0c:d0e:f10]:8482", 53);
-}
-
-Test(proxy_protocol, not_a_byte_behind_the_header_is_taken)
-{
-    struct bytes bytes = header(PROXY, TCP4, 12 + 5);
+    expect_client(&bytes, over_ipv6, 53);
+    bytes = header(PROXY, TCP4, 12 + 5);
     memcpy(bytes.data + bytes.length, "hello\n", 6);
     bytes.length += 6;
     expect_client(&bytes, "1.2.3.4:2314", 33);

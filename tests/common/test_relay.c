@@ -12,6 +12,7 @@
 #include "names.h"
 #include "support/configure.h"
 #include "support/deadline.h"
+#include "support/with.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -167,6 +168,8 @@ struct scene {
     struct input_handler_factory *relay;
     struct channel client;
     struct channel backend;
+    struct channel other; /* one more client, and her server */
+    struct channel its_server;
 };
 
 static void comes(struct scene *scene, struct channel *client, struct channel *backend)
@@ -183,6 +186,11 @@ static void comes(struct scene *scene, struct channel *client, struct channel *b
 static void client_comes(struct scene *scene)
 {
     comes(scene, &scene->client, &scene->backend);
+}
+
+static void other_comes(struct scene *scene)
+{
+    comes(scene, &scene->other, &scene->its_server);
 }
 
 static void scene_prepare(struct scene *scene, const char *targets)
@@ -216,11 +224,22 @@ static void run_post(struct channel *channel)
     channel_post_run(waiting);
 }
 
+/* The server answers. */
+static void begins(struct channel *backend)
+{
+    input_handler_starting(backend->handler, &backend->facade);
+    input_handler_started(backend->handler, &backend->facade);
+}
+
+static void goes(struct channel *channel)
+{
+    input_handler_stopped(channel->handler, &channel->facade);
+}
+
 static void scene_join(struct scene *scene)
 {
     scene_open(scene);
-    input_handler_starting(scene->backend.handler, &scene->backend.facade);
-    input_handler_started(scene->backend.handler, &scene->backend.facade);
+    begins(&scene->backend);
     cr_assert(scene->client.suspended, "it has not heard of its server yet");
     run_post(&scene->client);
     cr_assert_not(scene->client.suspended);
@@ -230,19 +249,29 @@ static void scene_close(struct scene *scene)
 {
     application_close(&relay_application,
                       scene->relay); /* a lookup's thread may still give a reference back */
-    cr_assert_eq(scene->client.references, 0);
-    cr_assert_eq(scene->backend.references, 0);
-    free(scene->client.memory);
-    free(scene->backend.memory);
+    struct channel *channels[] = {&scene->client, &scene->backend, &scene->other,
+                                  &scene->its_server};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(channels[i]->references, 0, "channel %d", i);
+        free(channels[i]->memory);
+    }
 }
 
 static void scene_end(struct scene *scene)
 {
-    input_handler_stopped(scene->client.handler, &scene->client.facade);
+    goes(&scene->client);
     cr_assert(scene->backend.closed);
-    input_handler_stopped(scene->backend.handler, &scene->backend.facade);
+    goes(&scene->backend);
     scene_close(scene);
 }
+
+/* A test of a client and its server, who have heard of each other. */
+#define JoinedTest(suite, name)                                                                    \
+    TestWith(suite, name, struct scene, scene, scene_join(scene), scene_end(scene))
+
+/* A test of a client who has come, and wants one of these targets. */
+#define WaitingTest(suite, name, targets)                                                          \
+    TestWith(suite, name, struct scene, scene, scene_open_to(scene, targets), scene_close(scene))
 
 static void send_bytes(struct channel *from)
 {
@@ -250,30 +279,24 @@ static void send_bytes(struct channel *from)
                                &from->facade);
 }
 
-Test(relay, one_whose_peer_is_choked_is_suspended_until_that_has_drained)
+JoinedTest(relay, one_whose_peer_is_choked_is_suspended_until_that_has_drained)
 {
-    struct scene scene;
-    scene_join(&scene);
-    scene.backend.results[0] = scene.backend.results[1] = OUTPUT_CHOKED;
-    scene.backend.result_count = 2;
-    send_bytes(&scene.client);
-    cr_assert(scene.client.suspended);
-    input_handler_drained(scene.backend.handler, &scene.backend.facade);
-    cr_assert_not(scene.client.suspended);
-    scene_end(&scene);
+    scene->backend.results[0] = scene->backend.results[1] = OUTPUT_CHOKED;
+    scene->backend.result_count = 2;
+    send_bytes(&scene->client);
+    cr_assert(scene->client.suspended);
+    input_handler_drained(scene->backend.handler, &scene->backend.facade);
+    cr_assert_not(scene->client.suspended);
 }
 
 /* It drains before the client is suspended, so nobody is going to resume it later. */
-Test(relay, output_that_drains_before_the_suspension_does_not_leave_it_suspended)
+JoinedTest(relay, output_that_drains_before_the_suspension_does_not_leave_it_suspended)
 {
-    struct scene scene;
-    scene_join(&scene);
-    scene.backend.results[0] = OUTPUT_FLOWING;
-    scene.backend.results[1] = OUTPUT_CHOKED;
-    scene.backend.result_count = 2;
-    send_bytes(&scene.client);
-    cr_assert_not(scene.client.suspended);
-    scene_end(&scene);
+    scene->backend.results[0] = OUTPUT_FLOWING;
+    scene->backend.results[1] = OUTPUT_CHOKED;
+    scene->backend.result_count = 2;
+    send_bytes(&scene->client);
+    cr_assert_not(scene->client.suspended);
 }
 
 /* The server has sent more than the client took, before the client's end has heard of it. */
@@ -281,8 +304,7 @@ Test(relay, a_server_that_was_suspended_before_the_ends_were_joined_is_resumed)
 {
     struct scene scene;
     scene_open(&scene);
-    input_handler_starting(scene.backend.handler, &scene.backend.facade);
-    input_handler_started(scene.backend.handler, &scene.backend.facade);
+    begins(&scene.backend);
     scene.client.results[0] = scene.client.results[1] = OUTPUT_CHOKED;
     scene.client.result_count = 2;
     send_bytes(&scene.backend);
@@ -293,28 +315,21 @@ Test(relay, a_server_that_was_suspended_before_the_ends_were_joined_is_resumed)
     scene_end(&scene);
 }
 
-Test(relay, news_for_a_client_that_has_gone_close_its_server)
+WaitingTest(relay, news_for_a_client_that_has_gone_close_its_server, "127.0.0.1:9")
 {
-    struct scene scene;
-    scene_open(&scene);
-    input_handler_stopped(scene.client.handler, &scene.client.facade);
-    input_handler_starting(scene.backend.handler, &scene.backend.facade);
-    input_handler_started(scene.backend.handler, &scene.backend.facade);
-    channel_post_drop(atomic_load(&scene.client.post));
-    cr_assert(scene.backend.closed);
-    input_handler_stopped(scene.backend.handler, &scene.backend.facade);
-    scene_close(&scene);
+    goes(&scene->client);
+    begins(&scene->backend);
+    channel_post_drop(atomic_load(&scene->client.post));
+    cr_assert(scene->backend.closed);
+    goes(&scene->backend);
 }
 
-Test(relay, a_client_whose_only_server_does_not_answer_is_closed)
+WaitingTest(relay, a_client_whose_only_server_does_not_answer_is_closed, "127.0.0.1:9")
 {
-    struct scene scene;
-    scene_open(&scene);
-    input_handler_not_connected(scene.backend.handler, 111);
-    run_post(&scene.client);
-    cr_assert(scene.client.closed);
-    input_handler_stopped(scene.client.handler, &scene.client.facade);
-    scene_close(&scene);
+    input_handler_not_connected(scene->backend.handler, 111);
+    run_post(&scene->client);
+    cr_assert(scene->client.closed);
+    goes(&scene->client);
 }
 
 static void ends_in_order(enum end_reason reason)
@@ -354,31 +369,28 @@ Test(relay, a_stream_that_was_cut_off_is_reset_on_the_other_side)
         cut->reason = cuts[i / 2];
         input_handler_end_of_input(cut->handler, &cut->facade);
         cr_assert_not(other->finished, "reason %d: an orderly end", (int)cut->reason);
-        input_handler_stopped(cut->handler, &cut->facade);
+        goes(cut);
         cr_assert(other->reset, "reason %d: no reset", (int)cut->reason);
         other->reason = END_CLOSED;
-        input_handler_stopped(other->handler, &other->facade);
+        goes(other);
         scene_close(&scene);
     }
 }
 
 /* It was suspended when that came: what it has read goes before the reset. */
-Test(relay, what_a_lost_peer_has_sent_is_passed_on)
+JoinedTest(relay, what_a_lost_peer_has_sent_is_passed_on)
 {
-    struct scene scene;
-    scene_join(&scene);
-    buffer_factory_init(&scene.server.buffers, 16);
-    input_queue_init(&scene.client.input, &scene.server.buffers, 100);
-    cr_assert(input_queue_append(&scene.client.input, (const unsigned char *)"rest", 4));
-    scene.backend.results[0] = OUTPUT_FLOWING;
-    scene.backend.result_count = 1;
-    scene.client.reason = END_PEER_LOST;
-    input_handler_end_of_input(scene.client.handler, &scene.client.facade);
-    cr_assert_eq(scene.backend.result_count, 0, "nothing was enqueued");
-    cr_assert_not(scene.backend.finished);
-    input_queue_clear(&scene.client.input);
-    buffer_factory_destroy(&scene.server.buffers);
-    scene_end(&scene);
+    buffer_factory_init(&scene->server.buffers, 16);
+    input_queue_init(&scene->client.input, &scene->server.buffers, 100);
+    cr_assert(input_queue_append(&scene->client.input, (const unsigned char *)"rest", 4));
+    scene->backend.results[0] = OUTPUT_FLOWING;
+    scene->backend.result_count = 1;
+    scene->client.reason = END_PEER_LOST;
+    input_handler_end_of_input(scene->client.handler, &scene->client.facade);
+    cr_assert_eq(scene->backend.result_count, 0, "nothing was enqueued");
+    cr_assert_not(scene->backend.finished);
+    input_queue_clear(&scene->client.input);
+    buffer_factory_destroy(&scene->server.buffers);
 }
 
 /* ---- lines ---- */
@@ -409,12 +421,12 @@ static void sends_too_long_a_line(bool client_does, int told, int passed)
     cr_assert_eq(from->enqueued, told, "the sender was told so %d times", from->enqueued);
     cr_assert_eq(to->enqueued, passed, "%d pieces were passed", to->enqueued);
     cr_assert_not(to->finished, "an orderly end");
-    input_handler_stopped(from->handler, &from->facade);
+    goes(from);
     cr_assert(to->reset);
     input_queue_clear(&from->input);
     buffer_factory_destroy(&scene.server.buffers);
     to->reason = END_CLOSED;
-    input_handler_stopped(to->handler, &to->facade);
+    goes(to);
     scene_close(&scene);
 }
 
@@ -431,14 +443,20 @@ Test(relay, a_server_whose_line_is_too_long_is_told_nothing)
 
 /* ---- names ---- */
 
-/** Waits for the result of a lookup, and has it heard in the client's context. */
-static void hear_lookup(struct channel *channel)
+/** Waits for the result of a lookup. */
+static void await_lookup(struct channel *channel)
 {
     double end = test_deadline();
     while (atomic_load(&channel->post) == NULL) {
         cr_assert_gt(test_left_ms(end), 0, "the lookup has no end");
         sched_yield();
     }
+}
+
+/** The same, and has it heard in the client's context. */
+static void hear_lookup(struct channel *channel)
+{
+    await_lookup(channel);
     run_post(channel);
 }
 
@@ -462,11 +480,10 @@ static void ends(struct channel *client)
 {
     struct channel *backend = client->opened;
     cr_assert_not_null(backend->handler, "no server was asked");
-    input_handler_starting(backend->handler, &backend->facade);
-    input_handler_started(backend->handler, &backend->facade);
+    begins(backend);
     run_post(client);
-    input_handler_stopped(client->handler, &client->facade);
-    input_handler_stopped(backend->handler, &backend->facade);
+    goes(client);
+    goes(backend);
 }
 
 static void forget(struct channel *client)
@@ -518,23 +535,16 @@ Test(relay, clients_that_wait_for_one_name_share_one_lookup)
 }
 
 /* Nobody has to wait for the name of a target that he does not need. */
-Test(relay, a_name_that_hangs_holds_up_no_other_target)
+WaitingTest(relay, a_name_that_hangs_holds_up_no_other_target, "slow.test:9,dual.test:9")
 {
-    struct channel other = {0};
-    struct channel server = {0};
-    struct scene scene;
-    scene_open_to(&scene, "slow.test:9,dual.test:9");
     names_await_asked(1);
-    comes(&scene, &other, &server);
-    hear_lookup(&other);
-    expect_to(&other, "[" NAMES_FIRST "]:9");
-    ends(&other);
+    other_comes(scene);
+    hear_lookup(&scene->other);
+    expect_to(&scene->other, "[" NAMES_FIRST "]:9");
+    ends(&scene->other);
     names_answer(true);
-    hear_lookup(&scene.client);
-    ends(&scene.client);
-    application_close(&relay_application, scene.relay);
-    forget(&scene.client);
-    forget(&other);
+    hear_lookup(&scene->client);
+    ends(&scene->client);
 }
 
 Test(relay, a_lookup_has_the_connect_timeout_and_then_the_next_target_is_tried)
@@ -552,25 +562,15 @@ Test(relay, a_lookup_has_the_connect_timeout_and_then_the_next_target_is_tried)
 }
 
 /* The lookup is over, and its result on the way, when the time has passed. */
-Test(relay, a_lookup_that_is_over_just_in_time_counts)
+WaitingTest(relay, a_lookup_that_is_over_just_in_time_counts, "slow.test:9")
 {
-    struct scene scene;
-    scene_open_to(&scene, "slow.test:9");
     names_answer(true);
-    double end = test_deadline();
-    while (atomic_load(&scene.client.post) == NULL)
-        cr_assert_gt(test_left_ms(end), 0);
-    fire_timer(&scene.client);
-    cr_assert_not(scene.client.closed);
-    cr_assert_null(scene.backend.handler);
-    hear_lookup(&scene.client);
-    ends(&scene.client);
-    scene_close(&scene);
-}
-
-static void goes(struct channel *client)
-{
-    input_handler_stopped(client->handler, &client->facade);
+    await_lookup(&scene->client);
+    fire_timer(&scene->client);
+    cr_assert_not(scene->client.closed);
+    cr_assert_null(scene->backend.handler);
+    hear_lookup(&scene->client);
+    ends(&scene->client);
 }
 
 /* Two clients wait, for each target one, and go: the third one has the first target again. */
@@ -595,24 +595,15 @@ Test(relay, a_client_that_goes_while_a_name_is_looked_up_leaves_nothing_behind)
 }
 
 /* It goes when the result has been posted: that is dropped, by whichever thread. */
-Test(relay, a_result_that_comes_too_late_is_dropped)
+WaitingTest(relay, a_result_that_comes_too_late_is_dropped, "slow.test:9,127.0.0.1:9")
 {
-    struct channel other = {0};
-    struct channel server = {0};
-    struct scene scene;
-    scene_open_to(&scene, "slow.test:9,127.0.0.1:9");
     names_answer(true);
-    double end = test_deadline();
-    while (atomic_load(&scene.client.post) == NULL)
-        cr_assert_gt(test_left_ms(end), 0);
-    goes(&scene.client);
-    channel_post_drop(atomic_load(&scene.client.post));
-    comes(&scene, &other, &server);
-    expect_to(&other, NAMES_SLOW ":9"); /* it has no connection, so it is the next */
-    ends(&other);
-    application_close(&relay_application, scene.relay);
-    forget(&scene.client);
-    forget(&other);
+    await_lookup(&scene->client);
+    goes(&scene->client);
+    channel_post_drop(atomic_load(&scene->client.post));
+    other_comes(scene);
+    expect_to(&scene->other, NAMES_SLOW ":9"); /* it has no connection, so it is the next */
+    ends(&scene->other);
 }
 
 static void refuses(struct channel *client, int error)
@@ -621,24 +612,22 @@ static void refuses(struct channel *client, int error)
     run_post(client);
 }
 
-Test(relay, all_addresses_of_a_name_are_tried_within_the_connect_timeout)
+WaitingTest(relay, all_addresses_of_a_name_are_tried_within_the_connect_timeout,
+            "dual.test:9,127.0.0.1:7")
 {
-    struct scene scene;
-    scene_open_to(&scene, "dual.test:9,127.0.0.1:7");
-    hear_lookup(&scene.client);
-    expect_to(&scene.client, "[" NAMES_FIRST "]:9");
-    cr_assert(scene.client.timeout > 0 && scene.client.timeout <= 500, "half of the time");
-    refuses(&scene.client, ECONNREFUSED);
-    expect_to(&scene.client, NAMES_SECOND ":9");
-    cr_assert(scene.client.timeout > 0 && scene.client.timeout <= 1000, "all that is left");
+    hear_lookup(&scene->client);
+    expect_to(&scene->client, "[" NAMES_FIRST "]:9");
+    cr_assert(scene->client.timeout > 0 && scene->client.timeout <= 500, "half of the time");
+    refuses(&scene->client, ECONNREFUSED);
+    expect_to(&scene->client, NAMES_SECOND ":9");
+    cr_assert(scene->client.timeout > 0 && scene->client.timeout <= 1000, "all that is left");
     faults.later = 1;
-    refuses(&scene.client, ETIMEDOUT);
-    expect_to(&scene.client, "127.0.0.1:7");
-    cr_assert_gt(scene.client.timeout, 500, "the next target has its own time");
-    refuses(&scene.client, ECONNREFUSED);
-    cr_assert(scene.client.closed);
-    goes(&scene.client);
-    scene_close(&scene);
+    refuses(&scene->client, ETIMEDOUT);
+    expect_to(&scene->client, "127.0.0.1:7");
+    cr_assert_gt(scene->client.timeout, 500, "the next target has its own time");
+    refuses(&scene->client, ECONNREFUSED);
+    cr_assert(scene->client.closed);
+    goes(&scene->client);
 }
 
 Test(relay, without_a_connect_timeout_nothing_is_bounded)
@@ -655,27 +644,20 @@ Test(relay, without_a_connect_timeout_nothing_is_bounded)
 }
 
 /* A name server that does not answer any more must not cost a target that is where it was. */
-Test(relay, a_lookup_leaves_half_of_the_time_to_the_addresses_that_were_known)
+WaitingTest(relay, a_lookup_leaves_half_of_the_time_to_the_addresses_that_were_known, "slow.test:9")
 {
-    struct channel other = {0};
-    struct channel server = {0};
-    struct scene scene;
-    scene_open_to(&scene, "slow.test:9");
     names_answer(true);
-    hear_lookup(&scene.client);
-    ends(&scene.client);
+    hear_lookup(&scene->client);
+    ends(&scene->client);
     names_wait();
     faults.later = RELAY_ADDRESS_FRESH_MS / 1000;
-    comes(&scene, &other, &server);
-    cr_assert_null(server.handler, "the addresses are old");
-    cr_assert_eq(other.milliseconds, 500);
-    fire_timer(&other);
-    expect_to(&other, NAMES_SLOW ":9");
+    other_comes(scene);
+    cr_assert_null(scene->its_server.handler, "the addresses are old");
+    cr_assert_eq(scene->other.milliseconds, 500);
+    fire_timer(&scene->other);
+    expect_to(&scene->other, NAMES_SLOW ":9");
     names_answer(true); /* for nobody */
-    ends(&other);
-    application_close(&relay_application, scene.relay);
-    forget(&scene.client);
-    forget(&other);
+    ends(&scene->other);
 }
 
 /* Half a minute later it is looked up again. */

@@ -200,23 +200,38 @@ SELECTOR_TEST(opening_and_closing_leaves_no_descriptor_behind)
     check(probe_descriptors(getpid()) == before);
 }
 
+enum { MANY = 3 * SELECTOR_BATCH - 10 };
+
+static struct selection_key many[MANY];
+static int fds_of_many[MANY];
+
+/* The first of many keys, each for a copy of a descriptor. */
+static void watch_many(int from, int count, int fd)
+{
+    for (int i = from; i < from + count; i++) {
+        fds_of_many[i] = dup(fd);
+        check(fds_of_many[i] >= 0);
+        watch_fd(&many[i], fds_of_many[i], SELECT_READ);
+    }
+}
+
+static void cancel_many(int count)
+{
+    for (int i = 0; i < count; i++) {
+        selector_cancel(&many[i]);
+        close(fds_of_many[i]);
+    }
+}
+
 SELECTOR_TEST(the_key_set_grows)
 {
-    enum { KEYS = 700 };
-    static struct selection_key keys[KEYS];
-    static int fds[KEYS];
     put(ends[0], "x", 1);
-    for (int i = 0; i < KEYS; i++) {
-        fds[i] = dup(ends[i == KEYS / 2]);
-        check(fds[i] >= 0);
-        watch_fd(&keys[i], fds[i], SELECT_READ);
-    }
-    check(key_count() == KEYS);
-    check(selected_only(poll_now(), &keys[KEYS / 2], SELECT_READ));
-    for (int i = 0; i < KEYS; i++) {
-        selector_cancel(&keys[i]);
-        close(fds[i]);
-    }
+    watch_many(0, MANY / 2, ends[0]);
+    watch_many(MANY / 2, 1, ends[1]);
+    watch_many(MANY / 2 + 1, MANY / 2 - 1, ends[0]);
+    check(key_count() == MANY);
+    check(selected_only(poll_now(), &many[MANY / 2], SELECT_READ));
+    cancel_many(MANY);
 }
 
 /* ---- readiness ---- */
@@ -367,46 +382,44 @@ SELECTOR_TEST(interest_off_and_a_peer_that_hung_up_do_not_make_it_spin)
 
 /* ---- keys that go away ---- */
 
-/* Two keys with something to read; the one that is selected first is keys[*first]. */
-static void select_two(struct selection_key keys[2], int fds[2][2], int *first)
+/* Two keys with something to read; the one that is selected first is two[first]. */
+static struct selection_key two[2];
+static int pairs[2][2];
+static int first;
+
+static void select_two(void)
 {
     for (int i = 0; i < 2; i++) {
-        pair_open(fds[i]);
-        put(fds[i][0], "x", 1);
-        watch_fd(&keys[i], fds[i][1], SELECT_READ);
+        pair_open(pairs[i]);
+        put(pairs[i][0], "x", 1);
+        watch_fd(&two[i], pairs[i][1], SELECT_READ);
     }
     check(poll_now() == 2);
-    *first = selector_selected(&selector, 0) == &keys[1];
-    check(selector_selected(&selector, 1) == &keys[!*first]);
+    first = selector_selected(&selector, 0) == &two[1];
+    check(selector_selected(&selector, 1) == &two[!first]);
 }
 
 SELECTOR_TEST(erratum_11_a_key_cancelled_after_select_is_not_delivered)
 {
-    struct selection_key keys[2];
-    int fds[2][2];
-    int first;
-    select_two(keys, fds, &first);
-    selector_cancel(&keys[!first]);
-    check(selector_selected(&selector, 0) == &keys[first]);
+    select_two();
+    selector_cancel(&two[!first]);
+    check(selector_selected(&selector, 0) == &two[first]);
     check(selector_selected(&selector, 1) == NULL);
-    check(selected_only(poll_now(), &keys[first], SELECT_READ));
-    selector_cancel(&keys[first]);
+    check(selected_only(poll_now(), &two[first], SELECT_READ));
+    selector_cancel(&two[first]);
     check(selector_selected(&selector, 0) == NULL);
-    pair_close(fds[0]);
-    pair_close(fds[1]);
+    pair_close(pairs[0]);
+    pair_close(pairs[1]);
 }
 
 /* The handler of one connection closes another; a new one gets its number before its turn comes. */
 SELECTOR_TEST(case_24_a_reused_descriptor_gets_no_stale_event)
 {
-    struct selection_key keys[2];
     struct selection_key fresh;
-    int fds[2][2];
-    int first;
-    select_two(keys, fds, &first);
-    int number = fds[!first][1];
-    selector_cancel(&keys[!first]);
-    pair_close(fds[!first]);
+    select_two();
+    int number = pairs[!first][1];
+    selector_cancel(&two[!first]);
+    pair_close(pairs[!first]);
     int pair[2];
     pair_open(pair);
     int reused = pair[0] == number ? 0 : 1;
@@ -414,32 +427,29 @@ SELECTOR_TEST(case_24_a_reused_descriptor_gets_no_stale_event)
     watch_fd(&fresh, number, SELECT_READ);
     check(selector_selected(&selector, 1) == NULL);
     check(fresh.ready == 0);
-    check(selected_only(poll_now(), &keys[first], SELECT_READ));
-    selector_cancel(&keys[first]);
+    check(selected_only(poll_now(), &two[first], SELECT_READ));
+    selector_cancel(&two[first]);
     check(poll_now() == 0);
     put(pair[!reused], "y", 1);
     check(selected_only(poll_now(), &fresh, SELECT_READ));
     selector_cancel(&fresh);
     pair_close(pair);
-    pair_close(fds[first]);
+    pair_close(pairs[first]);
 }
 
 /* The same, and even the key's memory is the new one's. */
 SELECTOR_TEST(case_24_a_reused_key_gets_no_stale_event)
 {
-    struct selection_key keys[2];
-    int fds[2][2];
-    int first;
-    select_two(keys, fds, &first);
-    selector_cancel(&keys[!first]);
-    watch_fd(&keys[!first], ends[0], SELECT_READ);
+    select_two();
+    selector_cancel(&two[!first]);
+    watch_fd(&two[!first], ends[0], SELECT_READ);
     check(selector_selected(&selector, 1) == NULL);
-    check(selected_only(poll_now(), &keys[first], SELECT_READ));
-    selector_cancel(&keys[!first]);
-    check(selector_selected(&selector, 0) == &keys[first]);
-    selector_cancel(&keys[first]);
-    pair_close(fds[0]);
-    pair_close(fds[1]);
+    check(selected_only(poll_now(), &two[first], SELECT_READ));
+    selector_cancel(&two[!first]);
+    check(selector_selected(&selector, 0) == &two[first]);
+    selector_cancel(&two[first]);
+    pair_close(pairs[0]);
+    pair_close(pairs[1]);
 }
 
 SELECTOR_TEST(case_25_a_handler_may_cancel_its_own_key)
@@ -468,30 +478,19 @@ SELECTOR_TEST(a_key_cancelled_between_selects_may_have_lived_in_a_batch)
 /* Three batches' worth of ready keys, which nobody deals with: each gets its turn all the same. */
 SELECTOR_TEST(more_ready_keys_than_a_batch_get_their_turns)
 {
-    enum { KEYS = 3 * SELECTOR_BATCH - 10 };
-    static struct selection_key keys[KEYS];
-    static int fds[KEYS];
-    static int turns[KEYS];
+    int turns[MANY] = {0};
     put(ends[0], "x", 1);
-    for (int i = 0; i < KEYS; i++) {
-        fds[i] = dup(ends[1]);
-        check(fds[i] >= 0);
-        watch_fd(&keys[i], fds[i], SELECT_READ);
-        turns[i] = 0;
-    }
+    watch_many(0, MANY, ends[1]);
     for (int round = 0; round < 6; round++) {
         size_t count = poll_now();
         check(count <= SELECTOR_BATCH);
         for (size_t i = 0; i < count; i++)
-            turns[selector_selected(&selector, i) - keys]++;
+            turns[selector_selected(&selector, i) - many]++;
     }
-    for (int i = 0; i < KEYS; i++)
+    for (int i = 0; i < MANY; i++)
         cr_assert(turns[i] >= 1 && turns[i] <= 3, "%s: key %d had %d turns in two rounds",
                   selector.provider->name, i, turns[i]);
-    for (int i = 0; i < KEYS; i++) {
-        selector_cancel(&keys[i]);
-        close(fds[i]);
-    }
+    cancel_many(MANY);
 }
 
 enum {
@@ -697,13 +696,8 @@ SELECTOR_TEST(a_wakeup_does_not_hide_what_is_ready)
 /* Waits until some thread sleeps in select: the selector says so itself, before it does. */
 static bool await_sleeper(void)
 {
-    double end = test_deadline();
-    while (atomic_load(&selector.sleep) == 0) {
-        if (test_left_ms(end) == 0)
-            return false;
-        test_pause_ms(1);
-    }
-    return true;
+    WAIT_FOR(atomic_load(&selector.sleep) != 0);
+    return atomic_load(&selector.sleep) != 0;
 }
 
 struct sleeper {
@@ -917,15 +911,12 @@ SELECTOR_TEST(the_selecting_thread_needs_no_lock_for_what_it_does_not_tell_the_k
 {
     struct change change = {.what = REST};
     pthread_t thread;
-    double end = test_deadline();
     watch_fd(&key, ends[1], SELECT_READ);
     check(pthread_create(&thread, NULL, select_and_rest, &change) == 0);
-    while (!atomic_load(&change.begun) && test_left_ms(end) > 0)
-        test_pause_ms(1);
+    WAIT_FOR(atomic_load(&change.begun));
     mutex_lock(&selector.lock);
     atomic_store(&change.begun, false);
-    while (!atomic_load(&change.done) && test_left_ms(end) > 0)
-        test_pause_ms(1);
+    WAIT_FOR(atomic_load(&change.done));
     bool in_time = atomic_load(&change.done);
     mutex_unlock(&selector.lock);
     pthread_join(thread, NULL);
@@ -1283,13 +1274,9 @@ static void expect_outcome(bool listens)
         close(listening);
 }
 
-SELECTOR_TEST(a_socket_that_has_connected_is_ready_to_write)
+SELECTOR_TEST(a_socket_that_has_connected_or_was_refused_is_ready_to_write)
 {
     expect_outcome(true);
-}
-
-SELECTOR_TEST(a_socket_that_was_refused_is_ready_to_write)
-{
     expect_outcome(false);
 }
 
@@ -1338,6 +1325,10 @@ Test(selector, providers_are_chosen_by_name)
     cr_assert_str_eq(option.name, "--selector");
     cr_assert_str_eq(option.default_text, selector_providers[0]->name, "the best one comes first");
     cr_assert(choose(option.default_text, &provider));
+    cr_assert(choose("poll", &provider), "every platform has it");
+    cr_assert_eq(provider, &selector_poll);
+    if (choose("epoll", &provider))
+        cr_assert_eq(selector_providers[0], provider, "the best one comes first");
 }
 
 Test(selector, the_option_names_the_providers_there_are)
@@ -1360,13 +1351,4 @@ Test(selector, other_names_choose_nothing)
         cr_assert_not(choose(names[i], &provider), "\"%s\"", names[i]);
         cr_assert_null(provider);
     }
-}
-
-Test(selector, every_platform_has_poll)
-{
-    const struct selector_provider *provider = NULL;
-    cr_assert(choose("poll", &provider));
-    cr_assert_eq(provider, &selector_poll);
-    if (choose("epoll", &provider))
-        cr_assert_eq(selector_providers[0], provider, "the best one comes first");
 }

@@ -34,7 +34,6 @@ static int parse(const char *command_line)
     int argc = 1;
     struct options options;
     struct capture out;
-    struct capture err;
     snprintf(words, sizeof(words), "%s", command_line);
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
         argv[argc++] = word;
@@ -42,9 +41,8 @@ static int parse(const char *command_line)
     server_options(&options, &settings, "7009");
     server_proxy_option(&options, &settings);
     capture_start(&out, STDOUT_FILENO);
-    capture_start(&err, STDERR_FILENO);
-    int status = options_parse(&options, argc, argv);
-    capture_stop(&err, printed.err, sizeof(printed.err));
+    int status;
+    CAPTURED(STDERR_FILENO, printed.err, status = options_parse(&options, argc, argv));
     capture_stop(&out, printed.out, sizeof(printed.out));
     return status;
 }
@@ -275,15 +273,13 @@ Test(server, that_cannot_listen_says_where_and_why_and_holds_nothing)
     char expected[256];
     char command_line[64];
     struct server second;
-    struct capture capture;
     open_server("--port 0");
     long before = probe_descriptors(getpid());
     snprintf(command_line, sizeof(command_line), "--port %u", port_of_server());
     accepts(command_line);
     second.settings = settings;
-    capture_start(&capture, STDERR_FILENO);
-    int result = server_open(&second, "stage9-test");
-    capture_stop(&capture, text, sizeof(text));
+    int result;
+    CAPTURED(STDERR_FILENO, text, result = server_open(&second, "stage9-test"));
     cr_assert_eq(result, -1);
     snprintf(expected, sizeof(expected),
              "stage9-test: cannot listen on 127.0.0.1:%u: Address already in use\n",
@@ -297,13 +293,11 @@ Test(server, that_cannot_write_its_trace_says_so_and_holds_nothing)
 {
     char text[256];
     struct server other;
-    struct capture capture;
     long before = probe_descriptors(getpid());
     accepts("--port 0 --trace /nowhere/at/all");
     other.settings = settings;
-    capture_start(&capture, STDERR_FILENO);
-    int result = server_open(&other, "stage9-test");
-    capture_stop(&capture, text, sizeof(text));
+    int result;
+    CAPTURED(STDERR_FILENO, text, result = server_open(&other, "stage9-test"));
     cr_assert_eq(result, -1);
     cr_assert_str_eq(text, "stage9-test: cannot write a trace: No such file or directory\n");
     cr_assert_eq(probe_descriptors(getpid()), before);
@@ -330,16 +324,13 @@ Test(server, says_so_if_its_trace_cannot_be_written_when_it_closes)
     char name[64];
     char command_line[128];
     char text[256];
-    struct capture capture;
     long before = probe_descriptors(getpid());
     snprintf(name, sizeof(name), "/tmp/server-test-%ld.json", (long)getpid());
     snprintf(command_line, sizeof(command_line), "--port 0 --trace %s", name);
     open_server(command_line);
     cr_assert_eq(unlink(name), 0);
     cr_assert_eq(mkdir(name, 0700), 0);
-    capture_start(&capture, STDERR_FILENO);
-    server_close(&server);
-    capture_stop(&capture, text, sizeof(text));
+    CAPTURED(STDERR_FILENO, text, server_close(&server));
     rmdir(name);
     cr_assert_str_eq(text, "stage9-test: cannot write the trace: Is a directory\n");
     cr_assert_eq(probe_descriptors(getpid()), before);
@@ -394,12 +385,9 @@ Test(server, prints_its_counters_at_the_end_if_asked_to)
 {
     for (int stats = 0; stats < 2; stats++) {
         char text[4096];
-        struct capture capture;
         open_server(stats ? "--port 0 --stats" : "--port 0");
         counters_add(&server.counters, COUNTER_ACCEPTED, 12);
-        capture_start(&capture, STDERR_FILENO);
-        server_close(&server);
-        capture_stop(&capture, text, sizeof(text));
+        CAPTURED(STDERR_FILENO, text, server_close(&server));
         if (stats)
             cr_assert_not_null(strstr(text, "stage9-test: stats accepted=12 "), "%s", text);
         else

@@ -71,13 +71,9 @@ static void assert_stops(int signal_number)
     signals_close(&signals);
 }
 
-Test(signals, sigterm_asks_for_a_stop)
+Test(signals, sigterm_and_sigint_ask_for_a_stop)
 {
     assert_stops(SIGTERM);
-}
-
-Test(signals, sigint_asks_for_a_stop)
-{
     assert_stops(SIGINT);
 }
 

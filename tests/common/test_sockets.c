@@ -23,6 +23,7 @@
 TestSuite(sockets, .timeout = 60);
 
 static const struct log quiet = {.program = "prog", .level = LOG_LEVEL_ERROR};
+static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
 
 /* ---- addresses ---- */
 
@@ -321,6 +322,14 @@ static bool comes(int fd)
     return test_await(fd, POLLIN, test_deadline());
 }
 
+/* A client who waits to be accepted. */
+static int await_client(const struct listener *listener)
+{
+    int client = connect_to(listener);
+    cr_assert(comes(listener->fd));
+    return client;
+}
+
 ListenerTest(sockets, port_0_becomes_the_port_it_is)
 {
     char text[ENDPOINT_TEXT_SIZE];
@@ -388,8 +397,7 @@ ListenerTest(sockets, a_port_with_old_connections_can_be_listened_on_again)
     int fd;
     char byte;
     struct endpoint same = loopback(port_of(listener));
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
+    int client = await_client(listener);
     cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     close(fd); /* the side that closes first keeps the port for a while */
     cr_assert(comes(client));
@@ -437,8 +445,7 @@ ListenerTest(sockets, a_connection_is_as_it_was_asked_for)
     static const int flags[] = {0, SOCK_NONBLOCK};
     for (int i = 0; i < 2; i++) {
         int fd;
-        int client = connect_to(listener);
-        cr_assert(comes(listener->fd));
+        int client = await_client(listener);
         cr_assert_eq(listener_accept(listener, flags[i], &quiet, &fd), ACCEPT_CONNECTION);
         cr_assert_eq((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0, flags[i] == SOCK_NONBLOCK);
         cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -454,8 +461,7 @@ static int accepted_send_buffer(int send_buffer)
     struct listener listener;
     struct endpoint endpoint = loopback(0);
     cr_assert_eq(listener_open(&listener, &endpoint, send_buffer), 0);
-    int client = connect_to(&listener);
-    cr_assert(comes(listener.fd));
+    int client = await_client(&listener);
     cr_assert_eq(listener_accept(&listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     int size = option_of(fd, SOL_SOCKET, SO_SNDBUF);
     close(fd);
@@ -501,15 +507,22 @@ static int fail_to_accept(int fd, int flags)
     return -1;
 }
 
+static const int no_descriptor[] = {EMFILE, 0};
+
+static void fail_with(const int *errors)
+{
+    accept_errors = errors;
+    accept_calls = 0;
+    faults.accept4 = fail_to_accept;
+}
+
 ListenerTest(sockets, case_09_peers_that_gave_up_are_passed_over)
 {
     static const int errors[] = {ECONNABORTED, EPROTO,      EINTR,        ECONNABORTED, EINTR,
                                  ENETDOWN,     ENETUNREACH, EHOSTUNREACH, EPERM,        0};
     int fd;
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
-    accept_errors = errors;
-    faults.accept4 = fail_to_accept;
+    int client = await_client(listener);
+    fail_with(errors);
     cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     cr_assert_eq(accept_calls, 10);
     close(fd);
@@ -540,12 +553,10 @@ ListenerTest(sockets, case_20_an_error_that_stays_is_not_passed_over_forever)
 ListenerTest(sockets, case_20_a_system_without_means_is_asked_again_later)
 {
     static const int kinds[] = {ENOBUFS, ENOMEM, EINVAL};
-    faults.accept4 = fail_to_accept;
     for (int i = 0; i < 3; i++) {
         int fd;
         int errors[] = {kinds[i], 0};
-        accept_errors = errors;
-        accept_calls = 0;
+        fail_with(errors);
         cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_EXHAUSTED);
         cr_assert_eq(accept_calls, 1, "it does not spin");
     }
@@ -592,8 +603,7 @@ ListenerTest(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_a
     int fd;
     int clients[3];
     for (int i = 0; i < 3; i++)
-        clients[i] = connect_to(listener);
-    cr_assert(comes(listener->fd));
+        clients[i] = await_client(listener);
     take_all_descriptors();
     for (int i = 0; i < 3; i++)
         cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED, "client %d", i);
@@ -605,8 +615,7 @@ ListenerTest(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_a
         expect_busy(clients[i]);
         close(clients[i]);
     }
-    int late = connect_to(listener);
-    cr_assert(comes(listener->fd));
+    int late = await_client(listener);
     cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_CONNECTION);
     close(fd);
     close(late);
@@ -616,19 +625,15 @@ ListenerTest(sockets, erratum_06_case_19_without_a_descriptor_the_peer_gets_an_a
  */
 ListenerTest(sockets, a_log_that_cannot_be_written_does_not_keep_a_client_waiting)
 {
-    static const int errors[] = {EMFILE, 0};
-    static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
     int fd;
     int ends[2];
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
+    int client = await_client(listener);
     signal(SIGPIPE, SIG_IGN);
     cr_assert_eq(pipe(ends), 0);
     int usual = dup(STDERR_FILENO);
     dup2(ends[1], STDERR_FILENO);
     pair_close(ends);
-    accept_errors = errors;
-    faults.accept4 = fail_to_accept;
+    fail_with(no_descriptor);
     enum accept_result result = listener_accept(listener, 0, &warning, &fd);
     dup2(usual, STDERR_FILENO);
     close(usual);
@@ -644,8 +649,7 @@ ListenerTest(sockets, without_even_the_reserve_it_is_tried_again_later)
         cr_skip_test("not under valgrind");
     int fd;
     int none;
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
+    int client = await_client(listener);
     close(listener->reserve);
     listener->reserve = -1;
     int other = dup(STDERR_FILENO);
@@ -661,50 +665,33 @@ ListenerTest(sockets, without_even_the_reserve_it_is_tried_again_later)
     close(client);
 }
 
-/* Without a standard input, 0 is a descriptor like any other. */
-ListenerTest(sockets, descriptor_0_is_shed_like_any_other)
+/* Without a standard input, 0 is a descriptor like any other. -1: it was lost. */
+ListenerTest(sockets, whatever_the_reserve_was_it_is_opened_again_as_soon_as_that_is_possible)
 {
-    static const int errors[] = {EMFILE, 0};
-    int fd;
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
-    close(listener->reserve);
-    cr_assert_eq(dup2(STDERR_FILENO, STDIN_FILENO), STDIN_FILENO);
-    listener->reserve = STDIN_FILENO;
-    accept_errors = errors;
-    faults.accept4 = fail_to_accept;
-    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED);
-    expect_busy(client);
-    close(client);
-}
-
-ListenerTest(sockets, a_lost_reserve_is_opened_again_as_soon_as_that_is_possible)
-{
-    static const int errors[] = {EMFILE, 0};
-    int fd;
-    int client = connect_to(listener);
-    cr_assert(comes(listener->fd));
-    close(listener->reserve);
-    listener->reserve = -1;
-    accept_errors = errors;
-    faults.accept4 = fail_to_accept;
-    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED);
-    cr_assert_geq(listener->reserve, 0);
-    expect_busy(client);
-    close(client);
+    for (int reserve = 0; reserve >= -1; reserve--) {
+        int fd;
+        int client = await_client(listener);
+        close(listener->reserve);
+        if (reserve == STDIN_FILENO)
+            cr_assert_eq(dup2(STDERR_FILENO, STDIN_FILENO), STDIN_FILENO);
+        listener->reserve = reserve;
+        fail_with(no_descriptor);
+        cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED, "it was %d", reserve);
+        cr_assert_geq(listener->reserve, 0, "it was %d", reserve);
+        expect_busy(client);
+        close(client);
+    }
 }
 
 ListenerTest(sockets, the_log_of_failed_accepts_is_limited)
 {
-    static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};
     static const int errors[] = {ENOMEM, 0};
     char text[4096];
     struct capture capture;
-    faults.accept4 = fail_to_accept;
     capture_start(&capture, STDERR_FILENO);
     for (int i = 0; i < 100; i++) {
         int fd;
-        accept_errors = errors;
+        fail_with(errors);
         listener_accept(listener, 0, &warning, &fd);
         atomic_store(&listener->limit.next_ms, INT64_MAX); /* the second that never ends */
     }

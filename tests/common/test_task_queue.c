@@ -1,5 +1,7 @@
 /*
- * The kinds of task queue: what each takes, and in which order it gives it out again.
+ * The kinds of task queue: what each takes, and in which order it gives it out again. Random steps
+ * compare each with a model, a plain array; what a user types, and an example of the priority, have
+ * tests of their own.
  */
 #include "common/workers/task_queue.h"
 #include "helpers.h"
@@ -22,17 +24,6 @@ static int number(const struct task *task, const struct task *tasks)
     return task == NULL ? -1 : (int)(task - tasks);
 }
 
-/* Takes everything out: 'a' for the first of the tasks, 'b' for the second, and so on. */
-static const char *order(struct task_queue *queue, const struct task *tasks)
-{
-    static char text[MANY + 1];
-    size_t length = 0;
-    for (struct task *task; (task = task_queue_take(queue)) != NULL && length < MANY;)
-        text[length++] = (char)('a' + (task - tasks));
-    text[length] = '\0';
-    return text;
-}
-
 /* Takes everything out: 'u' for a task that is urgent, '.' for one that is not. */
 static const char *urgency(struct task_queue *queue, size_t most)
 {
@@ -50,60 +41,19 @@ static void offer_all(struct task_queue *queue, struct task *tasks, size_t count
         cr_assert(task_queue_offer(queue, &tasks[i]), "task %zu", i);
 }
 
-/* ---- lists ---- */
-
+/* A task still carries the link of the list it was in last, here the other one. */
 Test(task_queue, a_list_is_first_in_first_out)
 {
-    struct task_list list = {0};
+    struct task_list lists[2] = {{0}};
     struct task tasks[3];
-    cr_assert_null(task_list_remove_first(&list));
-    for (int i = 0; i < 3; i++)
-        task_list_append(&list, &tasks[i]);
-    for (int i = 0; i < 3; i++)
-        cr_assert_eq(number(task_list_remove_first(&list), tasks), i);
-    cr_assert_null(task_list_remove_first(&list));
-}
-
-Test(task_queue, a_list_that_was_emptied_is_used_again)
-{
-    struct task_list list = {0};
-    struct task tasks[2];
-    for (int round = 0; round < 3; round++) {
-        task_list_append(&list, &tasks[0]);
-        cr_assert_eq(task_list_remove_first(&list), &tasks[0]);
-        cr_assert_null(task_list_remove_first(&list));
-        task_list_append(&list, &tasks[1]);
-        task_list_append(&list, &tasks[0]);
-        cr_assert_eq(task_list_remove_first(&list), &tasks[1]);
-        cr_assert_eq(task_list_remove_first(&list), &tasks[0]);
-    }
-}
-
-/* A task still carries the link of the queue it was in last. */
-Test(task_queue, a_task_may_come_from_another_list)
-{
-    struct task_list first = {0};
-    struct task_list second = {0};
-    struct task tasks[3];
-    for (int i = 0; i < 3; i++)
-        task_list_append(&first, &tasks[i]);
-    task_list_append(&second, task_list_remove_first(&first));
-    cr_assert_eq(task_list_remove_first(&second), &tasks[0]);
-    cr_assert_null(task_list_remove_first(&second));
-    cr_assert_eq(task_list_remove_first(&first), &tasks[1]);
-}
-
-/* ---- all kinds ---- */
-
-Test(task_queue, a_new_one_is_empty)
-{
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct task_queue queue;
-        memset(&queue, 0xa5, sizeof(queue));
-        task_queue_init(&queue, kinds[i], 5);
-        cr_assert_eq(queue.length, 0, "%s", kinds[i]->name);
-        cr_assert_null(task_queue_take(&queue), "%s", kinds[i]->name);
-        cr_assert_eq(queue.length, 0, "%s: taking nothing", kinds[i]->name);
+    for (int round = 0; round < 4; round++) {
+        struct task_list *list = &lists[round % 2];
+        cr_assert_null(task_list_remove_first(list));
+        for (int i = 0; i < 3; i++)
+            task_list_append(list, &tasks[i]);
+        for (int i = 0; i < 3; i++)
+            cr_assert_eq(number(task_list_remove_first(list), tasks), i, "round %d", round);
+        cr_assert_null(task_list_remove_first(list));
     }
 }
 
@@ -115,78 +65,96 @@ Test(task_queue, kinds_have_the_names_that_users_type)
     cr_assert_str_eq(task_queue_priority.name, "priority");
 }
 
-Test(task_queue, length_is_what_waits)
+/* ---- random steps, against a model ---- */
+
+/* What waits, in the order in which it came, and how many urgent ones went since another one did.
+ * What was insisted on is not urgent. */
+static struct {
+    struct {
+        struct task *task;
+        bool urgent;
+    } waiting[MANY];
+    size_t count;
+    size_t in_a_row;
+} model;
+
+/* The first that waits and is urgent, or is not; the number that wait if there is none. */
+static size_t first_of(bool urgent)
 {
-    for (size_t i = 1; i < sizeof(kinds) / sizeof(kinds[0]); i++) { /* direct keeps none */
-        struct task_queue queue;
-        struct task tasks[5] = {{.urgent = true}, {0}, {.urgent = true}};
-        task_queue_init(&queue, kinds[i], 5);
-        for (size_t j = 0; j < 5; j++) {
-            cr_assert(task_queue_offer(&queue, &tasks[j]), "%s", kinds[i]->name);
-            cr_assert_eq(queue.length, j + 1, "%s", kinds[i]->name);
-        }
-        for (size_t j = 5; j > 0; j--) {
-            cr_assert_not_null(task_queue_take(&queue), "%s", kinds[i]->name);
-            cr_assert_eq(queue.length, j - 1, "%s", kinds[i]->name);
-        }
-        cr_assert_null(task_queue_take(&queue), "%s", kinds[i]->name);
-    }
+    size_t i = 0;
+    while (i < model.count && model.waiting[i].urgent != urgent)
+        i++;
+    return i;
 }
 
-/* Against a plain array, for all kinds that keep the order of arrival. */
-Test(task_queue, first_in_first_out_at_random)
+static struct task *model_take(const struct task_queue_kind *kind)
 {
-    for (size_t kind = 1; kind < 3; kind++) {
-        struct rng rng = rng_from(kind + 1);
-        struct task_queue queue;
-        struct task tasks[MANY];
-        size_t in = 0;
-        size_t out = 0;
-        task_queue_init(&queue, kinds[kind], MANY);
-        for (int step = 0; step < 20000; step++) {
-            if (in - out < MANY && rng_below(&rng, 2) == 0) {
-                cr_assert(task_queue_offer(&queue, &tasks[in % MANY]));
-                in++;
-            } else if (in > out) {
-                cr_assert_eq(task_queue_take(&queue), &tasks[out % MANY], "%s, step %d",
-                             kinds[kind]->name, step);
-                out++;
-            }
-            cr_assert_eq(queue.length, in - out, "%s, step %d", kinds[kind]->name, step);
-        }
+    size_t turn = 0;
+    if (model.count == 0)
+        return NULL;
+    if (kind == &task_queue_priority) {
+        size_t urgent = first_of(true), other = first_of(false);
+        bool is_others = urgent == model.count || (other < model.count && model.in_a_row >= 7);
+        turn = is_others ? other : urgent;
+        model.in_a_row = is_others ? 0 : model.in_a_row + 1;
     }
+    struct task *task = model.waiting[turn].task;
+    memmove(&model.waiting[turn], &model.waiting[turn + 1],
+            (--model.count - turn) * sizeof(model.waiting[0]));
+    return task;
 }
 
-/* ---- direct ---- */
-
-Test(task_queue, direct_takes_nothing_but_what_is_insisted_on)
+static bool model_has_room(const struct task_queue *queue)
 {
+    return queue->kind != &task_queue_direct &&
+           (queue->kind != &task_queue_bounded || model.count < queue->limit);
+}
+
+/* Each of the tasks waits or is one of `idle`, from which a step takes it at random. It comes more
+ * often than one goes, or less: then the queue is mostly long, or mostly empty. */
+static void take_steps(const struct task_queue_kind *kind, struct rng *rng)
+{
+    static struct task tasks[MANY];
+    struct task *idle[MANY];
     struct task_queue queue;
-    struct task tasks[2];
-    task_queue_init(&queue, &task_queue_direct, 5);
-    cr_assert_not(task_queue_offer(&queue, &tasks[0]));
-    cr_assert_eq(queue.length, 0);
-    task_queue_insist(&queue, &tasks[1]);
-    cr_assert_not(task_queue_offer(&queue, &tasks[0]));
-    cr_assert_eq(queue.length, 1);
-    cr_assert_str_eq(order(&queue, tasks), "b");
+    size_t bias = rng_between(rng, 1, 3), urgent = rng_between(rng, 0, 4);
+    memset(&queue, 0xa5, sizeof(queue));
+    memset(&model, 0, sizeof(model));
+    task_queue_init(&queue, kind, rng_below(rng, 8));
+    for (size_t i = 0; i < MANY; i++)
+        idle[i] = &tasks[i];
+    for (int step = 0; step < 2000; step++) {
+        if (rng_below(rng, 4) < bias && model.count < MANY) {
+            struct task **place = &idle[rng_below(rng, MANY - model.count)], *task = *place;
+            bool insists = rng_below(rng, 8) == 0, taken = insists || model_has_room(&queue);
+            task->urgent = rng_below(rng, 4) < urgent;
+            cr_assert_eq((insists ? task_queue_insist : task_queue_offer)(&queue, task), taken,
+                         "%s, limit %zu, step %d: %d", kind->name, queue.limit, step, !taken);
+            if (taken) {
+                *place = idle[MANY - 1 - model.count];
+                model.waiting[model.count].task = task;
+                model.waiting[model.count++].urgent = task->urgent && !insists;
+            }
+        } else {
+            struct task *expected = model_take(kind), *task = task_queue_take(&queue);
+            cr_assert_eq(task, expected, "%s, limit %zu, step %d: task %d, not %d", kind->name,
+                         queue.limit, step, number(task, tasks), number(expected, tasks));
+            if (task != NULL)
+                idle[MANY - 1 - model.count] = task;
+        }
+        cr_assert_eq(queue.length, model.count, "%s, limit %zu, step %d: %zu wait, not %zu",
+                     kind->name, queue.limit, step, queue.length, model.count);
+    }
+}
+
+Test(task_queue, each_kind_takes_and_gives_what_its_rule_says)
+{
+    struct rng rng = rng_from(1);
+    for (int round = 0; round < 80; round++)
+        take_steps(kinds[round % 4], &rng);
 }
 
 /* ---- bounded ---- */
-
-Test(task_queue, bounded_takes_as_many_as_its_limit)
-{
-    static const size_t limits[] = {0, 1, 2, 7};
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        struct task_queue queue;
-        struct task tasks[8];
-        task_queue_init(&queue, &task_queue_bounded, limits[i]);
-        offer_all(&queue, tasks, limits[i]);
-        cr_assert_not(task_queue_offer(&queue, &tasks[7]), "limit %zu", limits[i]);
-        cr_assert_eq(queue.length, limits[i]);
-        cr_assert_eq(strlen(order(&queue, tasks)), limits[i]);
-    }
-}
 
 Test(task_queue, bounded_has_room_again_after_a_take)
 {
@@ -197,32 +165,9 @@ Test(task_queue, bounded_has_room_again_after_a_take)
     cr_assert_eq(number(task_queue_take(&queue), tasks), 0);
     cr_assert(task_queue_offer(&queue, &tasks[2]));
     cr_assert_not(task_queue_offer(&queue, &tasks[3]));
-    cr_assert_str_eq(order(&queue, tasks), "bc");
-}
-
-/* ---- unbounded ---- */
-
-Test(task_queue, unbounded_is_never_full)
-{
-    static struct task tasks[10000];
-    struct task_queue queue;
-    task_queue_init(&queue, &task_queue_unbounded, 1);
-    offer_all(&queue, tasks, 10000);
-    cr_assert_eq(queue.length, 10000);
-    for (int i = 0; i < 10000; i++)
-        cr_assert_eq(number(task_queue_take(&queue), tasks), i);
-}
-
-Test(task_queue, only_priority_looks_at_urgency)
-{
-    for (size_t i = 1; i < 3; i++) {
-        struct task_queue queue;
-        struct task tasks[4] = {{0}, {.urgent = true}, {0}, {.urgent = true}};
-        task_queue_init(&queue, kinds[i], 4);
-        for (size_t j = 0; j < 4; j++)
-            cr_assert(task_queue_offer(&queue, &tasks[j]));
-        cr_assert_str_eq(order(&queue, tasks), "abcd", "%s", kinds[i]->name);
-    }
+    cr_assert_eq(number(task_queue_take(&queue), tasks), 1);
+    cr_assert_eq(number(task_queue_take(&queue), tasks), 2);
+    cr_assert_eq(number(task_queue_take(&queue), tasks), -1);
 }
 
 /* ---- priority ---- */
@@ -238,15 +183,6 @@ static void fill_priority(struct task_queue *queue, struct task *tasks, size_t u
     offer_all(queue, tasks, urgent);
 }
 
-Test(task_queue, priority_gives_urgent_tasks_first)
-{
-    struct task_queue queue;
-    struct task tasks[6] = {{0}, {.urgent = true}, {0}, {.urgent = true}, {.urgent = true}, {0}};
-    task_queue_init(&queue, &task_queue_priority, 0);
-    offer_all(&queue, tasks, 6);
-    cr_assert_str_eq(order(&queue, tasks), "bdeacf");
-}
-
 Test(task_queue, priority_gives_every_eighth_to_the_others)
 {
     struct task_queue queue;
@@ -256,37 +192,6 @@ Test(task_queue, priority_gives_every_eighth_to_the_others)
                                             "uuuuuuu."
                                             "uuuuuuu."
                                             "uuu..");
-}
-
-/* Each of the two keeps the order in which its tasks came. */
-Test(task_queue, priority_gives_to_who_has_waited_longest)
-{
-    struct task_queue queue;
-    struct task tasks[MANY];
-    size_t next_urgent = 0;
-    size_t next_other = 16;
-    fill_priority(&queue, tasks, 16, 8);
-    for (struct task *task; (task = task_queue_take(&queue)) != NULL;) {
-        size_t *next = task->urgent ? &next_urgent : &next_other;
-        cr_assert_eq(number(task, tasks), (int)*next);
-        (*next)++;
-    }
-    cr_assert_eq(next_urgent, 16);
-    cr_assert_eq(next_other, 24);
-}
-
-Test(task_queue, priority_owes_the_others_nothing_once_they_had_a_turn)
-{
-    struct task_queue queue;
-    struct task tasks[MANY];
-    struct task more[10];
-    fill_priority(&queue, tasks, 4, 2);
-    cr_assert_str_eq(urgency(&queue, MANY), "uuuu..");
-
-    for (size_t i = 0; i < 10; i++)
-        more[i] = (struct task){.urgent = i != 0};
-    offer_all(&queue, more, 10);
-    cr_assert_str_eq(urgency(&queue, MANY), "uuuuuuu.uu");
 }
 
 /* Urgent tasks while nobody else waits count, too: who comes then has its turn at once. */
@@ -299,55 +204,4 @@ Test(task_queue, priority_lets_in_who_comes_after_a_long_run_of_urgent_ones)
     cr_assert_str_eq(urgency(&queue, 20), "uuuuuuuuuuuuuuuuuuuu");
     cr_assert(task_queue_offer(&queue, &late));
     cr_assert_str_eq(urgency(&queue, MANY), ".uuuuuuuuuu");
-}
-
-/* However many urgent ones keep coming, the others get their eighth. */
-Test(task_queue, priority_starves_nobody)
-{
-    struct task_queue queue;
-    struct task tasks[MANY];
-    struct task urgent[MANY];
-    size_t others = 0;
-    fill_priority(&queue, tasks, 0, MANY);
-    for (size_t i = 0; i < MANY; i++)
-        urgent[i] = (struct task){.urgent = true};
-    offer_all(&queue, urgent, MANY);
-    for (int i = 0; i < 8 * 50; i++) {
-        struct task *task = task_queue_take(&queue);
-        others += !task->urgent;
-        if (task->urgent)
-            cr_assert(task_queue_offer(&queue, task));
-    }
-    cr_assert_eq(others, 50);
-}
-
-/* ---- what must not be lost ---- */
-
-Test(task_queue, insisting_passes_every_limit)
-{
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct task_queue queue;
-        struct task tasks[3] = {{0}};
-        task_queue_init(&queue, kinds[i], 1);
-        for (size_t j = 0; j < 3; j++)
-            task_queue_insist(&queue, &tasks[j]);
-        cr_assert_eq(queue.length, 3, "%s", kinds[i]->name);
-        cr_assert_str_eq(order(&queue, tasks), "abc", "%s", kinds[i]->name);
-        cr_assert_eq(queue.length, 0, "%s", kinds[i]->name);
-    }
-}
-
-Test(task_queue, after_insisting_a_bounded_one_takes_nothing_until_it_is_below_its_limit)
-{
-    struct task_queue queue;
-    struct task tasks[4];
-    task_queue_init(&queue, &task_queue_bounded, 1);
-    task_queue_insist(&queue, &tasks[0]);
-    task_queue_insist(&queue, &tasks[1]);
-    cr_assert_not(task_queue_offer(&queue, &tasks[2]));
-    task_queue_take(&queue);
-    cr_assert_not(task_queue_offer(&queue, &tasks[2]));
-    task_queue_take(&queue);
-    cr_assert(task_queue_offer(&queue, &tasks[2]));
-    cr_assert_eq(number(task_queue_take(&queue), tasks), 2);
 }

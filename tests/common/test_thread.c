@@ -41,13 +41,8 @@ static void *raise_flag(void *argument)
 
 static bool await_flag(const atomic_bool *flag)
 {
-    double end = test_deadline();
-    while (!atomic_load(flag)) {
-        if (test_left_ms(end) == 0)
-            return false;
-        sched_yield();
-    }
-    return true;
+    WAIT_FOR(atomic_load(flag));
+    return atomic_load(flag);
 }
 
 Test(thread, that_nobody_joins_goes_away_by_itself)

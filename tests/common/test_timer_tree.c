@@ -48,14 +48,6 @@ Test(timer_tree, nothing_set_is_nothing_due)
     cr_assert_eq(timer_tree_moment(&tree), INT64_MAX);
 }
 
-Test(timer_tree, a_timer_is_taken_once_and_not_too_early)
-{
-    timer_tree_set(&tree, &timers[0], 10);
-    cr_assert_null(timer_tree_take_due(&tree, 9));
-    cr_assert_eq(timer_tree_take_due(&tree, 10), &timers[0]);
-    cr_assert_null(timer_tree_take_due(&tree, 10));
-}
-
 /* Setting, moving, cancelling and taking, in every order; compared with looking at all of them. */
 Test(timer_tree, the_earliest_comes_first_whatever_was_done_before)
 {

@@ -141,9 +141,8 @@ Test(trace, the_process_number_can_be_part_of_the_name)
     unlink(file_name);
 }
 
-Test(trace, an_event_says_what_happened_when_and_to_whom)
+Test(trace, an_event_says_what_happened_when_and_to_whom, .init = begin)
 {
-    begin();
     trace_accepted(5);
     trace_event(TRACE_RECEIVE, 5, 77);
     trace_event(TRACE_INTEREST, 6, 1); /* a descriptor, and no connection */
@@ -158,7 +157,7 @@ Test(trace, an_event_says_what_happened_when_and_to_whom)
 }
 
 /* Those parts of a server record what they do: nobody who uses them has to think of it. */
-Test(trace, what_passes_through_a_socket_is_recorded)
+Test(trace, what_passes_through_a_socket_is_recorded, .init = begin)
 {
     static const struct log quiet = {.program = "trace-test", .level = LOG_LEVEL_ERROR};
     struct buffer_factory factory;
@@ -169,7 +168,6 @@ Test(trace, what_passes_through_a_socket_is_recorded)
     struct listener listener;
     char event[128];
     int fd;
-    begin();
     cr_assert(endpoint_parse(&endpoint, "127.0.0.1", 0));
     cr_assert_eq(listener_open(&listener, &endpoint, 0), 0, "%s", strerror(errno));
     struct sockaddr_in address;
@@ -204,9 +202,8 @@ Test(trace, what_passes_through_a_socket_is_recorded)
     expect_order("\"bytes\":6}", event);
 }
 
-Test(trace, a_descriptor_that_is_used_again_is_another_connection)
+Test(trace, a_descriptor_that_is_used_again_is_another_connection, .init = begin)
 {
-    begin();
     trace_accepted(5);
     trace_event(TRACE_CLOSE, 5, 0);
     trace_accepted(5);
@@ -217,9 +214,8 @@ Test(trace, a_descriptor_that_is_used_again_is_another_connection)
     cr_assert_eq(count("{\"connection\":\"5#2\",\"bytes\":1}"), 1, "%s", text);
 }
 
-Test(trace, descriptor_0_may_be_a_connection)
+Test(trace, descriptor_0_may_be_a_connection, .init = begin)
 {
-    begin();
     trace_accepted(0);
     trace_event(TRACE_SEND, 0, 1);
     end();
@@ -249,9 +245,8 @@ static void *work(void *unused)
     return unused;
 }
 
-Test(trace, threads_are_merged_by_time_and_told_apart)
+Test(trace, threads_are_merged_by_time_and_told_apart, .init = begin)
 {
-    begin();
     trace_event(TRACE_RECEIVE, TRACE_NO_CONNECTION, 1);
     run_thread(work);
     trace_event(TRACE_RECEIVE, TRACE_NO_CONNECTION, 2);
@@ -280,13 +275,12 @@ static void *record_numbers(void *unused)
     return unused;
 }
 
-Test(trace, threads_that_record_at_the_same_time_are_merged_in_order)
+Test(trace, threads_that_record_at_the_same_time_are_merged_in_order, .init = begin)
 {
     pthread_t threads[SIDE_BY_SIDE];
     long last[2 + SIDE_BY_SIDE];
     int events = 0;
     double now = 0;
-    begin();
     for (int i = 0; i < SIDE_BY_SIDE; i++)
         cr_assert_eq(thread_start(&threads[i], record_numbers, NULL), 0);
     for (int i = 0; i < SIDE_BY_SIDE; i++)
@@ -319,17 +313,15 @@ static void *be_nobody(void *unused)
     return unused;
 }
 
-Test(trace, a_thread_that_was_not_announced_is_not_recorded)
+Test(trace, a_thread_that_was_not_announced_is_not_recorded, .init = begin)
 {
-    begin();
     run_thread(be_nobody);
     end();
     cr_assert_eq(count("\"name\":\"receive\""), 0);
 }
 
-Test(trace, the_last_events_are_kept_and_the_others_are_counted)
+Test(trace, the_last_events_are_kept_and_the_others_are_counted, .init = begin)
 {
-    begin();
     for (int i = 0; i < TRACE_RING_EVENTS + 10; i++)
         trace_event(TRACE_SEND, TRACE_NO_CONNECTION, i);
     end();
@@ -339,9 +331,8 @@ Test(trace, the_last_events_are_kept_and_the_others_are_counted)
     expect_order("\"bytes\":10}", "\"bytes\":11}");
 }
 
-Test(trace, an_end_whose_beginning_was_overwritten_is_left_out)
+Test(trace, an_end_whose_beginning_was_overwritten_is_left_out, .init = begin)
 {
-    begin();
     trace_event(TRACE_RUN, TRACE_NO_CONNECTION, 0);
     for (int i = 0; i < TRACE_RING_EVENTS; i++)
         trace_event(TRACE_SEND, TRACE_NO_CONNECTION, i);
@@ -354,9 +345,8 @@ Test(trace, an_end_whose_beginning_was_overwritten_is_left_out)
     expect_order("\"ph\":\"B\"", "\"ph\":\"E\"");
 }
 
-Test(trace, arrows_lead_from_cause_to_effect)
+Test(trace, arrows_lead_from_cause_to_effect, .init = begin)
 {
-    begin();
     trace_accepted(5);
     trace_event(TRACE_TASK_QUEUED, 5, 16);
     trace_event(TRACE_CHANGE_QUEUED, 5, 0);
@@ -377,9 +367,8 @@ Test(trace, arrows_lead_from_cause_to_effect)
                  "\"name\":\"wakeup\",\"cat\":\"arrow\",\"id\":3");
 }
 
-Test(trace, no_arrow_ends_that_has_not_begun)
+Test(trace, no_arrow_ends_that_has_not_begun, .init = begin)
 {
-    begin();
     trace_event(TRACE_TASK_QUEUED, TRACE_NO_CONNECTION, 16);
     trace_event(TRACE_TASK, TRACE_NO_CONNECTION, 17); /* another one */
     trace_event(TRACE_TASK_FINISHED, TRACE_NO_CONNECTION, 0);
@@ -396,10 +385,9 @@ static int64_t task_id(int number)
 }
 
 /* More than a few, so that they get into each other's way in the table of open arrows. */
-Test(trace, many_arrows_at_a_time_each_find_their_end)
+Test(trace, many_arrows_at_a_time_each_find_their_end, .init = begin)
 {
     enum { TASKS = 2000 };
-    begin();
     for (int i = 1; i <= TASKS; i++)
         trace_event(TRACE_TASK_QUEUED, TRACE_NO_CONNECTION, task_id(i));
     for (int i = TASKS; i >= 1; i--) {

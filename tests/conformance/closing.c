@@ -53,8 +53,7 @@ ServerTest(closing, case_26_closed_once_and_not_written_to_afterwards,
         int place = round % OTHERS;
         end_in_many_ways(client_connect(server), round % 8, too_long, length);
         client_close(others[place]);
-        others[place] = client_connect(server);
-        client_echo(others[place], "came just now\n");
+        others[place] = client_connect_echo(server, "came just now\n");
         client_echo(others[(place + 1) % OTHERS], "was there all the time\n");
     }
     for (int i = 0; i < OTHERS; i++) {
@@ -121,15 +120,14 @@ static void *send_for_ever(void *argument)
 }
 
 /* What arrives at the end is answered as far as it goes: it need not end by itself. */
-Test(closing, case_39_one_that_never_stops_sending_does_not_hold_up_the_end)
+ServerTest(closing, case_39_one_that_never_stops_sending_does_not_hold_up_the_end,
+           "--drain-timeout 60")
 {
-    struct server_process server = server_start("--drain-timeout 60");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     pthread_t sender;
     client_echo(client, "about to begin\n");
     cr_assert_eq(pthread_create(&sender, NULL, send_for_ever, &client), 0);
-    server_await_counter(&server, "messages", 20000);
-    server_stop(&server);
+    server_await_counter(server, "messages", 20000);
+    server_stop(server);
     pthread_join(sender, NULL);
-    client_close(client);
 }

@@ -31,8 +31,7 @@ ServerTest(costs, block_ms, "--block-ms 100")
 ClientTest(costs, answers_leave_before_the_next_message_blocks, "--block-ms 300")
 {
     double begin = test_now();
-    client_send_text(client, "one\ntwo\nthree\nfour\n");
-    client_expect_text(client, "one\n");
+    client_ask(client, "one\ntwo\nthree\nfour\n", "one\n");
     double first = test_now() - begin;
     client_expect_text(client, "two\nthree\nfour\n");
     double last = test_now() - begin;

@@ -152,8 +152,7 @@ ServerTest(descriptors, erratum_15_every_descriptor_comes_back, "--max-line 100"
 {
     enum { CLIENTS = 60 };
     int clients[CLIENTS];
-    clients[0] = client_connect(server);
-    client_echo(clients[0], "whatever it opens once is open now\n");
+    clients[0] = client_connect_echo(server, "whatever it opens once is open now\n");
     long before = probe_descriptors(server->pid) - 1;
     client_close(clients[0]);
     size_t length;

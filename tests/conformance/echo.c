@@ -162,8 +162,6 @@ ServerTest(echo, half_lines_of_two_clients_do_not_mix, "")
     int c = client_connect(server);
     client_echo(c, "a third client\n"); /* both halves have most likely arrived by now */
     client_close(c);
-    client_send_text(b, "second half of b\n");
-    client_expect_text(b, "first half of b, second half of b\n");
-    client_send_text(a, "second half of a\n");
-    client_expect_text(a, "first half of a, second half of a\n");
+    client_ask(b, "second half of b\n", "first half of b, second half of b\n");
+    client_ask(a, "second half of a\n", "first half of a, second half of a\n");
 }

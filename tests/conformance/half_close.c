@@ -20,8 +20,7 @@ ClientTest(half_close, nothing_sent, "")
 ServerTest(half_close, whole_lines_before_the_end_are_answered, "")
 {
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(server);
-        client_send_text(client, "first\nsecond\r\nlast\n");
+        int client = client_connect_send(server, "first\nsecond\r\nlast\n");
         client_half_close(client);
         client_expect_text(client, "first\nsecond\r\nlast\n");
         client_expect_end(client);
@@ -90,8 +89,7 @@ ServerTest(half_close, case_07_in_the_middle_of_a_line, "--stats")
 {
     static const char *const unfinished[] = {"u", "unfinished", "unfinished\r", "\r", "\0"};
     for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++) {
-        int client = client_connect(server);
-        client_send_text(client, "whole\n");
+        int client = client_connect_send(server, "whole\n");
         client_send(client, unfinished[i], strlen(unfinished[i]) + (i == 4));
         client_half_close(client);
         client_expect_text(client, "whole\n");
@@ -102,8 +100,7 @@ ServerTest(half_close, case_07_in_the_middle_of_a_line, "--stats")
 ServerTest(half_close, unfinished_line_is_not_the_next_clients, "")
 {
     for (int i = 0; i < 20; i++) {
-        int client = client_connect(server);
-        client_echo(client, "mine\n");
+        int client = client_connect_echo(server, "mine\n");
         client_send_text(client, "unfinished business");
         client_half_close(client);
         client_expect_end(client);
@@ -114,10 +111,8 @@ ServerTest(half_close, unfinished_line_is_not_the_next_clients, "")
 ServerTest(half_close, close_without_reading, "")
 {
     for (int i = 0; i < 50; i++) {
-        int client = client_connect(server);
-        client_send_text(client, "one\ntwo\nthree\nfo");
+        int client = client_connect_send(server, "one\ntwo\nthree\nfo");
         client_close(client);
     }
-    int client = client_connect(server);
-    client_echo(client, "the server lives\n");
+    client_connect_echo(server, "the server lives\n");
 }

@@ -41,11 +41,9 @@ ServerTest(handing_over, case_28_suspended_and_resumed_without_a_stall,
 ServerTest(handing_over, case_34_client_is_gone_before_its_message_is_done, "--block-ms 3")
 {
     enum { CLIENTS = 40 };
-    int witness = client_connect(server);
-    client_echo(witness, "here\n");
+    int witness = client_connect_echo(server, "here\n");
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect(server);
-        client_send_text(client, i % 2 ? "one\n" : "one\ntwo\nthree\n");
+        int client = client_connect_send(server, i % 2 ? "one\n" : "one\ntwo\nthree\n");
         client_await_delivered(client);
         if (i % 4 < 2) {
             client_reset(client);

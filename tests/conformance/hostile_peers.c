@@ -39,15 +39,13 @@ ServerTest(hostile_peers, case_08_reset_with_output_pending,
 
 ServerTest(hostile_peers, case_09_reset_before_accept, "--max-connections 1 --overload wait")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the place\n");
+    int first = client_connect_echo(server, "I have the place\n");
     for (int i = 0; i < 20; i++) {
         int client = client_connect(server); /* waits in the backlog, and is gone again */
         client_send_text(client, "too impatient\n");
         client_reset(client);
     }
-    int last = client_connect(server);
-    client_send_text(last, "patient\n");
+    int last = client_connect_send(server, "patient\n");
     client_echo(first, "I still have it\n");
     client_close(first);
     client_expect_text(last, "patient\n");

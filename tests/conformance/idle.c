@@ -84,8 +84,7 @@ Test(idle, erratum_22_input_during_a_run_uses_no_cpu)
 {
     enum { BLOCKED_MS = 1000, WATCHED_MS = 100 }; /* four looks fit into it */
     struct server_process server = server_start("--block-ms %d", BLOCKED_MS);
-    int client = client_connect(&server);
-    client_send_text(client, "a question that takes a second\n");
+    int client = client_connect_send(&server, "a question that takes a second\n");
     server_await_counter(&server, "bytes_in", 31);
     client_send_text(client, "and one more");
     client_half_close(client);
@@ -100,18 +99,15 @@ Test(idle, erratum_22_input_during_a_run_uses_no_cpu)
 
 ClientTest(idle, client_that_was_told_its_error_uses_no_cpu, "--max-line 10")
 {
-    client_send_text(client, "this line is too long\n");
-    client_expect_text(client, "ERR line too long\n");
+    client_ask(client, "this line is too long\n", "ERR line too long\n");
     client_expect_end(client);
     expect_no_cpu(server, "a client that got `ERR line too long` and does not close");
 }
 
 ServerTest(idle, client_that_waits_for_a_place_uses_no_cpu, "--max-connections 1 --overload wait")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the place\n");
-    int second = client_connect(server);
-    client_send_text(second, "I wait\n");
+    int first = client_connect_echo(server, "I have the place\n");
+    int second = client_connect_send(server, "I wait\n");
     expect_no_cpu(server, "a client that waits for a place (--overload wait)");
     client_close(first);
     client_expect_text(second, "I wait\n");

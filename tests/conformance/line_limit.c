@@ -40,22 +40,19 @@ ServerTest(line_limit, one_byte_too_long, "--max-line 10")
     static const char *const bad[] = {"0123456789a\n", "0123456789a\r\n", "0123456789\r\r\n",
                                       "0123456789\rx\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        int client = client_connect(server);
-        client_send_text(client, bad[i]);
+        int client = client_connect_send(server, bad[i]);
         client_expect_text(client, ERROR_LINE);
         client_expect_end(client);
         client_close(client);
     }
-    int client = client_connect(server);
-    client_echo(client, "go on\n");
+    client_connect_echo(server, "go on\n");
 }
 
 ClientTest(line_limit, shortest_limit, "--max-line 1")
 {
     client_echo(client, "a\n\nb\r\n\r\n\r\r\n");
     client_send_text(client, "ab");
-    client_send_text(client, "\n");
-    client_expect_text(client, ERROR_LINE);
+    client_ask(client, "\n", ERROR_LINE);
     client_expect_end(client);
 }
 
@@ -105,8 +102,7 @@ ServerTest(line_limit, the_end_comes_before_the_server_stops_taking, "--max-line
     for (int i = 0; i < CLIENTS && error != 0; i++) {
         int client = client_connect(server);
         socklen_t length = sizeof error;
-        client_send_text(client, "this one is too long\n");
-        client_expect_text(client, ERROR_LINE);
+        client_ask(client, "this one is too long\n", ERROR_LINE);
         client_expect_end(client);
         client_send_text(client, "and there is more of it\n");
         client_await_delivered(client);

@@ -35,8 +35,7 @@ ServerTest(output, case_11_client_never_reads, "--send-buffer 16384")
         "a client that never reads could send %zu bytes: the server has to stop reading it "
         "above --output-high-mark",
         taken);
-    int other = client_connect(server);
-    client_echo(other, "others are served\n");
+    client_connect_echo(server, "others are served\n");
     free(lines);
 }
 

@@ -59,8 +59,7 @@ ServerTest(overload, case_21_client_over_the_limit_is_told, "--max-connections 3
 ServerTest(overload, case_21_client_over_the_limit_is_not_served,
            "--max-connections 1 --overload reject")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the place\n");
+    client_connect_echo(server, "I have the place\n");
     for (int i = 0; i < 20; i++) {
         char reply[64];
         size_t got;
@@ -80,8 +79,7 @@ ServerTest(overload, case_21_client_over_the_limit_is_not_served,
 ServerTest(overload, case_21_redirect_names_the_other_server,
            "--max-connections=1 --overload=redirect=other.example:7002")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the place\n");
+    int first = client_connect_echo(server, "I have the place\n");
     int second = client_connect(server);
     client_expect_text(second, "ERR server busy, try other.example:7002\n");
     client_expect_end(second);
@@ -91,8 +89,7 @@ ServerTest(overload, case_21_redirect_names_the_other_server,
 
 ServerTest(overload, case_22_one_leaves_the_next_gets_in, "--max-connections 2")
 {
-    int stays = client_connect(server);
-    client_echo(stays, "I stay\n");
+    int stays = client_connect_echo(server, "I stay\n");
     for (int i = 0; i < 20; i++) {
         int client = connect_until_served(server);
         int third = client_connect(server);
@@ -127,8 +124,7 @@ ServerTest(overload, case_22_wait_serves_all_in_turn, "--max-connections 1 --ove
     enum { CLIENTS = 20 };
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_send_text(clients[i], "in turn\n");
+        clients[i] = client_connect_send(server, "in turn\n");
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "in turn\n");
@@ -161,8 +157,7 @@ static void *flood_run(void *argument)
 ServerTest(overload, case_30_connect_flood_starves_nobody, "")
 {
     struct flood flood = {.server = server};
-    int client = client_connect(server);
-    client_echo(client, "before the flood\n");
+    int client = client_connect_echo(server, "before the flood\n");
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, flood_run, &flood), 0);
     double slowest = 0;
@@ -193,8 +188,7 @@ Test(overload, a_message_that_has_waited_too_long_is_refused)
     struct server_process server =
         server_start("--workers 1 --block-ms 1500 --cost-for question --max-wait-ms 200 --stats");
     int busy = client_connect(&server);
-    int waits = client_connect(&server);
-    client_echo(waits, "a first run is never refused\n");
+    int waits = client_connect_echo(&server, "a first run is never refused\n");
     client_send_text(busy, "a question that takes its time\n");
     server_await_counter(&server, "messages", 2);
     client_send_text(waits, "how long must I wait\n");

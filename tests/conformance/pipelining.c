@@ -34,18 +34,15 @@ ClientTest(pipelining, case_02_ten_thousand_requests_in_one_write, "")
  * lost. */
 ClientTest(pipelining, erratum_14_every_request_of_one_read_is_answered, "")
 {
-    client_send_text(client, "first\nsecond\nthird\nhalf of");
-    client_expect_text(client, "first\nsecond\nthird\n");
-    client_send_text(client, " the fourth\nfifth\n");
-    client_expect_text(client, "half of the fourth\nfifth\n");
+    client_ask(client, "first\nsecond\nthird\nhalf of", "first\nsecond\nthird\n");
+    client_ask(client, " the fourth\nfifth\n", "half of the fourth\nfifth\n");
     client_echo(client, "and the connection still serves\n");
 }
 
 /* A run that asks for one message leaves the second line of a read where no event leads to it. */
 ClientTest(pipelining, erratum_25_the_second_line_of_a_read_waits_for_no_further_byte, "")
 {
-    client_send_text(client, "one\ntwo\n");
-    client_expect_text(client, "one\ntwo\n");
+    client_ask(client, "one\ntwo\n", "one\ntwo\n");
 }
 
 /* All replies come without another byte being sent: nothing waits for a next event that does not

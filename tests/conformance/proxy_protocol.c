@@ -197,8 +197,7 @@ ProxyTest(proxy_protocol, a_client_without_a_header_is_closed, "--proxy-protocol
     client_send_text(client, "h"); /* the first byte shows it */
     client_expect_gone(client);
     client_close(client);
-    client = client_connect(server);
-    client_send_text(client, "PROXY TCP4 203.0.113.7 127.0.0.1 4711 80\r\nhello\n");
+    client = client_connect_send(server, "PROXY TCP4 203.0.113.7 127.0.0.1 4711 80\r\nhello\n");
     client_expect_gone(client);
 }
 
@@ -267,22 +266,18 @@ ProxyTest(proxy_protocol, a_client_that_resets_before_it_is_accepted_is_no_stran
     cr_assert_eq(server_counter(server, "rejected"), 0);
 }
 
-Test(proxy_protocol, a_server_that_stops_does_not_wait_for_headers)
+ProxyTest(proxy_protocol, a_server_that_stops_does_not_wait_for_headers,
+          "--proxy-protocol 127.0.0.1 --drain-timeout 60")
 {
-    need_option();
-    struct server_process server = server_start("--proxy-protocol 127.0.0.1 --drain-timeout 60");
-    int silent = client_connect(&server);
-    int half = client_connect(&server);
-    int served = come(&server);
+    int silent = client_connect(server);
+    int half = client_connect(server);
+    int served = come(server);
     client_send(half, header(PROXY, TCP4, 12)->data, 20);
     client_echo(served, "all three are in\n");
-    server_await_counter(&server, "accepted", 3);
-    server_stop(&server);
+    server_await_counter(server, "accepted", 3);
+    server_stop(server);
     client_expect_gone(silent);
     client_expect_gone(half);
-    client_close(silent);
-    client_close(half);
-    client_close(served);
 }
 
 ProxyTest(proxy_protocol, over_ipv6, "--bind ::1 --proxy-protocol ::1")

@@ -33,35 +33,31 @@ Test(shutdown, case_32_a_stop_right_after_the_start_is_not_lost)
     }
 }
 
-Test(shutdown, sigint_exits_0)
+ServerTest(shutdown, sigint_exits_0, "")
 {
-    struct server_process server = server_start("");
-    int client = client_connect(&server);
-    client_echo(client, "hello\n");
-    server_signal(&server, SIGINT);
-    int status = server_await_end(&server, test_deadline());
+    int client = client_connect_echo(server, "hello\n");
+    server_signal(server, SIGINT);
+    int status = server_await_end(server, test_deadline());
     cr_assert_eq(status, 0,
                  "sent SIGINT, expected exit status 0; wait status 0x%x (-1: still runs)",
                  (unsigned)status);
     client_expect_end(client);
     client_close(client);
-    server_forget(&server);
+    server_forget(server);
 }
 
 /* Clients with nothing under way do not hold the server up, and are not reset. */
-Test(shutdown, case_39_idle_clients_get_end_of_stream)
+ServerTest(shutdown, case_39_idle_clients_get_end_of_stream, "--drain-timeout 30")
 {
     enum { CLIENTS = 20 };
-    struct server_process server = server_start("--drain-timeout 30");
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
+        clients[i] = client_connect_echo(server, "hello\n");
         if (i % 2) {
             client_send_text(clients[i], "unfinished");
         }
     }
-    server_stop(&server);
+    server_stop(server);
     for (int i = 0; i < CLIENTS; i += 2) {
         client_expect_end(clients[i]);
         client_close(clients[i]);
@@ -76,50 +72,66 @@ Test(shutdown, case_39_idle_clients_get_end_of_stream)
  * A client whose reply has begun and has to wait for its reader: one long line, sent whole, nothing
  * read. The buffers between the two are much smaller than the line.
  */
-static int connect_with_output_waiting(const struct server_process *server, char **line,
-                                       size_t *length)
+struct waiting {
+    struct server_process server;
+    int client;
+    char *line;
+    size_t length;
+};
+
+static void waiting_open(struct waiting *waiting, const char *drain_timeout)
 {
-    int client = client_connect_with(server, (struct client_buffers){.receive = 4096});
-    *line = line_of(65000, "\n", length);
-    client_send(client, *line, *length);
-    client_await_reply(client);
-    return client;
+    waiting->server = server_start("--send-buffer 4096 --drain-timeout %s", drain_timeout);
+    waiting->client =
+        client_connect_with(&waiting->server, (struct client_buffers){.receive = 4096});
+    waiting->line = line_of(65000, "\n", &waiting->length);
+    client_send(waiting->client, waiting->line, waiting->length);
+    client_await_reply(waiting->client);
 }
 
-#define WAITING_OUTPUT "--send-buffer 4096"
-
-Test(shutdown, case_39_waiting_output_is_flushed)
+/** The client reads at last, and the server ends. */
+static void waiting_expect_all(struct waiting *waiting)
 {
-    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 30");
-    size_t length;
-    char *line;
-    int client = connect_with_output_waiting(&server, &line, &length);
-    server_signal(&server, SIGTERM);
-    client_await_refusal(&server);
-    client_expect(client, line, length);
-    client_expect_end(client);
-    client_close(client);
-    free(line);
-    server_expect_exit(&server);
+    client_expect(waiting->client, waiting->line, waiting->length);
+    client_expect_end(waiting->client);
+    client_close(waiting->client);
+    server_expect_exit(&waiting->server);
+}
+
+static void waiting_close(struct waiting *waiting)
+{
+    server_close_all(&waiting->server);
+    free(waiting->line);
+}
+
+/** A test that has `waiting`. */
+#define WaitingTest(suite, name, drain_timeout)                                                    \
+    TestWith(suite, name, struct waiting, waiting, waiting_open(waiting, drain_timeout),           \
+             waiting_close(waiting))
+
+WaitingTest(shutdown, case_39_waiting_output_is_flushed, "30")
+{
+    server_signal(&waiting->server, SIGTERM);
+    client_await_refusal(&waiting->server);
+    waiting_expect_all(waiting);
 }
 
 /* All lines are in the server when the first reply comes: they came in one segment. */
-Test(shutdown, case_39_lines_already_received_are_answered)
+ServerTest(shutdown, case_39_lines_already_received_are_answered, "--block-ms 5 --drain-timeout 30")
 {
     enum { LINES = 200 };
-    struct server_process server = server_start("--block-ms 5 --drain-timeout 30");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     size_t length;
     char *lines = lines_numbered("received", LINES, &length);
     size_t one = length / LINES;
     client_send(client, lines, length);
     client_expect(client, lines, one);
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     client_expect(client, lines + one, length - one);
     client_expect_end(client);
     client_close(client);
     free(lines);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }
 
 /* Numbered lines, without a pause and without a look at the answers; as many as the client takes.
@@ -155,46 +167,44 @@ static long long take_all(int client)
  * closed there and then, the client's next line would be answered with a reset, which destroys
  * them.
  */
-Test(shutdown, case_39_answers_arrive_although_the_client_still_sends)
+ServerTest(shutdown, case_39_answers_arrive_although_the_client_still_sends,
+           "--stats --drain-timeout 30")
 {
-    struct server_process server = server_start("--stats --drain-timeout 30");
-    int client = client_connect_with(&server, (struct client_buffers){.receive = 2048});
+    int client = client_connect_with(server, (struct client_buffers){.receive = 2048});
     char errors[8192];
     int next = 0;
-    while (server_counter(&server, "bytes_out") < 20000) {
+    while (server_counter(server, "bytes_out") < 20000) {
         send_lines(client, &next, 20);
     }
-    server_signal(&server, SIGTERM);
-    client_await_refusal(&server);
+    server_signal(server, SIGTERM);
+    client_await_refusal(server);
     send_lines(client, &next, 100);
     long long got = take_all(client);
     client_close(client);
-    cr_assert_eq(server_await_end(&server, test_deadline()), 0);
-    server_errors(&server, errors, sizeof errors);
+    cr_assert_eq(server_await_end(server, test_deadline()), 0);
+    server_errors(server, errors, sizeof errors);
     long long sent = stats_value(errors, "bytes_out", NULL);
     cr_assert_eq(got, sent, "the server sent %lld bytes of answers, and %lld arrived", sent, got);
-    server_forget(&server);
+    server_forget(server);
 }
 
 /* The system has connected them, and has their lines; the server has not accepted them yet. */
-Test(shutdown, case_39_clients_that_were_not_accepted_yet_are_answered)
+ServerTest(shutdown, case_39_clients_that_were_not_accepted_yet_are_answered, "--drain-timeout 30")
 {
     enum { CLIENTS = 100 };
-    struct server_process server = server_start("--drain-timeout 30");
     int clients[CLIENTS];
-    server_signal(&server, SIGSTOP);
+    server_signal(server, SIGSTOP);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_send_text(clients[i], "in time\n");
+        clients[i] = client_connect_send(server, "in time\n");
     }
-    server_signal(&server, SIGTERM);
-    server_signal(&server, SIGCONT);
+    server_signal(server, SIGTERM);
+    server_signal(server, SIGCONT);
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "in time\n");
         client_expect_end(clients[i]);
         client_close(clients[i]);
     }
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }
 
 /* The first message, once the server listens no more. Whether it was sent in the client's second.
@@ -231,11 +241,10 @@ Test(shutdown, case_39_a_first_message_may_come_after_the_signal)
 }
 
 /* They are in the server's system, and far more than it takes in at once. */
-Test(shutdown, case_39_lines_not_yet_read_are_answered)
+ServerTest(shutdown, case_39_lines_not_yet_read_are_answered, "--block-ms 100 --drain-timeout 30")
 {
     enum { LINES = 6 };
-    struct server_process server = server_start("--block-ms 100 --drain-timeout 30");
-    int client = client_connect(&server);
+    int client = client_connect(server);
     size_t length;
     char *line = line_of(8000, "\n", &length);
     client_send_text(client, "the server is at work while the others come\n");
@@ -244,7 +253,7 @@ Test(shutdown, case_39_lines_not_yet_read_are_answered)
         client_send(client, line, length);
     }
     client_await_delivered(client);
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     client_expect_text(client, "the server is at work while the others come\n");
     for (int i = 0; i < LINES; i++) {
         client_expect(client, line, length);
@@ -252,60 +261,43 @@ Test(shutdown, case_39_lines_not_yet_read_are_answered)
     client_expect_end(client);
     client_close(client);
     free(line);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }
 
-Test(shutdown, case_39_new_clients_are_refused)
+WaitingTest(shutdown, case_39_new_clients_are_refused, "30")
 {
-    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 30");
-    size_t length;
-    char *line;
-    int client = connect_with_output_waiting(&server, &line, &length);
-    server_signal(&server, SIGTERM);
-    client_await_refusal(&server);
-    cr_assert_eq(server_await_end(&server, test_now()), -1,
+    server_signal(&waiting->server, SIGTERM);
+    client_await_refusal(&waiting->server);
+    cr_assert_eq(server_await_end(&waiting->server, test_now()), -1,
                  "the server ended although output waits and its drain timeout is 30 s");
-    client_expect(client, line, length);
-    client_expect_end(client);
-    client_close(client);
-    free(line);
-    server_expect_exit(&server);
+    waiting_expect_all(waiting);
 }
 
-Test(shutdown, case_39_stuck_reader_is_cut_at_the_deadline)
+WaitingTest(shutdown, case_39_stuck_reader_is_cut_at_the_deadline, "0.5")
 {
-    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 0.5");
-    size_t length;
-    char *line;
-    int client = connect_with_output_waiting(&server, &line, &length);
     double begin = test_now();
-    server_stop(&server); /* exits with 0, too */
+    server_stop(&waiting->server); /* exits with 0, too */
     double took = test_now() - begin;
     cr_assert(took >= 0.45,
               "a client does not read and --drain-timeout is 0.5 s: the server ended "
               "after %.3f s already",
               took);
-    client_close(client);
-    free(line);
 }
 
 static void check_second_signal(int second)
 {
-    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 50");
-    size_t length;
-    char *line;
-    int client = connect_with_output_waiting(&server, &line, &length);
-    server_signal(&server, SIGTERM);
-    client_await_refusal(&server);
-    server_signal(&server, second);
-    int status = server_await_end(&server, test_deadline());
+    struct waiting waiting;
+    waiting_open(&waiting, "50");
+    server_signal(&waiting.server, SIGTERM);
+    client_await_refusal(&waiting.server);
+    server_signal(&waiting.server, second);
+    int status = server_await_end(&waiting.server, test_deadline());
     cr_assert(status != -1 && WIFSIGNALED(status) && WTERMSIG(status) == second,
               "while it drained the server got signal %d and should be killed by it; wait status "
               "0x%x (-1: still runs)",
               second, (unsigned)status);
-    server_forget(&server);
-    client_close(client);
-    free(line);
+    server_forget(&waiting.server);
+    waiting_close(&waiting);
 }
 
 Test(shutdown, case_39_second_signal_ends_at_once)
@@ -315,29 +307,19 @@ Test(shutdown, case_39_second_signal_ends_at_once)
 }
 
 /* Connected by the system, not yet accepted: the end of listening is the end for them. */
-Test(shutdown, clients_that_wait_for_a_place_are_let_go)
+ServerTest(shutdown, clients_that_wait_for_a_place_are_let_go,
+           "--max-connections 1 --overload wait")
 {
-    struct server_process server = server_start("--max-connections 1 --overload wait");
-    int first = client_connect(&server);
-    client_echo(first, "I have the place\n");
-    int second = client_connect(&server);
-    client_send_text(second, "I wait\n");
-    server_stop(&server);
+    int first = client_connect_echo(server, "I have the place\n");
+    int second = client_connect_send(server, "I wait\n");
+    server_stop(server);
     client_expect_gone(second);
     client_expect_end(first);
-    client_close(first);
-    client_close(second);
 }
 
-Test(shutdown, drain_timeout_of_0_waits_for_nobody)
+WaitingTest(shutdown, drain_timeout_of_0_waits_for_nobody, "0")
 {
-    struct server_process server = server_start(WAITING_OUTPUT " --drain-timeout 0");
-    size_t length;
-    char *line;
-    int client = connect_with_output_waiting(&server, &line, &length);
-    server_stop(&server);
-    client_close(client);
-    free(line);
+    server_stop(&waiting->server);
 }
 
 /* ---- A stop that hangs ---- */
@@ -365,8 +347,7 @@ Test(shutdown, case_39_a_log_that_nobody_reads_does_not_keep_the_server)
     full_pipe(log);
     struct server_process server =
         server_start_limited((struct server_limits){.err = log[1]}, "--drain-timeout 0.5");
-    int client = client_connect(&server);
-    client_echo(client, "hello\n");
+    int client = client_connect_echo(&server, "hello\n");
     server_signal(&server, SIGUSR1);
     double begin = test_now();
     server_signal(&server, SIGTERM);

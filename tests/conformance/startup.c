@@ -19,8 +19,7 @@ ServerTest(startup, ready_line, "")
     cr_assert_str_eq(server->ready_line, expected,
                      "the first line on standard output should be `%s`, and is `%s`", expected,
                      server->ready_line);
-    int client = client_connect(server);
-    client_echo(client, "hello\n");
+    client_connect_echo(server, "hello\n");
 }
 
 static bool has_ipv6(void)
@@ -42,8 +41,7 @@ Test(startup, ready_line_of_ipv6)
     snprintf(expected, sizeof expected, "%s: echo on [::1]:%d", server_name(), server.port);
     cr_assert_str_eq(server.ready_line, expected, "with --bind ::1 it should be `%s`, and is `%s`",
                      expected, server.ready_line);
-    int client = client_connect(&server);
-    client_echo(client, "hello over IPv6\n");
+    client_connect_echo(&server, "hello over IPv6\n");
     server_close_all(&server);
 }
 
@@ -66,13 +64,11 @@ ServerTest(startup, port_is_taken, "")
 Test(startup, port_is_free_again_after_the_end)
 {
     struct server_process first = server_start("");
-    int client = client_connect(&first);
-    client_echo(client, "hello\n");
+    int client = client_connect_echo(&first, "hello\n");
     int port = first.port;
     server_stop(&first); /* its end of the connection closes first, and lingers in TIME_WAIT */
     client_close(client);
     struct server_process second = server_start("--port=%d", port);
-    client = client_connect(&second);
-    client_echo(client, "hello again\n");
+    client = client_connect_echo(&second, "hello again\n");
     server_close_all(&second);
 }

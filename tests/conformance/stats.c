@@ -53,27 +53,25 @@ static void expect_counters(const char *text, int lines)
     }
 }
 
-Test(stats, counters_at_exit)
+ServerTest(stats, counters_at_exit, "--stats")
 {
     char text[4096];
-    struct server_process server = server_start("--stats");
-    some_traffic(&server);
-    server_signal(&server, SIGTERM);
-    server_await_end(&server, test_deadline());
-    server_errors(&server, text, sizeof text);
-    server_expect_exit(&server);
+    some_traffic(server);
+    server_signal(server, SIGTERM);
+    server_await_end(server, test_deadline());
+    server_errors(server, text, sizeof text);
+    server_expect_exit(server);
     expect_counters(text, 1);
 }
 
-Test(stats, silent_without_the_option)
+ServerTest(stats, silent_without_the_option, "")
 {
     char text[4096];
-    struct server_process server = server_start("");
-    some_traffic(&server);
-    server_signal(&server, SIGTERM);
-    server_await_end(&server, test_deadline());
-    server_errors(&server, text, sizeof text);
-    server_expect_exit(&server);
+    some_traffic(server);
+    server_signal(server, SIGTERM);
+    server_await_end(server, test_deadline());
+    server_errors(server, text, sizeof text);
+    server_expect_exit(server);
     int lines;
     stats_value(text, "accepted", &lines);
     cr_assert_eq(lines, 0, "without --stats there is a stats line: %s", text);
@@ -88,14 +86,12 @@ ServerTest(stats, sigusr1_prints_counters, "")
     int lines;
     stats_value(text, "accepted", &lines);
     expect_counters(text, lines);
-    int client = client_connect(server);
-    client_echo(client, "service goes on\n");
+    client_connect_echo(server, "service goes on\n");
 }
 
 ServerTest(stats, rejected_clients_are_counted, "--max-connections 1")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the place\n");
+    client_connect_echo(server, "I have the place\n");
     for (int i = 0; i < 5; i++) {
         int client = client_connect(server);
         client_expect_text(client, "ERR server busy\n");

@@ -42,8 +42,7 @@ ClientTest(timeouts, case_16_idle_timeout_fires_again, "--idle-timeout=0.6")
     client_expect_end(client);
     client_close(client);
     double begin = test_now();
-    client = client_connect(server);
-    client_echo(client, "and the next client\n");
+    client = client_connect_echo(server, "and the next client\n");
     client_expect_end(client);
     expect_not_before(begin, 0.6);
 }
@@ -98,16 +97,14 @@ ClientTest(timeouts, request_timeout_is_for_each_line_anew, "--request-timeout 1
     client_send_text(client, "a");
     for (int i = 0; i < 8; i++) {
         client_expect_silence(client, 200);
-        client_send_text(client, "\na");
-        client_expect_text(client, "a\n");
+        client_ask(client, "\na", "a\n");
     }
 }
 
 /* Whichever thread handles the line, the time of the one behind it has begun. */
 ClientTest(timeouts, half_a_line_behind_a_whole_one_has_its_time, "--request-timeout 0.5")
 {
-    client_send_text(client, "whole\nhalf a line");
-    client_expect_text(client, "whole\n");
+    client_ask(client, "whole\nhalf a line", "whole\n");
     client_expect_end(client);
 }
 
@@ -117,8 +114,7 @@ ClientTest(timeouts, zero_is_off,
 {
     client_send_text(client, "half a line, ");
     client_expect_silence(client, 700);
-    client_send_text(client, "and half\n");
-    client_expect_text(client, "half a line, and half\n");
+    client_ask(client, "and half\n", "half a line, and half\n");
 }
 
 ServerTest(timeouts, lifetime_ends, "--lifetime 0.7")
@@ -133,8 +129,7 @@ ServerTest(timeouts, lifetime_ends, "--lifetime 0.7")
               "a busy client should be closed after 0.7 s, and is served on");
     expect_not_before(begin, 0.7);
     client_close(client);
-    client = client_connect(server);
-    client_echo(client, "a new life\n");
+    client = client_connect_echo(server, "a new life\n");
 }
 
 /** Sends without a pause, and reads what comes. True when the connection has ended. */
@@ -196,8 +191,7 @@ Test(timeouts, case_12_output_stays_over_the_mark)
     struct server_process server = start_for_one(0.5);
     double begin = test_now();
     connect_non_reader(&server);
-    int next = client_connect(&server);
-    client_echo(next, "the place is free\n");
+    client_connect_echo(&server, "the place is free\n");
     expect_not_before(begin, 0.5);
     server_close_all(&server);
 }
@@ -208,8 +202,7 @@ Test(timeouts, case_13_slow_reader)
     double begin = test_now();
     double end = begin + test_deadline_ms() / 1000.0;
     int slow = connect_non_reader(&server);
-    int next = client_connect(&server);
-    client_send_text(next, "the place is free\n");
+    int next = client_connect_send(&server, "the place is free\n");
     while (!test_await(next, POLLIN, test_now() + 0.05)) {
         char some[1024];
         size_t got;

@@ -113,8 +113,7 @@ static void a_reset_ends_at_once(const char *selector)
 {
     struct server_process server =
         server_start(OBEDIENT "--idle-timeout 0 --request-timeout 0 %s", selector);
-    int client = client_connect(&server);
-    client_send_text(client, "suspend\n");
+    int client = client_connect_send(&server, "suspend\n");
     client_expect_text(client, "suspended\n");
     client_send_text(client, "not read any more\n");
     client_await_delivered(client);
@@ -140,8 +139,7 @@ Test(contract_ends, a_reset_while_input_is_suspended_with_poll)
 static void an_end_of_stream_is_no_loss(const char *selector)
 {
     struct server_process server = server_start(OBEDIENT "%s", selector);
-    int client = client_connect(&server);
-    client_send_text(client, "later 200\ntwo\n");
+    int client = client_connect_send(&server, "later 200\ntwo\n");
     client_half_close(client);
     client_expect_text(client, "later\ntwo\n");
     client_expect_end(client);
@@ -166,8 +164,7 @@ Test(contract_ends, an_end_of_stream_while_input_is_suspended_with_poll)
 /* It may not send, so it cannot be blamed for sending nothing. */
 ClientTest(contract_ends, suspended_input_is_not_idle, OBEDIENT "--idle-timeout 0.6")
 {
-    client_send_text(client, "later 1500\n");
-    client_expect_text(client, "later\n");
+    client_ask(client, "later 1500\n", "later\n");
     client_echo(client, "still there\n");
 }
 
@@ -175,10 +172,8 @@ ClientTest(contract_ends, suspended_input_is_not_idle, OBEDIENT "--idle-timeout 
 ClientTest(contract_ends, a_message_has_its_time_when_input_is_not_suspended,
            OBEDIENT "--request-timeout 1")
 {
-    client_send_text(client, "later 2500\nhalf a ");
-    client_expect_text(client, "later\n");
-    client_send_text(client, "line\n");
-    client_expect_text(client, "half a line\n");
+    client_ask(client, "later 2500\nhalf a ", "later\n");
+    client_ask(client, "line\n", "half a line\n");
 }
 
 /* ---- output after the end ---- */
@@ -200,18 +195,17 @@ ClientTest(contract_ends, after_the_end_no_output_is_taken, OBEDIENT "--lifetime
 }
 
 /* The drain timeout ends one that does not read its answer. */
-Test(contract_ends, after_a_cut_no_output_is_taken)
+ServerTest(contract_ends, after_a_cut_no_output_is_taken,
+           OBEDIENT "--send-buffer 8192 --drain-timeout 0.3 --idle-timeout 0")
 {
-    struct server_process server =
-        server_start(OBEDIENT "--send-buffer 8192 --drain-timeout 0.3 --idle-timeout 0");
     int client = client_connect_with(
-        &server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
+        server, (struct client_buffers){.receive = 4096, .segment = CLIENT_ETHERNET_SEGMENT});
     client_send_text(client, "big 900000\n");
     client_await_reply(client);
-    server_signal(&server, SIGTERM);
-    expect_none_was_taken(&server, "ended: ");
+    server_signal(server, SIGTERM);
+    expect_none_was_taken(server, "ended: ");
     client_close(client);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }
 
 /* ---- a message that is too long for the input queue ---- */
@@ -238,8 +232,7 @@ ClientTest(contract_ends, a_message_that_does_not_fit_is_too_long,
 static void check_log(const char *options, const char *sent, const char *why)
 {
     struct server_process server = server_start(OBEDIENT "--log info %s", options);
-    int client = client_connect(&server);
-    client_send_text(client, sent);
+    int client = client_connect_send(&server, sent);
     client_expect_end(client);
     await_named(&server, client, why);
     server_close_all(&server);

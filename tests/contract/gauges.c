@@ -103,8 +103,7 @@ ServerTest(gauges, connections_that_are_open, "")
 {
     int clients[3];
     for (int i = 0; i < 3; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "here\n");
+        clients[i] = client_connect_echo(server, "here\n");
     }
     await_gauge(server, "open", 3, 3);
     client_close(clients[0]);
@@ -170,8 +169,7 @@ GaugeTest(gauges, tasks_that_wait_for_a_worker_and_for_how_long, server_has_opti
     enum { CLIENTS = 10 };
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "here\n");
+        clients[i] = client_connect_echo(server, "here\n");
     }
     /* The wait is known from main's next look, and all of it is over after three seconds. A test
      * that was not there at the time comes again. */
@@ -241,8 +239,7 @@ ServerTest(gauges, memory_of_the_segments_that_queues_hold, "%s",
     enum { CLIENTS = 200, SEGMENT_MIN = 4000, KEPT_MAX = 5 * 16 * 4096 };
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_send_text(clients[i], "half a line");
+        clients[i] = client_connect_send(server, "half a line");
     }
     await_gauge(server, "memory_held", CLIENTS * SEGMENT_MIN, CLIENTS * 3 * 4096);
     for (int i = 0; i < CLIENTS; i++) {
@@ -257,8 +254,7 @@ GaugeTest(gauges, each_dispatcher_has_its_own, server_has_option("--dispatchers"
 {
     int clients[3];
     for (int i = 0; i < 3; i++) { /* they go to the dispatchers in turn */
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "here\n");
+        clients[i] = client_connect_echo(server, "here\n");
     }
     client_send_text(clients[1], "half");
     client_echo(clients[0], "slow\n");
@@ -314,8 +310,7 @@ Test(gauges, a_handler_that_takes_long_is_logged_with_its_client_and_again_when_
     bool pool = server_has_option("--workers") && !server_has_option("--dispatchers");
     struct server_process server =
         server_start("--block-ms 3500 --cost-for slow %s", pool ? "--workers 1" : "");
-    int client = client_connect(&server);
-    client_echo(client, "quick\n");
+    int client = client_connect_echo(&server, "quick\n");
     double began = test_now();
     client_send_text(client, "slow\n");
     const char *line = await_line(&server, "event=handler_slow", runner());
@@ -527,8 +522,7 @@ Test(gauges, a_log_that_nobody_reads_stops_nobody)
     struct server_process server = server_start_limited((struct server_limits){.err = log[1]},
                                                         "--log info --idle-timeout 0.1");
     for (int i = 0; i < 3; i++) {
-        int client = client_connect(&server);
-        client_echo(client, "hello\n");
+        int client = client_connect_echo(&server, "hello\n");
         client_expect_end(client); /* it was idle, and the log says so */
         client_close(client);
     }

@@ -34,8 +34,7 @@ static void await_said(const struct server_process *server, const char *text)
 /* A client whose handler holds messages, as `line` asks for. */
 static int client_that_waits(const struct server_process *server, const char *line)
 {
-    int client = client_connect(server);
-    client_send_text(client, line);
+    int client = client_connect_send(server, line);
     client_expect_text(client, "holding\n");
     return client;
 }
@@ -43,8 +42,7 @@ static int client_that_waits(const struct server_process *server, const char *li
 /* Another client has all go on. */
 static void tell(const struct server_process *server, const char *line)
 {
-    int other = client_connect(server);
-    client_send_text(other, line);
+    int other = client_connect_send(server, line);
     client_expect_text(other, "told\n");
     client_close(other);
 }
@@ -90,15 +88,12 @@ ServerTest(contract_hold, it_may_be_ended_before_it_begins, PATIENT)
 /* It hears that it is told, and only then holds: for once, and not again. */
 ServerTest(contract_hold, it_may_be_ended_long_before_it_begins, PATIENT)
 {
-    int client = client_connect(server);
-    client_send_text(client, "join\n");
+    int client = client_connect_send(server, "join\n");
     client_expect_text(client, "joined\n");
     tell(server, "tell thread\n");
     client_echo(client, "meanwhile\n");
-    client_send_text(client, "hold\ntwo\n");
-    client_expect_text(client, "holding\nwent on\ntwo\n");
-    client_send_text(client, "hold\nthree\n");
-    client_expect_text(client, "holding\n");
+    client_ask(client, "hold\ntwo\n", "holding\nwent on\ntwo\n");
+    client_ask(client, "hold\nthree\n", "holding\n");
     client_expect_silence(client, 100);
     tell(server, "tell\n");
     client_expect_text(client, "went on\nthree\n");
@@ -147,8 +142,7 @@ ServerTest(contract_hold, no_clock_runs_meanwhile,
     client_expect_text(quiet, "went on\n");
     client_echo(quiet, "still there\n");
     client_expect_text(busy, "went on\n");
-    client_send_text(busy, "line\n");
-    client_expect_text(busy, "half a line\n");
+    client_ask(busy, "line\n", "half a line\n");
 }
 
 /* ---- a client that goes ---- */
@@ -255,27 +249,25 @@ ServerTest(contract_hold, a_reset_is_noticed_after_the_end_of_the_stream, PATIEN
 
 /* ---- the server stops ---- */
 
-Test(contract_hold, a_stop_ends_it)
+ServerTest(contract_hold, a_stop_ends_it, PATIENT "--drain-timeout 30")
 {
-    struct server_process server = server_start(PATIENT "--drain-timeout 30");
-    int client = client_that_waits(&server, "hold\ntwo\n");
-    server_signal(&server, SIGTERM);
+    int client = client_that_waits(server, "hold\ntwo\n");
+    server_signal(server, SIGTERM);
     client_expect_end(client);
     client_close(client);
-    await_said(&server, "ended: the server stops\n");
-    server_expect_exit(&server);
+    await_said(server, "ended: the server stops\n");
+    server_expect_exit(server);
 }
 
 /* It is told a second later, and what has arrived by then is answered before the end. */
-Test(contract_hold, a_stop_waits_for_a_handler_that_stays)
+ServerTest(contract_hold, a_stop_waits_for_a_handler_that_stays, PATIENT "--drain-timeout 30")
 {
-    struct server_process server = server_start(PATIENT "--drain-timeout 30");
-    int client = client_that_waits(&server, "stay 1000\ntwo\n");
-    server_signal(&server, SIGTERM);
+    int client = client_that_waits(server, "stay 1000\ntwo\n");
+    server_signal(server, SIGTERM);
     client_expect_text(client, "left\n");
-    await_said(&server, "left: the server stops\n");
+    await_said(server, "left: the server stops\n");
     client_expect_text(client, "went on\ntwo\n");
     client_expect_end(client);
     client_close(client);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }

@@ -76,8 +76,7 @@ static void check_refusal(const char *application, const char *request, const ch
     faults_plan("pthread_create:1-=EAGAIN", false);
     struct server_process server = server_start("--workers 1 --app %s --stats", application);
     faults_switch(&server);
-    int client = client_connect(&server);
-    client_send_text(client, request);
+    int client = client_connect_send(&server, request);
     double end = test_deadline();
     size_t length = 0;
     text[0] = '\0';
@@ -127,11 +126,9 @@ Test(fault_apps, case_40_a_file_that_cannot_be_opened_now)
         struct server_process server = server_start("--app http --root . --stats");
         int client = client_connect(&server);
         faults_switch(&server);
-        client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n");
-        client_expect_text(client, cases[i].status);
+        client_ask(client, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n", cases[i].status);
         client_close(client);
-        client = client_connect(&server);
-        client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n");
+        client = client_connect_send(&server, "GET /README.md HTTP/1.1\r\nHost: a\r\n\r\n");
         client_expect_text(client, "HTTP/1.1 200 ");
         client_close(client);
         faults_switch(&server);
@@ -209,11 +206,9 @@ Test(fault_apps, case_40_no_memory_to_list_the_users)
     client_send_text(client, "/help\n"); /* so that it has segments of its own */
     client_expect_text(client, HELP);
     faults_switch(&server);
-    client_send_text(client, "/who\n/help\n");
-    client_expect_text(client, HELP);
+    client_ask(client, "/who\n/help\n", HELP);
     faults_switch(&server);
-    client_send_text(client, "/who\n");
-    client_expect_text(client, "* 1 here\n* user1\n");
+    client_ask(client, "/who\n", "* 1 here\n* user1\n");
     client_close(client);
     fault_end(&server, true, 0, &report);
     cr_assert_eq(report.injected, 1, "%s", report.errors);

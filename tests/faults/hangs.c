@@ -78,8 +78,7 @@ Test(fault_resources, case_39_a_handler_that_never_returns_does_not_keep_the_ser
         server_start("--app http --root . --drain-timeout 0.5 %s", one_thread_of_each_kind());
     faults_switch(&server);
     char held[128];
-    int client = client_connect(&server);
-    client_send_text(client, "GET /README.md HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    int client = client_connect_send(&server, "GET /README.md HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await_fault(&server, "openat 1: HANG");
     expect_bounded_end(&server, names_of_handlers(), what_holds_it(client, held));
     client_close(client);
@@ -95,8 +94,7 @@ Test(fault_resources, case_39_a_name_that_is_looked_up_does_not_keep_the_server)
     struct server_process server =
         server_start("--app relay --to no.such.name.test:7 --drain-timeout 0.5");
     faults_switch(&server);
-    int client = client_connect(&server);
-    client_send_text(client, "is anybody there?\n");
+    int client = client_connect_send(&server, "is anybody there?\n");
     await_fault(&server, "getaddrinfo 1: HANG");
     fault_end(&server, true, 0, &report);
     client_close(client);

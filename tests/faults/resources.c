@@ -23,8 +23,7 @@ static struct server_process start_with_witness(const char *plan, const char *op
 {
     faults_plan(plan, false);
     struct server_process server = server_start("--stats %s", options);
-    *witness = client_connect(&server);
-    client_echo(*witness, "first of all\n");
+    *witness = client_connect_echo(&server, "first of all\n");
     cr_assert(probe_await_asleep(server.pid)); /* a worker registers the witness once more */
     faults_switch(&server);
     return server;
@@ -44,8 +43,7 @@ static void check_accept(const char *error)
     snprintf(plan, sizeof plan, "accept4:1-=%s", error);
     struct server_process server = start_with_witness(plan, "", &witness);
     double begin = test_now();
-    int waiting = client_connect(&server);
-    client_send_text(waiting, "let me in\n");
+    int waiting = client_connect_send(&server, "let me in\n");
     for (int i = 0; i < 20; i++) {
         client_echo(witness, "those connected are served\n");
     }
@@ -86,8 +84,7 @@ Test(fault_resources, case_20_listener_cannot_be_watched_again)
     }
     struct server_process server =
         start_with_witness("accept4:1-2=ENOMEM,epoll_ctl:1-2=ENOMEM", "", &witness);
-    int waiting = client_connect(&server);
-    client_send_text(waiting, "let me in\n");
+    int waiting = client_connect_send(&server, "let me in\n");
     client_echo(witness, "those connected are served\n");
     client_expect_text(waiting, "let me in\n");
     client_close(waiting);
@@ -112,10 +109,8 @@ Test(fault_resources, case_09_aborted_connections_are_passed_over)
     int witness;
     struct server_process server =
         start_with_witness("accept4:1-50=ECONNABORTED,accept4:52-60=EPROTO", "", &witness);
-    int client = client_connect(&server);
-    client_echo(client, "the next one is accepted\n");
-    int another = client_connect(&server);
-    client_echo(another, "and the one after that\n");
+    int client = client_connect_echo(&server, "the next one is accepted\n");
+    int another = client_connect_echo(&server, "and the one after that\n");
     client_echo(witness, "and the one before is served\n");
     client_close(client);
     client_close(another);

@@ -166,8 +166,7 @@ SiteTest(http_answers, statuses, "")
     static struct reply reply;
     for (size_t i = 0; i < sizeof exchanges / sizeof exchanges[0]; i++) {
         const struct exchange *e = &exchanges[i];
-        int fd = client_connect(server);
-        client_send_text(fd, e->request);
+        int fd = client_connect_send(server, e->request);
         reply_take(fd, &reply, e->request[0] == 'H');
         cr_assert_eq(reply.status, e->status, "`%s`: %d, not %d", e->request, reply.status,
                      e->status);

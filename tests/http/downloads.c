@@ -258,8 +258,7 @@ static void download_slowly(const char *request_line, const char *fields)
     struct site site = site_open();
     site_add_sparse(&site, "big.bin", BIG);
     struct server_process server = site_serve(&site, " --drain-timeout 0.1");
-    int fd = client_connect(&server);
-    client_send_text(fd, request_line);
+    int fd = client_connect_send(&server, request_line);
     client_send_text(fd, fields);
     reply_head(fd, &reply);
     expect_status(&reply, 200);

@@ -34,8 +34,7 @@ SiteTest(http_hostile, case_14_half_a_request_and_then_silence,
     int fds[HALVES];
     double begin = test_now();
     for (int i = 0; i < HALVES; i++) {
-        fds[i] = client_connect(server);
-        client_send_text(fds[i], halves[i]);
+        fds[i] = client_connect_send(server, halves[i]);
     }
     for (int i = 0; i < HALVES; i++) {
         reply_take(fds[i], &reply, false);
@@ -322,8 +321,7 @@ SiteTest(http_hostile, no_answer_to_head_has_a_body, " --request-timeout 0.3")
         client_expect_end(fd);
         client_close(fd);
     }
-    int fd = client_connect(server);
-    client_send_text(fd, "HEADS / HTTP/1.1\r\n");
+    int fd = client_connect_send(server, "HEADS / HTTP/1.1\r\n");
     reply_take(fd, &reply, false);
     expect_status(&reply, 408);
     cr_assert_gt(reply.got, 0, "this was no HEAD");

@@ -198,8 +198,7 @@ static void deadline_of_a_busy_one(void)
     struct server_process process = {.pid = getpid(), .family = AF_INET};
     process.port =
         ntohs(((const struct sockaddr_in *)&server->listener.endpoint.address)->sin_port);
-    int client = client_connect(&process);
-    client_send_text(client, "x");
+    int client = client_connect_send(&process, "x");
     WAIT_FOR(counters_get(&server->counters, COUNTER_TIMED_OUT) != 0);
     cr_assert_eq(counters_get(&server->counters, COUNTER_TIMED_OUT), 1);
     client_close(client);

@@ -389,8 +389,7 @@ Test(pop3_passwords, no_password_stays_in_memory)
     clients++;
 
     client = pop3_connect(&server);
-    client_send_text(client, unanswered);
-    client_expect_text(client, "+OK now the password\r\n");
+    client_ask(client, unanswered, "+OK now the password\r\n");
     client_reset(client);
     clients++;
 
@@ -403,8 +402,7 @@ Test(pop3_passwords, no_password_stays_in_memory)
 
     client = pop3_login(&server, "ann"); /* where no password is expected */
     pop3_error(client, "PASS marker-logged-in");
-    client_send_text(client, "QUIT\r\nPASS marker-behind-mailbox\r\n");
-    client_expect_text(client, "+OK goodbye\r\n");
+    client_ask(client, "QUIT\r\nPASS marker-behind-mailbox\r\n", "+OK goodbye\r\n");
     client_expect_end(client);
     client_close(client);
     clients++;

@@ -111,8 +111,7 @@ static void expect_room(const struct scene *scene)
 {
     int client = await_place(scene);
     int server = backend_accept(&scene->backend);
-    client_send_text(client, "there is room again\n");
-    client_expect_text(server, "there is room again\n");
+    client_pass(client, server, "there is room again\n");
     client_close(client);
     client_close(server);
 }
@@ -158,8 +157,7 @@ SceneTest(relay_places, one_that_waits_for_a_place_gets_it,
           SMALL "--idle-timeout 0 --overload wait")
 {
     fill_places(scene, client_reset);
-    int client = client_connect(&scene->relay);
-    client_send_text(client, "waited for\n");
+    int client = client_connect_send(&scene->relay, "waited for\n");
     backend_expect_nobody(&scene->backend, 100);
     read_upload(scene->servers[0]);
     int server = backend_accept(&scene->backend);

@@ -37,14 +37,20 @@ static struct scene open_scene(const char *options)
     return scene;
 }
 
-/** Asserts that the relay holds no connection any more, and stops it. */
+/** Of a scene whose client and server have gone: asserts that the relay holds no connection any
+ * more, and stops it. */
+static void end_scene(struct scene *scene)
+{
+    server_await_counter(&scene->relay, "closed", 2);
+    server_stop(&scene->relay);
+    backend_close(&scene->backend);
+}
+
 static void close_scene(struct scene *scene)
 {
     client_close(scene->client);
     client_close(scene->server);
-    server_await_counter(&scene->relay, "closed", 2);
-    server_stop(&scene->relay);
-    backend_close(&scene->backend);
+    end_scene(scene);
 }
 
 /** A test that has `scene`, a pointer, which was opened with these options. */
@@ -53,8 +59,7 @@ static void close_scene(struct scene *scene)
 
 SceneTest(relay, bytes_pass_both_ways, "")
 {
-    client_send_text(scene->client, "hello, without a line's end");
-    client_expect_text(scene->server, "hello, without a line's end");
+    client_pass(scene->client, scene->server, "hello, without a line's end");
     client_send(scene->server, "\0\1\2", 3);
     client_expect(scene->client, "\0\1\2", 3);
 }
@@ -62,8 +67,7 @@ SceneTest(relay, bytes_pass_both_ways, "")
 /** What the server says first, before the client has said anything. */
 SceneTest(relay, a_greeting_comes_at_once, "")
 {
-    client_send_text(scene->server, "220 welcome\n");
-    client_expect_text(scene->client, "220 welcome\n");
+    client_pass(scene->server, scene->client, "220 welcome\n");
 }
 
 SceneTest(relay, a_half_close_of_the_client_is_passed_on, "")
@@ -72,11 +76,9 @@ SceneTest(relay, a_half_close_of_the_client_is_passed_on, "")
     client_half_close(scene->client);
     client_expect_text(scene->server, "the last question\n");
     client_expect_end(scene->server);
-    client_send_text(scene->server, "an answer\n");
-    client_expect_text(scene->client, "an answer\n");
+    client_pass(scene->server, scene->client, "an answer\n");
     client_expect_silence(scene->client, 100);
-    client_send_text(scene->server, "and another\n");
-    client_expect_text(scene->client, "and another\n");
+    client_pass(scene->server, scene->client, "and another\n");
     client_half_close(scene->server);
     client_expect_end(scene->client);
 }
@@ -87,8 +89,7 @@ SceneTest(relay, a_half_close_of_the_server_is_passed_on, "")
     client_half_close(scene->server);
     client_expect_text(scene->client, "goodbye\n");
     client_expect_end(scene->client);
-    client_send_text(scene->client, "more\n");
-    client_expect_text(scene->server, "more\n");
+    client_pass(scene->client, scene->server, "more\n");
     client_half_close(scene->client);
     client_expect_end(scene->server);
 }
@@ -115,23 +116,20 @@ SceneTest(relay, a_client_that_resets_resets_its_server, "")
     scene->client = client_connect(&scene->relay);
     scene->server = backend_accept(&scene->backend);
     server_await_counter(&scene->relay, "closed", 2);
-    client_send_text(scene->client, "nothing is left of that\n");
-    client_expect_text(scene->server, "nothing is left of that\n");
+    client_pass(scene->client, scene->server, "nothing is left of that\n");
 }
 
 SceneTest(relay, a_server_that_resets_resets_its_client, "")
 {
     int witness = client_connect(&scene->relay);
     int other = backend_accept(&scene->backend);
-    client_send_text(scene->client, "in the middle of");
-    client_expect_text(scene->server, "in the middle of");
+    client_pass(scene->client, scene->server, "in the middle of");
     client_send_text(scene->server, "half an ans");
     client_expect_text(scene->client, "half");
     client_reset(scene->server);
     expect_cut(scene->client, " an ans");
     client_close(scene->client);
-    client_send_text(witness, "nothing happened here\n");
-    client_expect_text(other, "nothing happened here\n");
+    client_pass(witness, other, "nothing happened here\n");
     scene->client = witness;
     scene->server = other;
 }
@@ -144,8 +142,7 @@ Test(relay, a_client_that_half_closes_and_then_resets_resets_its_server)
     client_half_close(scene.client);
     client_expect_text(scene.server, "the last question\n");
     client_expect_end(scene.server);
-    client_send_text(scene.server, "an answer");
-    client_expect_text(scene.client, "an answer");
+    client_pass(scene.server, scene.client, "an answer");
     client_reset(scene.client);
     server_await_counter(&scene.relay, "closed", 2);
     struct pollfd error = {.fd = scene.server};
@@ -211,9 +208,7 @@ static void answers_and_resets(const char *options)
     size_t got = read_until_reset(scene.client);
     cr_assert_eq(got, ANSWER, "%zu of %d bytes of the answer came", got, ANSWER);
     client_close(scene.client);
-    server_await_counter(&scene.relay, "closed", 2);
-    server_stop(&scene.relay);
-    backend_close(&scene.backend);
+    end_scene(&scene);
 }
 
 Test(relay, an_answer_before_a_reset_arrives)
@@ -239,9 +234,7 @@ static void slow_reader_gets_all_that_was_read(int from, int to, struct scene *s
     size_t got = read_until_reset(to);
     cr_assert_geq(got, (size_t)read, "%zu of %lld bytes that the relay had read", got, read);
     client_close(to);
-    server_await_counter(&scene->relay, "closed", 2);
-    server_stop(&scene->relay);
-    backend_close(&scene->backend);
+    end_scene(scene);
 }
 
 Test(relay, a_slow_client_gets_all_that_was_read_before_a_reset)
@@ -286,8 +279,7 @@ static void push_against(int from, int to, const struct server_process *relay)
 SceneTest(relay, a_server_that_does_not_read_stops_its_client, "--idle-timeout 0")
 {
     push_against(scene->client, scene->server, &scene->relay);
-    client_send_text(scene->server, "it goes on\n");
-    client_expect_text(scene->client, "it goes on\n");
+    client_pass(scene->server, scene->client, "it goes on\n");
     push_against(scene->client, scene->server, &scene->relay);
 }
 
@@ -422,10 +414,8 @@ Test(relay, with_all_that_passes_in_the_log)
         cr_skip_test("no chain in this stage");
     }
     struct scene scene = open_scene("--log-traffic");
-    client_send_text(scene.client, "question\n");
-    client_expect_text(scene.server, "question\n");
-    client_send_text(scene.server, "answer\n");
-    client_expect_text(scene.client, "answer\n");
+    client_pass(scene.client, scene.server, "question\n");
+    client_pass(scene.server, scene.client, "answer\n");
     char errors[8192];
     char wanted[128];
     server_errors(&scene.relay, errors, sizeof errors);
@@ -441,8 +431,7 @@ Test(relay, with_all_that_passes_in_the_log)
 Test(relay, an_answer_that_is_under_way_arrives_when_the_relay_stops)
 {
     struct scene scene = open_scene("--drain-timeout 30");
-    client_send_text(scene.client, "a question that takes its time\n");
-    client_expect_text(scene.server, "a question that takes its time\n");
+    client_pass(scene.client, scene.server, "a question that takes its time\n");
     server_signal(&scene.relay, SIGTERM);
     client_expect_end(scene.server); /* no more questions */
     client_send_text(scene.server, "the answer\n");
@@ -546,8 +535,7 @@ Test(relay, clients_that_were_not_accepted_yet_are_relayed)
     int clients[CLIENTS];
     server_signal(&relay, SIGSTOP);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&relay);
-        client_send_text(clients[i], "in time\n");
+        clients[i] = client_connect_send(&relay, "in time\n");
     }
     server_signal(&relay, SIGTERM);
     server_signal(&relay, SIGCONT);

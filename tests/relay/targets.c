@@ -19,8 +19,7 @@ Test(relay_targets, the_next_one_is_tried_when_one_refuses)
     struct server_process relay =
         server_start("--app relay --to 127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d --stats",
                      backend_nobody(), backend_nobody(), backend.port);
-    int client = client_connect(&relay);
-    client_send_text(client, "is anybody there?\n");
+    client_connect_send(&relay, "is anybody there?\n");
     int server = backend_accept(&backend);
     client_expect_text(server, "is anybody there?\n");
     cr_assert_eq(server_counter(&relay, "connects_failed"), 2);
@@ -113,8 +112,7 @@ Test(relay_targets, one_that_does_not_answer_has_the_connect_timeout)
         server_start("--app relay --to 127.0.0.1:%d,127.0.0.1:%d --connect-timeout 0.5 --stats",
                      silence.backend.port, backend.port);
     double begin = test_now();
-    int client = client_connect(&relay);
-    client_send_text(client, "waited for\n");
+    client_connect_send(&relay, "waited for\n");
     int server = backend_accept(&backend);
     cr_assert_geq(test_now() - begin, 0.45, "it has not waited for the first one");
     client_expect_text(server, "waited for\n");
@@ -139,8 +137,7 @@ Test(relay_targets, others_are_served_meanwhile)
     server_await_counter(&relay, "connects", 1);
     int client = client_connect(&relay);
     int server = backend_accept(&backend);
-    client_send_text(client, "meanwhile\n");
-    client_expect_text(server, "meanwhile\n");
+    client_pass(client, server, "meanwhile\n");
     client_close(stuck);
     client_close(client);
     client_close(server);
@@ -204,8 +201,7 @@ Test(relay_targets, a_name_that_is_not_found_is_one_that_does_not_answer)
     struct server_process relay =
         server_start("--app relay --to a..b:80,127.0.0.1:%d --stats", backend.port);
     char errors[4096];
-    int client = client_connect(&relay);
-    client_send_text(client, "is anybody there?\n");
+    client_connect_send(&relay, "is anybody there?\n");
     int server = backend_accept(&backend);
     client_expect_text(server, "is anybody there?\n");
     server_errors(&relay, errors, sizeof errors);
@@ -220,8 +216,7 @@ static void expect_echo_through(const char *bind, const char *target)
 {
     struct server_process echo = server_start("--bind %s", bind);
     struct server_process relay = server_start("--app relay --to %s:%d", target, echo.port);
-    int client = client_connect(&relay);
-    client_echo(client, "there and back\n");
+    client_connect_echo(&relay, "there and back\n");
     server_close_all(&relay);
     server_stop(&echo);
 }

@@ -26,8 +26,7 @@ static void check_memory(long max_line, long high_mark)
     int clients[CLIENTS];
     size_t length;
     char *line = line_of((size_t)max_line - 1, "\n", &length);
-    int witness = client_connect(&server);
-    client_echo(witness, "here\n");
+    int witness = client_connect_echo(&server, "here\n");
     long before = probe_resident_kib(server.pid);
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] =
@@ -63,27 +62,26 @@ Test(soak_bounds, case_11_memory_is_bounded_by_the_high_mark)
  * Everybody has sent, the server's system has it all, and the server is far behind when it is told
  * to stop: each line is answered, in order, and then comes the end.
  */
-Test(soak_bounds, case_39_a_stop_under_load_loses_no_reply)
+ServerTest(soak_bounds, case_39_a_stop_under_load_loses_no_reply,
+           "--work-us 30 --drain-timeout 60 --max-connections 100")
 {
     enum { CLIENTS = 24, LINES = 300 };
-    struct server_process server =
-        server_start("--work-us 30 --drain-timeout 60 --max-connections 100");
     int clients[CLIENTS];
     size_t length;
     char *lines = lines_numbered("promised to the client", LINES, &length);
-    clients_connect(&server, clients, CLIENTS, "served\n");
+    clients_connect(server, clients, CLIENTS, "served\n");
     for (int i = 0; i < CLIENTS; i++) {
         client_send(clients[i], lines, length);
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_await_delivered(clients[i]);
     }
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     for (int i = CLIENTS - 1; i >= 0; i--) {
         client_expect(clients[i], lines, length);
         client_expect_end(clients[i]);
         client_close(clients[i]);
     }
     free(lines);
-    server_expect_exit(&server);
+    server_expect_exit(server);
 }

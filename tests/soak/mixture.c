@@ -41,8 +41,7 @@ static struct sight look(const struct server_process *server, long descriptors_b
 {
     struct sight sight;
     double begin = test_now();
-    int witness = client_connect(server);
-    client_echo(witness, "is all well?\n");
+    int witness = client_connect_echo(server, "is all well?\n");
     client_close(witness);
     sight.witness_ms = (int)((test_now() - begin) * 1000);
     sight.descriptors = probe_descriptors(server->pid);

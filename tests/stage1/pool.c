@@ -32,8 +32,7 @@ Test(stage1_pool, exactly_n_threads)
               "--threads %d without a client: expected %d handler threads, there are %ld", POOL,
               POOL, probe_own_threads(server.pid) - acceptor);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_send_text(clients[i], "hello\n");
+        clients[i] = client_connect_send(&server, "hello\n");
     }
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "hello\n");
@@ -72,15 +71,13 @@ Test(stage1_pool, erratum_30_as_many_as_there_are_threads_have_left)
     enum { POOL = 10 };
     struct server_process server = server_start("--threads %d", POOL);
     for (int i = 0; i < POOL; i++) {
-        int client = client_connect(&server);
-        client_echo(client, "hi\n");
+        int client = client_connect_echo(&server, "hi\n");
         if (i % 2 == 0)
             client_reset(client);
         else
             client_close(client);
     }
-    int eleventh = client_connect(&server);
-    client_echo(eleventh, "hi\n");
+    client_connect_echo(&server, "hi\n");
     server_close_all(&server);
 }
 
@@ -93,8 +90,7 @@ Test(stage1_pool, slow_messages_keep_the_pool_busy)
     int clients[CLIENTS];
     double begin = test_now();
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_send_text(clients[i], "this takes a while\n");
+        clients[i] = client_connect_send(&server, "this takes a while\n");
         client_half_close(clients[i]);
     }
     for (int i = 0; i < CLIENTS; i++) {
@@ -114,8 +110,7 @@ ServerTest(stage1_pool, threads_are_used_again, "--threads 2")
 {
     long acceptor = threads_without_clients();
     for (int i = 0; i < 200; i++) {
-        int client = client_connect(server);
-        client_echo(client, "one of many\n");
+        int client = client_connect_echo(server, "one of many\n");
         if (i % 3 == 0) {
             client_reset(client);
         } else {
@@ -129,19 +124,16 @@ ServerTest(stage1_pool, threads_are_used_again, "--threads 2")
 /* A client that left while it waited for a thread is no trouble when its turn comes. */
 ServerTest(stage1_pool, client_leaves_while_it_waits, "--threads 1")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the thread\n");
+    int first = client_connect_echo(server, "I have the thread\n");
     for (int i = 0; i < 10; i++) {
-        int client = client_connect(server);
-        client_send_text(client, "too impatient\n");
+        int client = client_connect_send(server, "too impatient\n");
         if (i % 2) {
             client_reset(client);
         } else {
             client_close(client);
         }
     }
-    int last = client_connect(server);
-    client_send_text(last, "patient\n");
+    int last = client_connect_send(server, "patient\n");
     client_close(first);
     client_expect_text(last, "patient\n");
 }
@@ -151,12 +143,10 @@ ServerTest(stage1_pool, the_end_of_a_client_after_one_that_was_timed_out,
            "--threads 1 --request-timeout 0.1")
 {
     for (int i = 0; i < 3; i++) {
-        int slow = client_connect(server);
-        client_send_text(slow, "half a line");
+        int slow = client_connect_send(server, "half a line");
         client_expect_gone(slow);
         client_close(slow);
-        int next = client_connect(server);
-        client_echo(next, "a whole line\n");
+        int next = client_connect_echo(server, "a whole line\n");
         client_half_close(next);
         client_expect_end(next);
     }
@@ -165,10 +155,8 @@ ServerTest(stage1_pool, the_end_of_a_client_after_one_that_was_timed_out,
 /* --max-connections counts those who wait for a thread, too. */
 ServerTest(stage1_pool, waiting_clients_count_as_connections, "--threads 1 --max-connections 2")
 {
-    int first = client_connect(server);
-    client_echo(first, "I have the thread\n");
-    int second = client_connect(server);
-    client_send_text(second, "I wait\n");
+    int first = client_connect_echo(server, "I have the thread\n");
+    int second = client_connect_send(server, "I wait\n");
     int third = client_connect(server);
     client_expect_text(third, "ERR server busy\n");
     client_expect_end(third);

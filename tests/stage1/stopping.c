@@ -18,13 +18,12 @@ static double time_to_stop(struct server_process *server)
     return test_now() - begin;
 }
 
-Test(stage1_stopping, threads_that_sit_in_read_are_woken)
+ServerTest(stage1_stopping, threads_that_sit_in_read_are_woken, "--drain-timeout 30")
 {
     enum { CLIENTS = 50 };
-    struct server_process server = server_start("--drain-timeout 30");
     int clients[CLIENTS];
-    clients_connect(&server, clients, CLIENTS, "and now its thread reads\n");
-    time_to_stop(&server); /* asserts that it is well before the drain timeout */
+    clients_connect(server, clients, CLIENTS, "and now its thread reads\n");
+    time_to_stop(server); /* asserts that it is well before the drain timeout */
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_end(clients[i]);
         client_close(clients[i]);
@@ -32,19 +31,19 @@ Test(stage1_stopping, threads_that_sit_in_read_are_woken)
 }
 
 /* A peer that never reads: its thread writes until the drain timeout, and is cut off then. */
-Test(stage1_stopping, threads_that_sit_in_write_are_woken_at_the_drain_timeout)
+ServerTest(stage1_stopping, threads_that_sit_in_write_are_woken_at_the_drain_timeout,
+           "--drain-timeout 1 --send-buffer 4096")
 {
     enum { CLIENTS = 5 };
-    struct server_process server = server_start("--drain-timeout 1 --send-buffer 4096");
     int clients[CLIENTS];
     size_t length;
     char *line = line_of(65000, "\n", &length);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect_with(&server, (struct client_buffers){.receive = 4096});
+        clients[i] = client_connect_with(server, (struct client_buffers){.receive = 4096});
         client_send(clients[i], line, length);
         client_await_reply(clients[i]);
     }
-    double took = time_to_stop(&server);
+    double took = time_to_stop(server);
     cr_assert(took >= 0.95, "clients do not read and --drain-timeout is 1 s: ended after %.2f s",
               took);
     clients_close(clients, CLIENTS);
@@ -52,36 +51,32 @@ Test(stage1_stopping, threads_that_sit_in_write_are_woken_at_the_drain_timeout)
 }
 
 /* A message that takes longer than the drain timeout does not hold the end up either. */
-Test(stage1_stopping, threads_in_a_slow_message_are_cut_short)
+ServerTest(stage1_stopping, threads_in_a_slow_message_are_cut_short,
+           "--block-ms 30000 --drain-timeout 0.5")
 {
-    struct server_process server = server_start("--block-ms 30000 --drain-timeout 0.5");
-    int client = client_connect(&server);
-    client_send_text(client, "thirty seconds\n");
-    server_await_counter(&server, "messages", 1);
-    double took = time_to_stop(&server);
+    client_connect_send(server, "thirty seconds\n");
+    server_await_counter(server, "messages", 1);
+    double took = time_to_stop(server);
     cr_assert(took >= 0.45, "--drain-timeout is 0.5 s: ended after %.2f s", took);
-    client_close(client);
 }
 
-Test(stage1_stopping, pool_and_those_who_wait_for_it)
+ServerTest(stage1_stopping, pool_and_those_who_wait_for_it, "--threads 2 --drain-timeout 30")
 {
-    struct server_process server = server_start("--threads 2 --drain-timeout 30");
     int clients[6];
     for (int i = 0; i < 6; i++) {
-        clients[i] = client_connect(&server);
+        clients[i] = client_connect(server);
         if (i < 2) {
             client_echo(clients[i], "I have a thread\n");
         }
     }
-    time_to_stop(&server);
+    time_to_stop(server);
     for (int i = 0; i < 6; i++) {
         client_expect_gone(clients[i]);
         client_close(clients[i]);
     }
 }
 
-Test(stage1_stopping, idle_pool)
+ServerTest(stage1_stopping, idle_pool, "--threads 5")
 {
-    struct server_process server = server_start("--threads 5");
-    time_to_stop(&server);
+    time_to_stop(server);
 }

@@ -29,8 +29,7 @@ ServerTest(stage1_threads, one_for_each_client, "")
     long without = probe_own_threads(server->pid);
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(server);
-        client_echo(clients[i], "a thread for me\n");
+        clients[i] = client_connect_echo(server, "a thread for me\n");
         expect_threads(server, without + i + 1, "one more client has come");
     }
     for (int i = 0; i < CLIENTS; i += 2) {
@@ -145,8 +144,7 @@ Test(stage1_threads, case_20_client_without_a_thread_is_told)
     struct server_process server = server_start("");
     int clients[MOST];
     int count = 1;
-    clients[0] = client_connect(&server);
-    client_echo(clients[0], "a thread for me\n");
+    clients[0] = client_connect_echo(&server, "a thread for me\n");
     rlim_t size = (rlim_t)probe_virtual_kib(server.pid) * 1024 + ROOM;
     struct rlimit limit = {.rlim_cur = size, .rlim_max = size};
     cr_assert_eq(prlimit(server.pid, RLIMIT_AS, &limit, NULL), 0);

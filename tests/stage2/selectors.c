@@ -111,8 +111,7 @@ ParameterizedTestParameters(stage2_selectors, idle_timeout)
 ParameterizedTest(int *selector, stage2_selectors, idle_timeout)
 {
     struct server_process server = start_with(*selector, "--idle-timeout 0.3");
-    int client = client_connect(&server);
-    client_echo(client, "and now I say nothing\n");
+    int client = client_connect_echo(&server, "and now I say nothing\n");
     client_expect_end(client);
     server_close_all(&server);
 }

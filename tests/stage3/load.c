@@ -105,11 +105,9 @@ ServerTest(stage3_load, case_31_wakeups_are_far_fewer_than_messages, "--workers 
  */
 static int answer_first_of_two(const struct server_process *server)
 {
-    int client = client_connect(server);
-    client_send_text(client, "first\n");
+    int client = client_connect_send(server, "first\n");
     server_await_counter(server, "messages", 1);
-    client_send_text(client, "second\n");
-    client_expect_text(client, "first\n");
+    client_ask(client, "second\n", "first\n");
     return client;
 }
 
@@ -131,14 +129,12 @@ ServerTest(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client
 }
 
 /* A worker waits for the selector while the reactor sleeps in it; a signal wakes the reactor. */
-Test(stage3_load, sigterm_is_heard_without_the_guard_too)
+ServerTest(stage3_load, sigterm_is_heard_without_the_guard_too,
+           "--workers 1 --block-ms 300 --cost-every 1000 --guard none --drain-timeout 2")
 {
-    struct server_process server =
-        server_start("--workers 1 --block-ms 300 --cost-every 1000 --guard none --drain-timeout 2");
-    int client = answer_first_of_two(&server);
+    int client = answer_first_of_two(server);
     client_expect_silence(client, 100);
-    server_stop(&server);
-    client_close(client);
+    server_stop(server);
 }
 
 /* ---- fairness ---- */
@@ -194,8 +190,7 @@ ServerTest(stage3_load, case_30_a_connect_flood_does_not_starve_who_is_connected
     enum { FLOODS = 2, ECHOES = 100 };
     struct flood flood = {.server = server};
     pthread_t threads[FLOODS];
-    int client = client_connect(server);
-    client_echo(client, "before\n");
+    int client = client_connect_echo(server, "before\n");
     for (int i = 0; i < FLOODS; i++) {
         cr_assert_eq(pthread_create(&threads[i], NULL, flood_run, &flood), 0);
     }

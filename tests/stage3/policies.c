@@ -131,10 +131,8 @@ static void close_all(struct saturation *all)
 
 KindTest(stage3_policies, case_35_abort_answers_that_the_server_is_busy, "abort")
 {
-    client_send_text(all->client, "too much\n");
-    client_expect_text(all->client, busy_line);
-    client_send_text(all->client, "too much again\n");
-    client_expect_text(all->client, busy_line);
+    client_ask(all->client, "too much\n", busy_line);
+    client_ask(all->client, "too much again\n", busy_line);
     cr_assert_eq(stats().aborted, 2);
     relax(all, 0);
 }

@@ -67,8 +67,7 @@ static void finish(struct saturated *all, const char *counter, long long value)
 Test(stage3_saturation, case_35_abort)
 {
     struct saturated all = saturate("abort");
-    client_send_text(all.client, "one too many\n");
-    client_expect_text(all.client, "ERR server busy\n");
+    client_ask(all.client, "one too many\n", "ERR server busy\n");
     expect_still_saturated(&all);
     client_expect_text(all.busy, "busy\n");
     client_expect_text(all.waiting, "waiting\n");
@@ -113,8 +112,7 @@ Test(stage3_saturation, case_35_block)
     struct saturated all = saturate("block");
     client_send_text(all.client, "one more\n");
     client_await_delivered(all.client);
-    int bystander = client_connect(&all.server);
-    client_echo(bystander, "what about me?\n");
+    int bystander = client_connect_echo(&all.server, "what about me?\n");
     double took = test_now() - all.since;
     cr_assert(took >= block_ms() / 1000.0 - 0.01,
               "somebody else was answered after %.2f s, while the reactor should have been blocked",

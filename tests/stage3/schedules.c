@@ -515,8 +515,7 @@ Test(stage3_schedules, case_33_what_the_reactor_hands_back_to_itself_does_not_wa
     int busy = white_box_connect(&box);
     int client = white_box_connect(&box);
     white_box_hold_worker(&box, busy, "busy\n");
-    client_send_text(client, TOO_LONG_FOLLOWS);
-    client_expect_text(client, TOO_LONG_REPLIES);
+    client_ask(client, TOO_LONG_FOLLOWS, TOO_LONG_REPLIES);
     expect_closed(client, 1);
     test_point_release(WORKER_BEGINS);
     client_expect_text(busy, "busy\n");

@@ -21,21 +21,19 @@ TestSuite(stage3_workers, .timeout = 60);
 /* ---- what stage 2 could not do ---- */
 
 /* The counterpart of stage 2's test of the same name. */
-Test(stage3_workers, a_slow_message_delays_nobody_else)
+ServerTest(stage3_workers, a_slow_message_delays_nobody_else,
+           "--workers 2 --cost-every 1000 " FOR_EVER)
 {
     enum { QUICK = 20 };
-    struct server_process server = server_start("--workers 2 --cost-every 1000 " FOR_EVER);
-    int slow = client_connect(&server);
+    int slow = client_connect(server);
     client_send_text(slow, "this takes a while\n"); /* the first of a thousand messages pays */
-    server_await_counter(&server, "messages", 1);
+    server_await_counter(server, "messages", 1);
     for (int i = 0; i < QUICK; i++) {
-        int quick = client_connect(&server);
-        client_echo(quick, "this does not\n");
+        int quick = client_connect_echo(server, "this does not\n");
         client_close(quick);
     }
     client_expect_silence(slow, 1);
-    server_stop(&server);
-    client_close(slow);
+    server_stop(server);
 }
 
 /* Nor with all workers busy: the reactor accepts, reads, and refuses what it must. */
@@ -46,13 +44,11 @@ Test(stage3_workers, the_reactor_goes_on_while_all_workers_block)
         server_start("--workers %d --queue direct --saturation abort " FOR_EVER, WORKERS);
     int clients[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
-        clients[i] = client_connect(&server);
-        client_send_text(clients[i], "this takes a while\n");
+        clients[i] = client_connect_send(&server, "this takes a while\n");
         server_await_counter(&server, "messages", i + 1);
     }
     for (int i = 0; i < OTHERS; i++) {
-        int other = client_connect(&server);
-        client_send_text(other, "hello\n");
+        int other = client_connect_send(&server, "hello\n");
         client_expect_text(other, "ERR server busy\n");
         client_half_close(other);
         client_expect_end(other);
@@ -69,8 +65,7 @@ ServerTest(stage3_workers, two_busy_clients_use_two_workers, "--workers 2 --work
 {
     int clients[2];
     for (int i = 0; i < 2; i++) {
-        clients[i] = client_connect(server);
-        client_send_text(clients[i], "much work\n");
+        clients[i] = client_connect_send(server, "much work\n");
     }
     clients_expect_text(clients, 2, "much work\n");
     struct thread_use threads[THREADS_MAX];
@@ -98,8 +93,7 @@ static void send_lines(const struct server_process *server, int *clients, int co
 {
     long long before = server_counter(server, "bytes_in");
     for (int i = 0; i < count; i++) {
-        clients[i] = client_connect(server);
-        client_send_text(clients[i], "line\n");
+        clients[i] = client_connect_send(server, "line\n");
         server_await_counter(server, "bytes_in", before + (i + 1) * 5);
     }
 }
@@ -145,8 +139,7 @@ ParameterizedTest(int *limit, stage3_workers, grow_to_the_maximum)
         sent++;
         threads_await(server.pid, "worker", threads);
     }
-    int refused = client_connect(&server);
-    client_send_text(refused, "one too many\n");
+    int refused = client_connect_send(&server, "one too many\n");
     client_expect_text(refused, "ERR server busy\n");
     cr_assert_eq(threads_named(server.pid, "worker"), MOST);
     cr_assert_eq(server_counter(&server, "max_threads"), MOST);
@@ -167,8 +160,7 @@ Test(stage3_workers, shrink_after_keep_alive)
         /* They come at once: none is answered before the last one has its worker. */
         server_signal(&server, SIGSTOP);
         for (int i = 0; i < MOST; i++) {
-            clients[i] = client_connect(&server);
-            client_send_text(clients[i], "hello\n");
+            clients[i] = client_connect_send(&server, "hello\n");
         }
         server_signal(&server, SIGCONT);
         threads_await(server.pid, "worker", MOST);
@@ -200,31 +192,28 @@ Test(stage3_workers, unbounded_never_more_than_were_asked_for)
 /* ---- the end ---- */
 
 /* Threads that block do not hold it up, and neither do tasks that wait for them. */
-Test(stage3_workers, a_stop_cuts_workers_and_queue_short)
+ServerTest(stage3_workers, a_stop_cuts_workers_and_queue_short,
+           "--workers 4 --block-ms 600000 --drain-timeout 0.2")
 {
     enum { CLIENTS = 30 };
     int clients[CLIENTS];
-    struct server_process server =
-        server_start("--workers 4 --block-ms 600000 --drain-timeout 0.2");
-    send_lines(&server, clients, CLIENTS);
+    send_lines(server, clients, CLIENTS);
     double begin = test_now();
-    server_stop(&server);
+    server_stop(server);
     double took = test_now() - begin;
     cr_assert(took >= 0.15, "--drain-timeout is 0.2 s: ended after %.2f s", took);
-    clients_close(clients, CLIENTS);
 }
 
-Test(stage3_workers, a_stop_lets_workers_finish)
+ServerTest(stage3_workers, a_stop_lets_workers_finish,
+           "--workers 2 --block-ms 200 --drain-timeout 30")
 {
     enum { CLIENTS = 4 };
     int clients[CLIENTS];
-    struct server_process server = server_start("--workers 2 --block-ms 200 --drain-timeout 30");
-    send_lines(&server, clients, CLIENTS);
-    server_signal(&server, SIGTERM);
+    send_lines(server, clients, CLIENTS);
+    server_signal(server, SIGTERM);
     for (int i = 0; i < CLIENTS; i++) {
         client_expect_text(clients[i], "line\n");
         client_expect_end(clients[i]);
     }
-    server_expect_exit(&server);
-    clients_close(clients, CLIENTS);
+    server_expect_exit(server);
 }

@@ -99,8 +99,7 @@ WaysTest(stage4_bursts, waits_for_a_socket_that_is_full)
     begin(workers);
     struct connection *full = container_of(recorder_facade(&hears), struct connection, facade);
     size_t filled = fill_socket(full->output.fd);
-    client_send_text(tells_client, "tell one\ntell two\nand that is all\n");
-    client_expect_text(tells_client, "and that is all\n");
+    client_ask(tells_client, "tell one\ntell two\nand that is all\n", "and that is all\n");
     framework_await_asleep(&framework);
     char *zeros = calloc(1, filled);
     client_expect(hears_client, zeros, filled);

@@ -130,8 +130,13 @@ OneClientTest(stage4_facade, case_27_suspended_while_the_peer_sends, "")
 /* What has been read already is not handed out either, and waits for no event afterwards. */
 OneClientTest(stage4_facade, suspended_by_its_handler_with_messages_left, "")
 {
-    client_send_text(client, "one\nsuspend\ntwo\nsuspend\nthree\n");
-    client_expect_text(client, "one\n");
+    client_ask(client, "one
+suspend
+two
+suspend
+three
+", "one
+");
     recorder_await(&recorder, messages, 3);
     framework_await_asleep(&framework);
     client_expect_silence(client, 0);
@@ -210,8 +215,7 @@ OneClientTest(stage4_facade, timers_fire_with_input_suspended, "")
 /* It would have been due first. */
 OneClientTest(stage4_facade, a_timer_that_is_cancelled_does_not_fire, "")
 {
-    client_send_text(client, "cancel\nlater 20\n");
-    client_expect_text(client, "later\n");
+    client_ask(client, "cancel\nlater 20\n", "later\n");
 }
 
 OneClientTest(stage4_facade, a_timer_does_not_hold_up_the_end, "")
@@ -230,8 +234,7 @@ WaysTest(stage4_facade, handlers_may_be_switched)
     recorder.other = &next;
     framework_start(&framework, "%s", workers);
     int client = framework_connect(&framework, &recorder.handler);
-    client_send_text(client, "one\nswitch\ntwo\nthree\n");
-    client_expect_text(client, "one\ntwo\nthree\n");
+    client_ask(client, "one\nswitch\ntwo\nthree\n", "one\ntwo\nthree\n");
     framework_close(&framework);
     recorder_expect_order(&recorder);
     recorder_expect_order(&next);

@@ -109,8 +109,7 @@ OneClientTest(stage4_life_cycle, handler_fails, "")
 
 OneClientTest(stage4_life_cycle, handler_closes, "")
 {
-    client_send_text(client, "close\nnot handled\n");
-    client_expect_text(client, "closing\n");
+    client_ask(client, "close\nnot handled\n", "closing\n");
     client_expect_end(client);
     client_close(client);
     expect_one_life();
@@ -234,8 +233,7 @@ OneClientTest(stage4_life_cycle, close_lasts_longer_than_the_drain_timeout,
 /* All is sent, and the peer never closes: the linger ends it, with every timeout off. */
 OneClientTest(stage4_life_cycle, close_and_the_peer_never_closes, "")
 {
-    client_send_text(client, "close\n");
-    client_expect_text(client, "closing\n");
+    client_ask(client, "close\n", "closing\n");
     client_expect_end(client);
     expect_one_life();
 }
@@ -245,8 +243,7 @@ OneClientTest(stage4_life_cycle, close_and_the_peer_never_stops_sending, "")
 {
     static char text[65536];
     memset(text, 'x', sizeof text);
-    client_send_text(client, "close\n");
-    client_expect_text(client, "closing\n");
+    client_ask(client, "close\n", "closing\n");
     double end = test_deadline();
     while (client_try_send(client, text, sizeof text, end) == sizeof text &&
            test_left_ms(end) > 0) {
@@ -282,8 +279,7 @@ WaysTest(stage4_life_cycle, request_timeout_that_is_told)
     framework_start(&framework, "%s --request-timeout 0.1", workers);
     int client = framework_connect(&framework, &recorder.handler);
     client_echo(client, "hello\n");
-    client_send_text(client, "half");
-    client_expect_text(client, "too late\n");
+    client_ask(client, "half", "too late\n");
     client_send_text(client, " and half\n");
     client_expect_end(client);
     client_close(client);

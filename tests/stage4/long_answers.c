@@ -108,8 +108,7 @@ Test(stage4_long_answers, made_as_the_client_takes_it)
 Test(stage4_long_answers, the_next_message_waits_for_the_end)
 {
     int client = begin("");
-    client_send_text(client, "before\nlong\nafter\nlong\n");
-    client_expect_text(client, "before\n");
+    client_ask(client, "before\nlong\nafter\nlong\n", "before\n");
     expect_long_answer(client);
     client_expect_text(client, "after\n");
     expect_long_answer(client);

@@ -132,9 +132,7 @@ Test(stage4_outside, threads_are_main_dispatcher_and_workers)
 
 static int one_that_stays(const struct server_process *server)
 {
-    int client = client_connect(server);
-    client_echo(client, "I have the place\n");
-    return client;
+    return client_connect_echo(server, "I have the place\n");
 }
 
 ServerTest(stage4_outside, overload_reject, "--max-connections 1 --overload reject")
@@ -160,8 +158,7 @@ ServerTest(stage4_outside, overload_wait, "--max-connections 1 --overload wait")
     enum { ROUNDS = 20 };
     int first = one_that_stays(server);
     for (int i = 0; i < ROUNDS; i++) {
-        int next = client_connect(server);
-        client_send_text(next, "I wait\n");
+        int next = client_connect_send(server, "I wait\n");
         client_expect_silence(next, i == 0 ? 100 : 2);
         client_close(first);
         client_expect_text(next, "I wait\n");

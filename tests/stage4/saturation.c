@@ -74,8 +74,7 @@ static void release(void)
 Test(stage4_saturation, case_35_abort_tells_the_client)
 {
     begin("abort");
-    client_send_text(clients[LATE], "late\n");
-    client_expect_text(clients[LATE], "refused\n");
+    client_ask(clients[LATE], "late\n", "refused\n");
     cr_assert_eq(atomic_load(&recorders[LATE].messages), 1);
     release();
     client_expect_text(clients[WAITING], "waiting\n");
@@ -153,8 +152,7 @@ Test(stage4_saturation, case_35_caller_runs_in_the_dispatcher)
 {
     begin("caller-runs");
     test_point_count(DISPATCHER_AWAKE);
-    client_send_text(clients[LATE], "late\n");
-    client_expect_text(clients[LATE], "late\n");
+    client_ask(clients[LATE], "late\n", "late\n");
     pid_t dispatcher = test_point_visitor(DISPATCHER_AWAKE);
     cr_assert_eq(atomic_load(&recorders[LATE].thread), dispatcher);
     release();

@@ -87,8 +87,7 @@ Test(stage4_status_changes, case_33_change_by_the_dispatcher_does_not_wait)
     client_send_text(two, "waiting\n");
     framework_await_waiting(&framework, 1);
     framework_await_asleep_but(&framework, 1);
-    client_send_text(three, "a\nb\nc\nd\n");
-    client_expect_text(three, "refused\nrefused\nrefused\nrefused\n");
+    client_ask(three, "a\nb\nc\nd\n", "refused\nrefused\nrefused\nrefused\n");
     test_point_release(RUN_BEGINS);
     client_expect_text(one, "busy\n");
     client_expect_text(two, "waiting\n");

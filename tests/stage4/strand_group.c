@@ -210,8 +210,7 @@ WaysTest(stage4_strand_group, has_one_order)
     begin(workers);
     for (int i = 0; i < MEMBERS; i++) {
         clients[i] = connect_speaker();
-        client_send_text(clients[i], "hello\n");
-        client_expect_text(clients[i], "1 hello\n");
+        client_ask(clients[i], "hello\n", "1 hello\n");
     }
     for (int i = 0; i < EACH; i++)
         strcat(text, "all\n");
@@ -222,8 +221,7 @@ WaysTest(stage4_strand_group, has_one_order)
         for (int i = 0; i < MEMBERS; i++)
             client_expect_text(clients[i], text);
     }
-    client_send_text(clients[0], "others\nlast\n");
-    client_expect_text(clients[0], "203 last\n");
+    client_ask(clients[0], "others\nlast\n", "203 last\n");
     client_expect_text(clients[MEMBERS - 1], "other\n");
     for (int i = 0; i < MEMBERS; i++)
         client_close(clients[i]);
@@ -235,8 +233,7 @@ WaysTest(stage4_strand_group, has_one_order)
 static int client_that_is_inside(void)
 {
     int inside = connect_speaker();
-    client_send_text(inside, "hello\n");
-    client_expect_text(inside, "1 hello\n");
+    client_ask(inside, "hello\n", "1 hello\n");
     framework_await_asleep(&framework); /* nobody leaves it late, or has yet to come in */
     test_point_hold(STRAND_LEFT);
     client_send_text(inside, "inside\n");
@@ -330,8 +327,7 @@ WaysTest(stage4_strand_group, stops_while_one_waits)
 {
     begin(workers);
     int client = connect_speaker();
-    client_send_text(client, "one\nwait\nnext\n");
-    client_expect_text(client, "1 one\n");
+    client_ask(client, "one\nwait\nnext\n", "1 one\n");
     framework_await_asleep(&framework);
     end();
     cr_assert_eq(board.gone, 1);

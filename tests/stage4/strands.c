@@ -292,8 +292,7 @@ WaysTest(stage4_strands, a_run_needs_no_wakeup)
 {
     begin(workers);
     int client = connect_talker();
-    client_send_text(client, "go\n");
-    client_expect_text(client, "line 0\n");
+    client_ask(client, "go\n", "line 0\n");
     framework_await_asleep(&framework);
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "go\n");
@@ -319,8 +318,7 @@ WaysTest(stage4_strands, more_than_a_turn)
     line_init(&line, 1, 0);
     line.again = 10 * STRAND_TURN;
     channel_post(strand_facade(&strand), &line.post);
-    client_send_text(client, "go\ngo\ngo\n");
-    client_expect_text(client, "line 0\nline 1\nline 2\n");
+    client_ask(client, "go\ngo\ngo\n", "line 0\nline 1\nline 2\n");
     await_runs(10 * STRAND_TURN + 4);
     client_close(client);
     end();
@@ -414,12 +412,10 @@ WaysTest(stage4_strands, lives_longer_than_connections)
 {
     begin(workers);
     int client = connect_talker();
-    client_send_text(client, "go\n");
-    client_expect_text(client, "line 0\n");
+    client_ask(client, "go\n", "line 0\n");
     strand_host_stop(&strands.host);
     cr_assert_eq(atomic_load(&life[1]), 2, "it does not hear of the stop");
-    client_send_text(client, "go\n");
-    client_expect_text(client, "line 1\n");
+    client_ask(client, "go\n", "line 1\n");
     framework_let_go(&strands.host);
     framework_halt(&framework);
     cr_assert_eq(atomic_load(&talker.ended), 3);

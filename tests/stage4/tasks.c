@@ -81,8 +81,7 @@ OneClientTest(stage4_tasks, results_come_in_the_order_of_begin, "")
     test_point_hold(HELPER_ENDS);
     client_send_text(client, "errand\n");
     test_point_await_held(HELPER_ENDS, 1);
-    client_send_text(client, "errand\nerrand\nlast\n");
-    client_expect_text(client, "last\n");
+    client_ask(client, "errand\nerrand\nlast\n", "last\n");
     test_point_await_count(HELPER_ENDS, 3);
     framework_await_asleep(&framework);
     errand_expect(&errands[1], 1, 0, 0);
@@ -119,16 +118,13 @@ OneClientTest(stage4_tasks, so_many_tasks_and_no_more_messages, "")
 OneClientTest(stage4_tasks, cancelled_before_a_helper_has_it_it_never_runs, "--helpers 1")
 {
     begin_held(client, "errand\nerrand\nerrand\n");
-    client_send_text(client, "give up 0\n");
-    client_expect_text(client, "too late\n");
-    client_send_text(client, "give up 1\n");
-    client_expect_text(client, "cancelled\n");
+    client_ask(client, "give up 0\n", "too late\n");
+    client_ask(client, "give up 1\n", "cancelled\n");
     errand_expect(&errands[1], 0, 0, 0);
     test_point_release(HELPER_BEGINS);
     client_expect_text(client, "done 0\ndone 2\n");
     errand_expect(&errands[1], 0, 0, 1);
-    client_send_text(client, "give up 2\n");
-    client_expect_text(client, "too late\n");
+    client_ask(client, "give up 2\n", "too late\n");
     framework_close(&framework);
     errand_expect(&errands[0], 1, 1, 0);
     errand_expect(&errands[2], 1, 1, 0);
@@ -155,12 +151,10 @@ static int begin_taken(const char *ways)
 WaysTest(stage4_tasks, cancelled_when_a_helper_has_it_it_does_not_run)
 {
     int client = begin_taken(workers);
-    client_send_text(client, "give up 0\n");
-    client_expect_text(client, "cancelled\n");
+    client_ask(client, "give up 0\n", "cancelled\n");
     errand_expect(&errands[0], 0, 0, 0);
     test_point_release(FUTURE_RUNS);
-    client_send_text(client, "errand\n");
-    client_expect_text(client, "done 1\n");
+    client_ask(client, "errand\n", "done 1\n");
     errand_expect(&errands[0], 0, 0, 1);
     framework_close(&framework);
 }
@@ -181,8 +175,7 @@ WaysTest(stage4_tasks, of_a_connection_that_ends_when_a_helper_has_it)
 OneClientTest(stage4_tasks, cancelled_before_the_connection_ends, "--helpers 1")
 {
     begin_held(client, "errand\nerrand\n");
-    client_send_text(client, "give up 1\n");
-    client_expect_text(client, "cancelled\n");
+    client_ask(client, "give up 1\n", "cancelled\n");
     errands[1].is_cancelled = false; /* it is dropped after the end */
     client_reset(client);
     framework_await_closed(&framework, 1);
@@ -217,8 +210,7 @@ OneClientTest(stage4_tasks, of_a_handler_that_closes, "")
 OneClientTest(stage4_tasks, of_a_handler_that_closes_with_messages_left, "")
 {
     test_point_hold(HELPER_BEGINS);
-    client_send_text(client, "errand\nclose\nnot handled\n");
-    client_expect_text(client, "closing\n");
+    client_ask(client, "errand\nclose\nnot handled\n", "closing\n");
     test_point_await_held(HELPER_BEGINS, 1);
     client_send_text(client, "not even read\n");
     client_await_delivered(client);
@@ -331,8 +323,7 @@ OneClientTest(stage4_tasks, of_a_connection_that_ends_between_results, "")
     test_point_hold(HELPER_ENDS);
     client_send_text(client, "errand\n");
     test_point_await_held(HELPER_ENDS, 1);
-    client_send_text(client, "errand\nlast\n");
-    client_expect_text(client, "last\n");
+    client_ask(client, "errand\nlast\n", "last\n");
     test_point_await_count(HELPER_ENDS, 2);
     framework_await_asleep(&framework);
     framework_cut_off(recorder_facade(&recorder));
@@ -491,8 +482,7 @@ static void log_in_with(const char *workers, const char *options, bool has_helpe
         cr_skip_test("this build has no crypt(3)");
     }
     struct server_process server = server_start("--app pop3 %s %s", workers, options);
-    int client = client_connect(&server);
-    client_send_text(client, "USER mrose\r\nPASS tanstaaf\r\n");
+    int client = client_connect_send(&server, "USER mrose\r\nPASS tanstaaf\r\n");
     client_expect_text(client, "+OK this is a POP3 server\r\n+OK now the password\r\n+OK ");
     cr_assert_eq(has_thread(&server, "helper"), has_helper);
     server_close_all(&server);

@@ -369,8 +369,7 @@ CipherTest(stage5_cipher, a_relay_encrypts_what_passes_to_its_servers, "")
                      place.other_key_file, place.key_file);
     struct server_process plain =
         server_start("--app relay --to 127.0.0.1:%d --cipher %s", relay.port, place.other_key_file);
-    int in_clear = client_connect(&relay);
-    client_echo(in_clear, "hello\n");
+    int in_clear = client_connect_echo(&relay, "hello\n");
     client_close(in_clear);
     cipher_open(&client, &both, place.other_key);
     cipher_send_text(&client, "hello\n");
@@ -398,8 +397,7 @@ Test(stage5_cipher, a_target_without_a_nonce_is_cut_and_its_client_with_it)
     for (size_t i = 0; i <= ANSWERS; i++) {
         char line[34] = "";
         size_t got = 0;
-        int client = client_connect(&relay);
-        client_send_text(client, "hello\n");
+        int client = client_connect_send(&relay, "hello\n");
         int server = backend_accept(&target);
         while (got < sizeof line - 1) {
             size_t more;

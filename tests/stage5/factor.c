@@ -23,8 +23,7 @@ Test(stage5_factor, numbers_come_in_their_order_and_lines_go_on)
     test_point_hold(HELPER_ENDS);
     client_send_text(client, "1000003\n");
     test_point_await_held(HELPER_ENDS, 1);
-    client_send_text(client, "91\n4\nhello\n");
-    client_expect_text(client, "hello\n");
+    client_ask(client, "91\n4\nhello\n", "hello\n");
     test_point_await_count(HELPER_ENDS, 3);
     test_point_release(HELPER_ENDS);
     client_expect_text(client, "1000003 has the factor 1000003\n"

@@ -119,8 +119,7 @@ static int say_all(struct input_handler_factory *factory, int number, const char
     sessions[number] = session;
     int client = framework_connect(&framework, handler);
     snprintf(text, sizeof text, "USER user%d\r\nPASS %s\r\n%s", number, password, more);
-    client_send_text(client, text);
-    client_expect_text(client, "+OK this is a POP3 server\r\n+OK now the password\r\n");
+    client_ask(client, text, "+OK this is a POP3 server\r\n+OK now the password\r\n");
     return client;
 }
 
@@ -156,8 +155,7 @@ static void nobody_waits_for_two_hundred(const char *ways)
     test_point_await_held(HELPER_BEGINS, 2);
     framework_await_asleep(&framework);
     cr_assert_eq(executor_stats(&framework.helpers).waiting, LOGINS - 2);
-    client_send_text(other, "NOOP\r\n");
-    client_expect_text(other, "+OK\r\n");
+    client_ask(other, "NOOP\r\n", "+OK\r\n");
     for (int i = 0; i < LOGINS; i++) {
         client_expect_silence(clients[i], 0);
     }

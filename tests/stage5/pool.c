@@ -96,18 +96,16 @@ Test(stage5_pool, connections_are_spread_evenly)
 }
 
 /* Without --stats the dispatchers' lines come when they are asked for, and then only. */
-Test(stage5_pool, dispatchers_tell_nothing_unasked)
+ServerTest(stage5_pool, dispatchers_tell_nothing_unasked, "--dispatchers 2")
 {
     static char text[65536];
-    struct server_process server = server_start("--dispatchers 2");
-    int client = client_connect(&server);
-    client_echo(client, "hello\n");
+    int client = client_connect_echo(server, "hello\n");
     client_close(client);
-    server_signal(&server, SIGTERM);
-    cr_assert_eq(server_await_end(&server, test_deadline()), 0);
-    server_errors(&server, text, sizeof text);
+    server_signal(server, SIGTERM);
+    cr_assert_eq(server_await_end(server, test_deadline()), 0);
+    server_errors(server, text, sizeof text);
     cr_assert_str_empty(text);
-    server_forget(&server);
+    server_forget(server);
 }
 
 /* ---- threads ---- */
@@ -150,8 +148,7 @@ enum { BLOCK_MS = 5000 };
 /** One client whose message blocks, and others, on dispatchers 1, 2, 1, 2, ... */
 static void block_one(struct server_process *server, int clients[], int count)
 {
-    clients[0] = client_connect(server);
-    client_send_text(clients[0], "this takes a while\n");
+    clients[0] = client_connect_send(server, "this takes a while\n");
     server_await_counter(server, "messages", 1); /* the first message of all pays */
     for (int i = 1; i < count; i++) {
         clients[i] = client_connect(server);
@@ -221,8 +218,7 @@ Test(stage5_pool, erratum_16_a_client_that_pipelines_slow_messages_has_one_worke
     server_await_counter(&server, "messages", 1);
     double begin = test_now();
     for (int i = 0; i < WORKERS - 1; i++) {
-        others[i] = client_connect(&server);
-        client_send_text(others[i], "side by side\n");
+        others[i] = client_connect_send(&server, "side by side\n");
     }
     for (int i = 0; i < WORKERS - 1; i++) {
         client_expect_text(others[i], "side by side\n");
@@ -235,18 +231,15 @@ Test(stage5_pool, erratum_16_a_client_that_pipelines_slow_messages_has_one_worke
 }
 
 /* The end is not delayed by a handler that blocks in a dispatcher. */
-Test(stage5_pool, case_39_drain_timeout_holds_while_a_dispatcher_is_blocked)
+ServerTest(stage5_pool, case_39_drain_timeout_holds_while_a_dispatcher_is_blocked,
+           "--dispatchers 2 --workers 0 --block-ms 30000 --drain-timeout 0.3")
 {
-    struct server_process server =
-        server_start("--dispatchers 2 --workers 0 --block-ms 30000 --drain-timeout 0.3");
-    int client = client_connect(&server);
-    client_send_text(client, "this takes a while\n");
-    server_await_counter(&server, "messages", 1);
+    client_connect_send(server, "this takes a while\n");
+    server_await_counter(server, "messages", 1);
     double begin = test_now();
-    server_stop(&server);
+    server_stop(server);
     double took = test_now() - begin;
     cr_assert_lt(took, 10, "the end took %.1f s", took);
-    client_close(client);
 }
 
 /* ---- what waits costs nothing ---- */

@@ -136,8 +136,7 @@ ServerTest(stage5_throttle, clients_of_ipv6,
            "--bind ::1 --suspicious ::1 --throttle 100 --drain-timeout 0.1")
 {
     double begin = test_now();
-    int client = client_connect(server);
-    client_echo(client, "these are thirty bytes of text\n");
+    client_connect_echo(server, "these are thirty bytes of text\n");
     double took = test_now() - begin;
     cr_assert_gt(took, 0.31 * 0.9, "31 bytes at 100 B/s took %.3f s", took);
 }
@@ -222,8 +221,7 @@ ServerTest(stage5_throttle, case_38_a_half_closed_client_gets_all_of_it,
            "--suspicious 127.0.0.0/8 --throttle 100 --drain-timeout 0.1")
 {
     double begin = test_now();
-    int client = client_connect(server);
-    client_send_text(client, "forty bytes and one, in four tenths of a s\nhalf");
+    int client = client_connect_send(server, "forty bytes and one, in four tenths of a s\nhalf");
     client_half_close(client);
     client_expect_text(client, "forty bytes and one, in four tenths of a s\n");
     client_expect_end(client);
@@ -235,25 +233,22 @@ ServerTest(stage5_throttle, case_38_a_close_while_throttled_flushes,
            "--suspicious 127.0.0.0/8 --throttle 100 --max-line 20 --drain-timeout 0.1")
 {
     double begin = test_now();
-    int client = client_connect(server);
-    client_send_text(client, "twenty and no more\nthis one has more than twenty\n");
+    int client = client_connect_send(server, "twenty and no more\nthis one has more than twenty\n");
     client_expect_text(client, "twenty and no more\nERR line too long\n");
     client_expect_end(client);
     cr_assert_gt(test_now() - begin, 0.37 * 0.9);
 }
 
 /* An answer that leaves in time. */
-Test(stage5_throttle, sigterm_while_throttled_drains)
+ServerTest(stage5_throttle, sigterm_while_throttled_drains,
+           "--suspicious 127.0.0.0/8 --throttle 100")
 {
-    struct server_process server = server_start("--suspicious 127.0.0.0/8 --throttle 100");
-    int client = client_connect(&server);
-    client_send_text(client, "forty bytes and one, in four tenths of a s\n");
+    int client = client_connect_send(server, "forty bytes and one, in four tenths of a s\n");
     client_await_reply(client);
-    server_signal(&server, SIGTERM);
+    server_signal(server, SIGTERM);
     client_expect_text(client, "forty bytes and one, in four tenths of a s\n");
     client_expect_end(client);
-    server_expect_exit(&server);
-    client_close(client);
+    server_expect_exit(server);
 }
 
 /* And one that would take minutes. */

@@ -33,6 +33,23 @@ static int begin(void)
     return framework_connect(&framework, &recorder.handler);
 }
 
+/** A framework with these options, and a client who has been served. */
+static int begin_with(const char *options)
+{
+    framework_start(&framework, "%s", options);
+    int client = begin();
+    client_echo(client, "hello\n");
+    return client;
+}
+
+/** The only client has been timed out, or is soon. */
+static void expect_timed_out(void)
+{
+    framework_await_closed(&framework, 1);
+    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
+    framework_stop(&framework);
+}
+
 /** What happens before the time runs: it begins to between what this returns and its return. */
 typedef double before_it_runs(int client);
 
@@ -154,9 +171,7 @@ Test(stage5_timers, a_timer_that_fires_early_is_set_anew)
 Test(stage5_timers, a_busy_client_does_not_move_its_timer)
 {
     enum { ROUNDS = 200 };
-    framework_start(&framework, "--workers 0 --idle-timeout 300");
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with("--workers 0 --idle-timeout 300");
     framework_await_asleep(&framework);
     const struct timer *timer = timer_heap_first(&framework_dispatcher(&framework)->timers);
     int64_t moment = timer->moment;
@@ -171,25 +186,19 @@ Test(stage5_timers, a_busy_client_does_not_move_its_timer)
 /* A worker has it when its life is over; the dispatcher notices meanwhile. */
 Test(stage5_timers, lifetime_while_a_worker_runs)
 {
-    framework_start(&framework, "--workers 1 --lifetime 0.6 --idle-timeout 0.4");
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with("--workers 1 --lifetime 0.6 --idle-timeout 0.4");
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "under way\n");
     test_point_await_held(RUN_BEGINS, 1);
     test_pause_ms(650);
     test_point_release(RUN_BEGINS);
-    framework_await_closed(&framework, 1);
-    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
-    framework_stop(&framework);
+    expect_timed_out();
 }
 
 /* The others' time does not run while it does; it begins when the run is over. */
 Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
 {
-    framework_start(&framework, "--workers 1 --idle-timeout 0.6");
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with("--workers 1 --idle-timeout 0.6");
     test_point_hold(RUN_BEGINS);
     client_send_text(client, "this takes longer than the timeout\n");
     test_point_await_held(RUN_BEGINS, 1);
@@ -197,25 +206,19 @@ Test(stage5_timers, idle_time_does_not_run_out_while_a_worker_runs)
     cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 0);
     test_point_release(RUN_BEGINS);
     client_expect_text(client, "this takes longer than the timeout\n");
-    framework_await_closed(&framework, 1); /* and then it does */
-    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
-    framework_stop(&framework);
+    expect_timed_out(); /* and then it does */
 }
 
 /* Who is only talked to is not idle; once nobody says anything any more, he is. */
 Test(stage5_timers, output_of_others_puts_the_idle_timeout_off)
 {
-    framework_start(&framework, "--workers 0 --idle-timeout 0.6");
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with("--workers 0 --idle-timeout 0.6");
     for (int i = 0; i < 6; i++) {
         test_pause_ms(150);
         recorder_send(&recorder, "are you there\n");
         client_expect_text(client, "are you there\n");
     }
-    framework_await_closed(&framework, 1);
-    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
-    framework_stop(&framework);
+    expect_timed_out();
 }
 
 /* Output of another thread, with nothing else going on: its time runs too. */
@@ -230,18 +233,14 @@ Test(stage5_timers, progress_of_what_another_thread_has_enqueued)
     client_echo(client, "hello\n");
     framework_await_asleep(&framework);
     channel_enqueue(recorder_facade(&recorder), piece_bytes(data, BIG));
-    framework_await_closed(&framework, 1);
-    cr_assert_eq(framework_count(&framework, COUNTER_TIMED_OUT), 1);
-    framework_stop(&framework);
+    expect_timed_out();
 }
 
 /* ---- how slowly bytes leave, too, is a matter of timers ---- */
 
 static void answer_slowly(const char *options)
 {
-    framework_start(&framework, "%s", options);
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with(options);
     framework_await_asleep(&framework);
     channel_set_write_rate(recorder_facade(&recorder), 100);
     double begun = test_now();
@@ -267,9 +266,7 @@ Test(stage5_timers, held_back_output_does_not_wait_for_a_later_timer)
 /* Whose output is held back is not idle, and its slowness is not the peer's. */
 Test(stage5_timers, held_back_output_is_not_taken_for_a_slow_peer)
 {
-    framework_start(&framework, "--workers 0 --idle-timeout 0.6 --progress-timeout 0.1");
-    int client = begin();
-    client_echo(client, "hello\n");
+    int client = begin_with("--workers 0 --idle-timeout 0.6 --progress-timeout 0.1");
     channel_set_write_rate(recorder_facade(&recorder), 30);
     recorder_send(&recorder, "twenty bytes of text\n");
     client_expect_text(client, "twenty bytes of text\n");

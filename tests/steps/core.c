@@ -123,8 +123,7 @@ Test(stepC_8, a_line_without_an_end_is_not_waited_for)
     char answer[64];
     size_t got;
     struct server_process server = step_start_with("--request-timeout 0.3");
-    int mallory = client_connect(&server);
-    client_send_text(mallory, "hel");
+    int mallory = client_connect_send(&server, "hel");
     enum client_outcome outcome =
         client_try_receive(mallory, answer, sizeof(answer), step_patience(), &got);
     verdict(outcome == CLIENT_ENDED,

@@ -36,8 +36,7 @@ static void expect_answers(const char *sent, const char *wanted)
 {
     char answers[256];
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, sent);
+    int ann = client_connect_send(&server, sent);
     client_half_close(ann);
     take_all(ann, answers, sizeof(answers));
     verdict(strcmp(answers, wanted) == 0, "Ann sent \"%s\" and got \"%s\"", sent, answers);
@@ -59,8 +58,7 @@ Test(exercise1_1, keeps_bytes_that_are_no_letters)
         bytes[i] = (char)(128 + i);
     bytes[128] = '\0';
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, bytes);
+    int ann = client_connect_send(&server, bytes);
     client_half_close(ann);
     take_all(ann, answers, sizeof(answers));
     verdict(strcmp(answers, bytes) == 0, "a byte above 127 came back as another one");
@@ -104,15 +102,13 @@ Test(exercise2_3, each_client_has_its_number)
 {
     char answer[2][64];
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, "hel");
+    int ann = client_connect_send(&server, "hel");
     client_await_delivered(ann);
     int eve = client_connect(&server);
     client_half_close(eve);
     client_expect_end(eve);
     client_close(eve);
-    int bob = client_connect(&server);
-    client_send_text(bob, "good morning\n");
+    int bob = client_connect_send(&server, "good morning\n");
     client_half_close(bob);
     client_send_text(ann, "lo\nagain\n");
     client_half_close(ann);
@@ -215,8 +211,7 @@ static void expect_slow_lines_to_delay_their_own_client(void)
     for (int i = 0; i < TRIES && (ann_took >= 0.9 || all_took >= 3); i++) {
         double begin = test_now();
         for (int j = 0; j < CLIENTS; j++) {
-            client_send_text(clients[j], "first\nslow\nnext\n");
-            client_expect_text(clients[j], "first\n");
+            client_ask(clients[j], "first\nslow\nnext\n", "first\n");
         }
         verdict(step_answers(ann, "hello\n"), "Ann got no answer in %d ms", step_patience_ms());
         ann_took = test_now() - begin;
@@ -237,14 +232,12 @@ static void expect_no_trouble_from_slow_clients_that_leave(void)
     struct server_process server = step_start(0);
     int ann = client_connect(&server);
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect(&server);
-        client_send_text(client, "first\nslow\n");
+        int client = client_connect_send(&server, "first\nslow\n");
         client_expect_text(client, "first\n");
         client_reset(client);
     }
     double begin = test_now();
-    client_send_text(ann, "slow\n");
-    client_expect_text(ann, "slow\n");
+    client_ask(ann, "slow\n", "slow\n");
     verdict(test_now() - begin > 0.95, "a slow line was answered after %.2f s", test_now() - begin);
     step_expect_alive(&server);
     client_echo(ann, "hello\n");
@@ -256,8 +249,7 @@ static void expect_no_trouble_from_a_slow_client_that_leaves_in_time(void)
 {
     struct server_process server = step_start(0);
     int ann = client_connect(&server);
-    int bob = client_connect(&server);
-    client_send_text(bob, "first\nslow\n");
+    int bob = client_connect_send(&server, "first\nslow\n");
     client_expect_text(bob, "first\n");
     step_freeze(&server);
     client_reset(bob);
@@ -310,8 +302,7 @@ Test(exercise2_6, the_client_that_has_to_go_reads_goodbye)
     char answers[64];
     struct server_process server = step_start(0);
     for (int i = 0; i <= ROOM; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
+        clients[i] = client_connect_echo(&server, "hello\n");
     }
     take_all(clients[0], answers, sizeof(answers));
     verdict(strcmp(answers, "goodbye\n") == 0, "the client that had to go read \"%s\"", answers);
@@ -345,14 +336,10 @@ static long long dispatcher_counter(const struct server_process *server, int num
 Test(exercise5_2, those_who_stay_are_spread_evenly)
 {
     enum { EACH = 5, STAYING = 2 * EACH };
-    int staying[STAYING];
     struct server_process server = step_start_with("--dispatchers 2");
     for (int i = 0; i < STAYING; i++) {
-        staying[i] = client_connect(&server);
-        client_echo(staying[i], "I stay\n");
-        int leaving = client_connect(&server);
-        client_echo(leaving, "I do not\n");
-        client_close(leaving);
+        client_connect_echo(&server, "I stay\n");
+        client_close(client_connect_echo(&server, "I do not\n"));
         server_await_counter(&server, "closed", i + 1);
     }
     for (int i = 1; i <= 2; i++) {

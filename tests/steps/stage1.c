@@ -16,8 +16,7 @@ Test(step1_1, one_client_after_the_other_is_answered)
 {
     struct server_process server = step_start(0);
     for (int i = 0; i < 3; i++) {
-        int ann = client_connect(&server);
-        client_echo(ann, "hello\n");
+        int ann = client_connect_echo(&server, "hello\n");
         client_echo(ann, "and good bye\n");
         client_half_close(ann);
         client_expect_end(ann);
@@ -32,8 +31,7 @@ Test(step1_1, one_client_after_the_other_is_answered)
 Test(step1_2, a_silent_client_keeps_nobody_waiting)
 {
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_echo(ann, "I am thinking\n");
+    client_connect_echo(&server, "I am thinking\n");
     int bob = client_connect(&server);
     verdict(step_answers(bob, "hello\n"),
             "Bob got no answer in %d ms, because Ann is connected and says nothing",
@@ -55,8 +53,7 @@ static const char EVES_WORDS[] = "I am leaving, and it does not matter to me wha
 Test(step1_2, a_client_that_leaves_early_hurts_nobody_else)
 {
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_echo(ann, "I am thinking\n");
+    int ann = client_connect_echo(&server, "I am thinking\n");
     size_t length;
     char *lines = lines_numbered(EVES_WORDS, 100, &length);
     step_freeze(&server);
@@ -92,8 +89,7 @@ Test(step1_3, half_a_line_is_not_answered)
 {
     char answer[64] = "";
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, "hel");
+    int ann = client_connect_send(&server, "hel");
     client_half_close(ann);
     size_t got = take_all(ann, answer, sizeof(answer) - 1);
     verdict(got == 0, "Ann sent half a line, \"hel\", and got the answer \"%s\"", answer);
@@ -105,8 +101,7 @@ Test(step1_3, a_line_may_come_in_pieces)
 {
     char answer[64] = "";
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, "hel");
+    int ann = client_connect_send(&server, "hel");
     step_await_read(&server, ann);
     client_send_text(ann, "lo\ngood");
     step_await_read(&server, ann);

@@ -30,8 +30,7 @@ static void expect_sleep(struct server_process *server, const char *why)
 Test(step2_2, a_server_with_nothing_to_do_sleeps)
 {
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
+    client_connect_echo(&server, "hello\n");
     expect_sleep(&server, "nobody sends anything");
     step_stop(&server);
 }
@@ -171,8 +170,7 @@ Test(step2_4, keeps_its_memory_bounded_while_one_does_not_read)
 Test(step2_4, keeps_sleeping_with_nothing_to_do)
 {
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
+    int ann = client_connect_echo(&server, "hello\n");
     client_echo(ann, "hello again\n");
     expect_sleep(&server, "all answers have gone out");
     step_stop(&server);
@@ -196,8 +194,7 @@ Test(step2_5, many_lines_of_one_client_do_not_keep_others_waiting)
     bool free_of_charge = step_is_known() && !step_is_bare();
     struct server_process server = step_start_with(free_of_charge ? "--work-us 20" : "");
     int eve = client_connect(&server);
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
+    int ann = client_connect_echo(&server, "hello\n");
     client_echo(eve,
                 "hello\n"); /* epoll looks at her first, even if the server has not slept yet */
     step_freeze(&server);
@@ -245,12 +242,10 @@ Test(step2_6, the_client_silent_longest_makes_room)
     size_t got;
     struct server_process server = step_start(DESCRIPTORS);
     for (int i = 0; i < ROOM; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
+        clients[i] = client_connect_echo(&server, "hello\n");
     }
     client_echo(clients[0], "still here\n"); /* so clients[1] was silent longest */
-    clients[ROOM] = client_connect(&server);
-    client_echo(clients[ROOM], "hello\n");
+    clients[ROOM] = client_connect_echo(&server, "hello\n");
     enum client_outcome outcome =
         client_try_receive(clients[1], word, sizeof(word), step_patience(), &got);
     verdict(outcome == CLIENT_ENDED, "one client more than there is room for, and nobody left");
@@ -270,8 +265,7 @@ Test(step2_7, a_client_closed_in_this_round_gets_no_event)
     int clients[ROOM + 1];
     struct server_process server = step_start(0);
     for (int i = 0; i < ROOM; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
+        clients[i] = client_connect_echo(&server, "hello\n");
     }
     step_freeze(&server);
     clients[ROOM] = client_connect(&server);

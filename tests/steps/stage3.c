@@ -61,8 +61,7 @@ Test(step3_1, keeps_a_client_whose_question_takes_longer_than_it_may_be_silent)
     struct server_process server =
         step_start_with("--idle-timeout 0.2 --block-ms 600 --cost-for ?");
     step_freeze(&server); /* else he may be cut before this process comes to ask */
-    int carl = client_connect(&server);
-    client_send_text(carl, "what is the answer?\n");
+    int carl = client_connect_send(&server, "what is the answer?\n");
     step_thaw(&server);
     client_try_receive(carl, answer, 20, step_patience(), &got);
     step_expect_alive(&server);
@@ -253,13 +252,11 @@ Test(step3_5, keeps_who_found_no_place)
 Test(step3_6, a_server_that_nobody_asks_has_no_workers)
 {
     struct server_process server = step_start_with("");
-    int ann = client_connect(&server);
-    client_send_text(ann, "hel");
+    int ann = client_connect_send(&server, "hel");
     client_await_delivered(ann);
     long threads = probe_own_threads(server.pid);
     verdict(threads == 1, "nobody has asked anything, and there are %ld threads", threads);
-    client_send_text(ann, "lo\n");
-    client_expect_text(ann, "hello\n");
+    client_ask(ann, "lo\n", "hello\n");
     step_stop(&server);
 }
 
@@ -308,8 +305,7 @@ static bool is_answered(int client, const char *text)
 Test(step3_8, a_worker_that_sleeps_takes_what_no_queue_holds)
 {
     struct server_process server = step_start_with("--workers 1 --queue direct");
-    int ann = client_connect(&server);
-    client_send_text(ann, "hello\n");
+    int ann = client_connect_send(&server, "hello\n");
     cr_assert(is_answered(ann, "hello\n"));
     client_send_text(ann, "hello again\n");
     verdict(is_answered(ann, "hello again\n"),

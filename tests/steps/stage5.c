@@ -14,10 +14,8 @@
 static void expect_a_slow_question_to_keep_ann_apart(const char *options)
 {
     struct server_process server = step_start_with(options);
-    int carl = client_connect(&server);
-    client_echo(carl, "hello\n");
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
+    int carl = client_connect_echo(&server, "hello\n");
+    int ann = client_connect_echo(&server, "hello\n");
     client_send_text(carl, "what is the answer?\n");
     client_await_delivered(carl);
     client_echo(ann, "hello again\n");
@@ -34,8 +32,7 @@ Test(step5_1, an_answer_costs_no_wakeup)
 {
     enum { LINES = 100 };
     struct server_process server = step_start_with("");
-    int ann = client_connect(&server);
-    client_echo(ann, "hello\n");
+    int ann = client_connect_echo(&server, "hello\n");
     long long before = server_counter(&server, "wakeups_asked");
     for (int i = 0; i < LINES; i++)
         client_echo(ann, "hello again\n");
@@ -68,14 +65,12 @@ Test(step5_2, keeps_serving_all_who_came_while_it_was_busy)
     int carls[CARLS], anns[ANNS];
     struct server_process server = step_start_with("--block-ms 1000 --cost-for ?");
     for (int i = 0; i < CARLS; i++) {
-        carls[i] = client_connect(&server);
-        client_echo(carls[i], "hello\n");
+        carls[i] = client_connect_echo(&server, "hello\n");
     }
     for (int i = 0; i < CARLS; i++)
         client_send_text(carls[i], "what is the answer?\n");
     for (int i = 0; i < ANNS; i++) {
-        anns[i] = client_connect(&server);
-        client_send_text(anns[i], "hello\n");
+        anns[i] = client_connect_send(&server, "hello\n");
     }
     for (int i = 0; i < ANNS; i++) {
         char answer[6];
@@ -141,16 +136,14 @@ Test(step5_4, keeps_slow_and_silent_clients_to_themselves)
     char *answers = malloc(length);
     cr_assert_not_null(answers);
     struct server_process server = step_start(0);
-    int ann = client_connect(&server);
-    client_send_text(ann, "hel");
+    int ann = client_connect_send(&server, "hel");
     client_await_delivered(ann);
     int bob = client_connect_with(&server, (struct client_buffers){.receive = 65536});
     size_t sent = client_push(bob, lines, length, length, QUIET_MS);
     cr_assert_lt(sent, length, "all that Bob sends finds room although he does not read");
     int carl = client_connect(&server);
     verdict(step_answers(carl, "hello\n"), "Carl got no answer in %d ms", step_patience_ms());
-    client_send_text(ann, "lo\n");
-    client_expect_text(ann, "hello\n");
+    client_ask(ann, "lo\n", "hello\n");
     size_t whole = sent - sent % 999, got;
     got = step_receive(bob, answers, whole);
     verdict(got == whole && memcmp(answers, lines, got) == 0,
@@ -186,15 +179,12 @@ static int guard_pages(pid_t pid)
 Test(step5_4, keeps_a_guard_page_below_each_stack)
 {
     enum { CLIENTS = 20 };
-    int clients[CLIENTS];
     if (probe_thread_sanitized())
         cr_skip_test("ThreadSanitizer has pages of its own beside each thread");
     struct server_process server = step_start(0);
     int before = guard_pages(server.pid);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    for (int i = 0; i < CLIENTS; i++)
+        client_connect_echo(&server, "hello\n");
     cr_assert_eq(guard_pages(server.pid) - before, CLIENTS);
     step_stop(&server);
 }
@@ -203,14 +193,12 @@ Test(step5_4, keeps_a_guard_page_below_each_stack)
 Test(step5_4, keeps_to_a_few_pages_per_client)
 {
     enum { CLIENTS = 200, KIB_EACH = 16 };
-    int clients[CLIENTS];
     if (probe_sanitized())
         cr_skip_test("a sanitizer needs memory of its own for each stack");
     struct server_process server = step_start(0);
     long before = 0;
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
+        client_connect_echo(&server, "hello\n");
         if (i == 0)
             before = probe_resident_kib(server.pid);
     }
@@ -228,8 +216,7 @@ Test(step5_4, keeps_no_stack_of_a_client_that_has_left)
     struct server_process server = step_start(0);
     long before = 0;
     for (int i = 0; i < CLIENTS; i++) {
-        int client = client_connect(&server);
-        client_echo(client, "hello\n");
+        int client = client_connect_echo(&server, "hello\n");
         client_half_close(client);
         client_expect_end(client);
         client_close(client);

@@ -171,12 +171,9 @@ void step_thaw(const struct server_process *server)
 void step_expect_one_thread(void)
 {
     enum { CLIENTS = 20 };
-    int clients[CLIENTS];
     struct server_process server = step_start(0);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_connect(&server);
-        client_echo(clients[i], "hello\n");
-    }
+    for (int i = 0; i < CLIENTS; i++)
+        client_connect_echo(&server, "hello\n");
     long threads = probe_own_threads(server.pid);
     verdict(threads == 1, "%d silent clients cost %ld threads", CLIENTS, threads - 1);
     step_stop(&server);
@@ -229,9 +226,7 @@ void step_expect_rounds(const char *options, int clients, int rounds, const char
 
 int step_client(const struct server_process *server)
 {
-    int client = client_connect(server);
-    client_echo(client, "hello\n");
-    return client;
+    return client_connect_echo(server, "hello\n");
 }
 
 void step_ask(int client, const char *question)

@@ -45,8 +45,7 @@ static void close_scene(struct scene *scene)
 /** Sends a line and expects that answer. */
 static void ask(int client, const char *line, const char *answer)
 {
-    client_send_text(client, line);
-    client_expect_text(client, answer);
+    client_ask(client, line, answer);
 }
 
 SceneTest(store, all_clients_see_the_same_store, "")
@@ -73,8 +72,7 @@ SceneTest(store, what_came_before_a_half_close_is_answered, "")
 
 SceneTest(store, requests_behind_a_quit_are_not_carried_out, "")
 {
-    client_send_text(scene->ann, "SET a 1\r\nQUIT\r\nSET a 2\r\n");
-    client_expect_text(scene->ann, "+OK\r\n+OK\r\n");
+    client_ask(scene->ann, "SET a 1\r\nQUIT\r\nSET a 2\r\n", "+OK\r\n+OK\r\n");
     client_expect_end(scene->ann);
     ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
 }
@@ -102,11 +100,9 @@ static void expect_empty(int client)
 /* A browser can be made to send it, and its body is for whoever listens here. */
 SceneTest(store, what_comes_in_a_request_of_http_is_not_carried_out, "")
 {
-    client_send_text(scene->ann, "SET a 1\r\nPOST / HTTP/1.1\r\nSET a 2\r\n");
-    client_expect_text(scene->ann, "+OK\r\n");
+    client_ask(scene->ann, "SET a 1\r\nPOST / HTTP/1.1\r\nSET a 2\r\n", "+OK\r\n");
     client_expect_end(scene->ann);
-    int eve = client_connect(&scene->store);
-    client_send_text(eve, "GET / HTTP/1.1\r\nHost: here\r\n\r\nSET a 3\r\n");
+    int eve = client_connect_send(&scene->store, "GET / HTTP/1.1\r\nHost: here\r\n\r\nSET a 3\r\n");
     client_expect_text(eve, "-ERR wrong number of arguments for 'get' command\r\n");
     client_expect_end(eve);
     client_close(eve);
@@ -207,21 +203,19 @@ SceneTest(store, a_client_that_does_not_read_is_not_worked_for, "")
 }
 
 /* They are in the strand's hands then, or on their way to it. */
-Test(store, clients_come_and_go_in_the_middle)
+ServerTest(store, clients_come_and_go_in_the_middle, "--app store --stats")
 {
     enum { ROUNDS = 200 };
-    struct server_process store = server_start("--app store --stats");
     for (int i = 0; i < ROUNDS; i++) {
-        int client = client_connect(&store);
+        int client = client_connect(server);
         client_send_text(client, "SET a 1\r\nGET a\r\nRPUSH list x\r\nGET a\r\nSET a");
         if (i % 2 == 0)
             client_reset(client);
         client_close(client);
     }
-    server_await_counter(&store, "closed", ROUNDS);
-    int ann = client_connect(&store);
+    server_await_counter(server, "closed", ROUNDS);
+    int ann = client_connect(server);
     ask(ann, "PING\r\n", "+PONG\r\n");
-    server_close_all(&store);
 }
 
 /* Also of two lists that one request has filled, and of an element that nobody else gets. */
@@ -281,15 +275,14 @@ SceneTest(store, a_transaction_that_is_left_costs_nothing, "")
 }
 
 /* They are served, time out, leave and are found at the same moments. */
-Test(store, those_who_wait_come_and_go)
+ServerTest(store, those_who_wait_come_and_go, "--app store --stats")
 {
     enum { WAITERS = 40, ROUNDS = 30 };
-    struct server_process store = server_start("--app store --stats");
-    int pusher = client_connect(&store);
+    int pusher = client_connect(server);
     for (int round = 0; round < ROUNDS; round++) {
         int waiters[WAITERS];
         for (int i = 0; i < WAITERS; i++) {
-            waiters[i] = client_connect(&store);
+            waiters[i] = client_connect(server);
             client_send_text(waiters[i], i % 4 == 3 ? "BRPOP a b 0.002\r\n" : "BLPOP b a 0\r\n");
         }
         for (int i = 0; i < WAITERS; i++) {
@@ -300,8 +293,7 @@ Test(store, those_who_wait_come_and_go)
             client_close(waiters[i]);
         }
     }
-    server_await_counter(&store, "closed", ROUNDS * WAITERS);
-    server_close_all(&store);
+    server_await_counter(server, "closed", ROUNDS * WAITERS);
 }
 
 Test(store, memory_is_a_number_within_its_limits)

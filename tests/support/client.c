@@ -384,10 +384,35 @@ void client_expect_silence_at(const char *where, int fd, int milliseconds)
               where, milliseconds, readable(text, data, got), client_outcome_text(outcome));
 }
 
+void client_ask_at(const char *where, int fd, const char *text, const char *answer)
+{
+    client_send_text_at(where, fd, text);
+    client_expect_text_at(where, fd, answer);
+}
+
+void client_pass_at(const char *where, int from, int to, const char *text)
+{
+    client_send_text_at(where, from, text);
+    client_expect_text_at(where, to, text);
+}
+
 void client_echo_at(const char *where, int fd, const char *line)
 {
-    client_send_text_at(where, fd, line);
-    client_expect_text_at(where, fd, line);
+    client_ask_at(where, fd, line, line);
+}
+
+int client_connect_send_at(const char *where, const struct server_process *server, const char *text)
+{
+    int fd = client_connect_at(where, server, (struct client_buffers){0});
+    client_send_text_at(where, fd, text);
+    return fd;
+}
+
+int client_connect_echo_at(const char *where, const struct server_process *server, const char *line)
+{
+    int fd = client_connect_at(where, server, (struct client_buffers){0});
+    client_echo_at(where, fd, line);
+    return fd;
 }
 
 void client_exchange_at(const char *where, int fd, const void *data, size_t length,

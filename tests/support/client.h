@@ -53,6 +53,16 @@ enum { CLIENT_ETHERNET_SEGMENT = 1448 };
 int client_connect_at(const char *where, const struct server_process *server,
                       struct client_buffers buffers);
 
+/** Connects and sends that; the reply may come. */
+#define client_connect_send(server, text) client_connect_send_at(HERE, server, text)
+int client_connect_send_at(const char *where, const struct server_process *server,
+                           const char *text);
+
+/** Connects, sends a line and expects it back: a client that is served. */
+#define client_connect_echo(server, line) client_connect_echo_at(HERE, server, line)
+int client_connect_echo_at(const char *where, const struct server_process *server,
+                           const char *line);
+
 /** Connects or returns -1 with errno. Any thread. */
 int client_try_connect(const struct server_process *server, struct client_buffers buffers);
 
@@ -161,6 +171,14 @@ void client_await_reply_at(const char *where, int fd);
 /** Expects nothing, neither bytes nor an end, for so long. Keep it short. */
 #define client_expect_silence(fd, milliseconds) client_expect_silence_at(HERE, fd, milliseconds)
 void client_expect_silence_at(const char *where, int fd, int milliseconds);
+
+/** Sends a text and expects that answer. */
+#define client_ask(fd, text, answer) client_ask_at(HERE, fd, text, answer)
+void client_ask_at(const char *where, int fd, const char *text, const char *answer);
+
+/** What one end sends comes to the other one, through a relay. */
+#define client_pass(from, to, text) client_pass_at(HERE, from, to, text)
+void client_pass_at(const char *where, int from, int to, const char *text);
 
 /** Sends a line and expects it back. */
 #define client_echo(fd, line) client_echo_at(HERE, fd, line)
