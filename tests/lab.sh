@@ -89,6 +89,9 @@ END
 \`.github/workflows/grade.yml\` does not know its address yet. Write that behind \`COURSE:\`."
     lost=$(losses "$1")
     [ -z "$lost" ] || printf '\n## What earlier steps could do and this one need not\n\n%s\n' "$lost"
+    case $1 in
+    2.[1-7]) [ -z "$lost" ] || printf '\n(Steps 1.4 and 1.5 are read after step 2.7.)\n' ;;
+    esac
 }
 
 makefile() { # STEP TARGET SOURCES...: with the target that grades
@@ -128,20 +131,20 @@ ignored:
 	@$(if $(SOURCES),grep -qsx /server .gitignore || echo /server >>.gitignore,sed -i '/^.server$$/d' .gitignore)
 
 server: $(SOURCES) $(wildcard *.h)
-	$(if $(LIBRARY),$(THERE) $(LIBRARY))
+	+$(if $(LIBRARY),$(THERE) $(LIBRARY))
 	$(if $(SOURCES),$(COMPILE) $(SANITIZE) $(LIBRARY:%='$(COURSE)/%') $(LIBS))
 
 thread/server: $(SOURCES) $(wildcard *.h)
-	$(if $(LIBRARY),$(THERE) SANITIZER=thread $(LIBRARY:build/%=build/thread/%))
+	+$(if $(LIBRARY),$(THERE) SANITIZER=thread $(LIBRARY:build/%=build/thread/%))
 	@mkdir -p $(@D)
 	$(COMPILE) -fsanitize=thread $(LIBRARY:build/%='$(COURSE)/build/thread/%') $(LIBS)
 
 .PHONY: test hint solution
 test: all $(if $(SOURCES),$(RACES))
 	@[ -x server ] || { echo 'there is no C file here, and no program called server'; exit 1; }
-	$(THERE) $(GRADE) STEP=$(STEP) SERVER='$(CURDIR)/server' $(if $(SOURCES),$(RACES:%=RACES_OF='$(CURDIR)/%'))
+	+$(THERE) $(GRADE) STEP=$(STEP) SERVER='$(CURDIR)/server' $(if $(SOURCES),$(RACES:%=RACES_OF='$(CURDIR)/%'))
 hint solution:
-	$(THERE) $@ STEP=$(STEP) HINTS='$(CURDIR)/.hints'
+	+$(THERE) $@ STEP=$(STEP) HINTS='$(CURDIR)/.hints'
 END
 }
 

@@ -1,10 +1,10 @@
 /*
  * How fast bytes may leave, for a connection whose rate is limited.
  *
- * Each byte costs time: a second divided by the rate. `paid_until` is the moment up to which the
- * bytes that have left are paid; while it is past, what has been saved since is the allowance. No
- * more is saved than a burst's worth, so that a silence does not buy a flood. (A token bucket that
- * needs no tick; networks call it the generic cell rate algorithm.)
+ * Each byte costs time: a second divided by the rate. `paid_until` is the moment at which all that
+ * has left will be paid; once it is past, what has been saved since is the allowance. No more is
+ * saved than a burst's worth, so that a silence does not buy a flood. (A token bucket that needs no
+ * tick; networks call it the generic cell rate algorithm.)
  *
  * Interface:
  * - One thread at a time, without a lock.

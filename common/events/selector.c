@@ -74,8 +74,8 @@ int selector_register(struct selector *selector, struct selection_key *key, int 
 }
 
 /*
- * Keeps the event that the key was selected for from being delivered. The selecting thread, or with
- * the lock, so that nobody selects meanwhile.
+ * Keeps the event that the key was selected for from being delivered. Only in the selecting thread,
+ * or with the lock, so nobody selects meanwhile.
  */
 static void deselect(struct selector *selector, struct selection_key *key)
 {

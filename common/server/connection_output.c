@@ -38,8 +38,8 @@ static void finish_by_reset(struct connection *connection)
  * All is sent. The peer may be sending still, and the system would answer its next bytes after a
  * close with a reset, which destroys what is still in our send buffer. So the connection lingers:
  * it drops what comes until the peer has closed, too, or for SERVER_LINGER_MS after the peer's
- * system has got all. Even a peer that need not linger may have a line on its way, which turns the
- * close into a reset, so the end of our stream goes before it.
+ * system has got all. Without lingering, too, a line on its way may turn the close into a reset, so
+ * we end our stream first.
  */
 static void finish(struct connection *connection, int64_t now)
 {

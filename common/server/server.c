@@ -166,8 +166,8 @@ int server_open(struct server *server, const char *name)
 
 /*
  * The lowest free descriptor tells how many are in use. One more stays free for the client that is
- * turned away. A connection needs as many as the application says, or else clients that only sit
- * there would leave none for the files of those that ask for one.
+ * turned away. Each connection counts as many as the application says: else idle clients would
+ * leave none for the files that others ask for.
  */
 static size_t connections_that_fit(unsigned descriptors_each)
 {

@@ -40,7 +40,7 @@ static bool run_in_caller(struct executor *executor, struct task *task) REQUIRES
 /*
  * While the lock is free, another thread may take the room that was made: then this tries again.
  * But the owner of a dropped task may put it back (executor_insist()), so the queue need not get
- * any shorter. After as many drops as there were tasks, this fails.
+ * any shorter. After as many drops as there were tasks, this one is dropped.
  */
 static bool drop_oldest(struct executor *executor, struct task *task) REQUIRES(&executor->lock)
 {

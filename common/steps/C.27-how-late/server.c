@@ -83,11 +83,14 @@ static void client_run(struct client *client, bool ready) NO_LOCK_HELD
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-/* For how long it may sleep, in ms: until the next timer fires, or the next look is due. */
+/*
+ * For how long it may sleep, in ms: until the next timer fires, or the next look is due. A look
+ * comes after the end of the round, or it would find the round's last client still served.
+ */
 static int go_to_sleep(void)
 {
-    int look = server_look_timeout(&server);
     int timer = timer_heap_timeout(&timers, loop_sleeps(&loop, timers.count));
+    int look = server_look_timeout(&server);
     return timer >= 0 && timer < look ? timer : look;
 }
 

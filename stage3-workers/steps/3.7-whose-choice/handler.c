@@ -119,7 +119,7 @@ static void handler_do(struct handler *handler, enum connection_messages how) NO
     handler_wait(handler);
 }
 
-/* A timer that is due is not given up, however busy the workers are. */
+/* A run that must take place, as for a due timer, is not given up, however busy the workers are. */
 static void handler_submit(struct handler *handler) NO_LOCK_HELD
 {
     struct reactor *reactor = reactor_of(&handler->key);

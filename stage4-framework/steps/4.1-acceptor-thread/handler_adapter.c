@@ -102,7 +102,7 @@ static void handler_adapter_do(struct handler_adapter *adapter,
     handler_adapter_wait(adapter);
 }
 
-/* A timer that is due is not given up, however busy the workers are. */
+/* A run that must take place, as for a due timer, is not given up, however busy the workers are. */
 static void handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
 {
     struct dispatcher *dispatcher = adapter->dispatcher;

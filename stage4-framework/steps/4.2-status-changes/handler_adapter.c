@@ -50,7 +50,7 @@ void handler_adapter_refuse(struct handler_adapter *adapter)
     handler_adapter_call(adapter, REFUSE_MESSAGE);
 }
 
-/* A timer that is due is not given up, however busy the workers are. */
+/* A run that must take place, as for a due timer, is not given up, however busy the workers are. */
 static bool handler_adapter_submit(struct handler_adapter *adapter) NO_LOCK_HELD
 {
     struct dispatcher *dispatcher = adapter->dispatcher;
