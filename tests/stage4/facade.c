@@ -130,13 +130,7 @@ OneClientTest(stage4_facade, case_27_suspended_while_the_peer_sends, "")
 /* What has been read already is not handed out either, and waits for no event afterwards. */
 OneClientTest(stage4_facade, suspended_by_its_handler_with_messages_left, "")
 {
-    client_ask(client, "one
-suspend
-two
-suspend
-three
-", "one
-");
+    client_ask(client, "one\nsuspend\ntwo\nsuspend\nthree\n", "one\n");
     recorder_await(&recorder, messages, 3);
     framework_await_asleep(&framework);
     client_expect_silence(client, 0);

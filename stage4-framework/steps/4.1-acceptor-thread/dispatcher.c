@@ -109,8 +109,9 @@ static void check_stop(struct dispatcher *dispatcher)
     dispatcher->stopping = true;
     mutex_unlock(&dispatcher->guard.lock);
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    /* + 1: due last */
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* + 1: due last */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout);
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */

@@ -173,8 +173,9 @@ static void check_stop(struct dispatcher *dispatcher)
         return;
     dispatcher->stopping = true;
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
+    /* + 1: due last */
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* + 1: due last */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout);
 }
 
 /* A timer may fire too early, because its deadline has moved since: then it is only set again. */
