@@ -104,7 +104,7 @@ static void handler_read(struct selection_key *key)
     handler_process(handler);
 }
 
-/* State "sending": there is room for output, and nothing is read before that has left. */
+/* State "sending": it waits for room, or for neither. Nothing is read meanwhile. */
 static void handler_send(struct selection_key *key)
 {
     handler_process(container_of(key, struct handler, key));
@@ -128,14 +128,14 @@ void handler_take_told(struct reactor *reactor)
     }
 }
 
-/* One that has more to do after its turn is in the list again, behind the others. */
+/* One that has more to do after its turn is in the list again, for the next round. */
 void handler_take_turns(struct turns *list)
 {
     struct turns turns = *list;
     struct selection_key *key;
     list->first = NULL;
     while ((key = turns_take_first(&turns)) != NULL) {
-        key->attachment = &reading;
+        key->attachment = &reading; /* out of the list: any state will do until handler_wait() */
         handler_process(container_of(key, struct handler, key));
     }
 }
@@ -147,7 +147,7 @@ void handler_expire(struct handler *handler)
     timer_heap_set(&reactor->timers, &handler->timer, INT64_MAX);
     bool stops = reactor->stopping && connection_ask(&handler->connection, ASK_STOP, 0);
     if (connection_expire(&handler->connection, reactor->now) || stops || handler_has_turn(handler))
-        handler_give_turn(handler); /* in this round; then the timer is set again */
+        handler_give_turn(handler); /* in this round, if it has none; that sets the timer */
     else
         handler_wait(handler);
 }

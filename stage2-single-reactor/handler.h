@@ -23,8 +23,8 @@ struct handler {
 bool handler_create(struct reactor *reactor, int fd) NO_LOCK_HELD;
 
 /**
- * Ends the connection at once: what waits is dropped. It is in the list `again` only if no turns
- * are taken any more.
+ * Ends the connection at once: what waits is dropped. It must not be in the list `again`, which
+ * would name freed memory, unless no turns are taken any more (reactor_cut_off()).
  */
 void handler_close(struct handler *handler) NO_LOCK_HELD;
 

@@ -3,8 +3,8 @@
  * (Lea, "Reactor 1: Setup" and "Reactor 2: Dispatch Loop"; Schmidt's pattern of 1995).
  *
  * Interface:
- * - Everything in this stage happens in the one thread that calls reactor_run(). There is no lock,
- *   and nothing may block: while a handler runs, every other client waits.
+ * - All but handler_wake() happens in the one thread that calls reactor_run(). So no handler needs
+ *   a lock, and nothing may block: while a handler runs, every other client waits.
  * - What is attached to a key is a struct runnable, or, in the list `again`, the next key.
  */
 #ifndef REACTOR_H

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    ROOM_MIN = 1024,                 /* what a fill offers the socket at least */
+    ROOM_MIN = 1024, /* what a fill offers at least; mostly it is the rest of a segment */
     ROOM_OF_MANY = 4 * SEGMENT_SIZE, /* what it offers one that has filled all the room before */
 };
 

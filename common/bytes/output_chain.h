@@ -9,7 +9,8 @@
  *
  * A peer that does not read must cost bounded memory only (erratum 5), so what waits is measured
  * against three limits. Above the high mark the chain is choked: stop reading from that client
- * until less than the low mark waits. Above the cap it takes nothing more: disconnect that client.
+ * until no more than the low mark waits. Above the cap it takes nothing more: disconnect that
+ * client. One that gets an answer of one piece to each message of its own stops at the high mark.
  *
  * Interface:
  * - One thread at a time, without a lock. Where other connections' handlers may enqueue, the
@@ -41,7 +42,7 @@ struct output_settings {
 
 /** What a call leaves behind, from best to worst. */
 enum output_result {
-    OUTPUT_FLOWING, /* nothing waits for the socket: nothing to do */
+    OUTPUT_FLOWING, /* nothing waits for the socket; what is corked may wait for the uncork */
     OUTPUT_WAITING, /* some bytes wait: drain when the socket can be written */
     OUTPUT_CHOKED,  /* as waiting, and too many: stop reading this client */
     OUTPUT_REFUSED, /* more than the cap waits: nothing was accepted, disconnect it */
@@ -132,7 +133,8 @@ bool output_chain_finish(struct output_chain *chain);
 /**
  * Holds output back until output_chain_uncork(): the replies to a batch of messages then leave by
  * one system call instead of one each. Takes no lock: another thread that enqueues at this moment
- * may not see the cork yet, and then writes its message at once, as without a cork.
+ * may not see the cork yet, and then writes its message at once, as without a cork. The socket is
+ * not tried, so more than the high mark chokes even a client that reads, until the uncork.
  */
 void output_chain_cork(struct output_chain *chain);
 

@@ -26,11 +26,10 @@
  *   that the next read or write finds out. An owner that wants neither to read nor to write asks
  *   for SELECT_LOSS, or else it would never hear of an error. With SELECT_END it also hears that
  *   the peer has ended its stream, if the provider can tell: epoll can, poll cannot.
- * - A change of interest costs a system call only where the kernel's view has to grow. Interest
- *   that was taken away leaves the kernel's view if an event was unwanted when it showed up, and is
- *   so at the next select; taking it away for the time of a reply and putting it back costs nothing
- *   at all, if no such event comes in between. Where one surely does, SELECT_ONCE costs one call
- *   instead of two: the kernel forgets the interest when it reports the event.
+ * - Growing interest costs a system call. Shrinking costs none at first: if an event comes that
+ *   nobody wants by the next select, the kernel is told then. So taking interest away and putting
+ *   it back is mostly free. Where such an event surely comes, SELECT_ONCE costs one call instead of
+ *   two: the kernel forgets the interest when it reports the event.
  */
 #ifndef COMMON_SELECTOR_H
 #define COMMON_SELECTOR_H

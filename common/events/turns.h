@@ -1,7 +1,7 @@
 /*
  * Those that have more to do, and wait for no event: each gets a turn when the others have had
- * theirs. It is a list of keys. Nothing that an event runs need be attached to such a key, so the
- * next key is, and no connection has to keep a link for it.
+ * theirs. It is a list of keys. No event comes for such a key, so its attachment is free and links
+ * to the next key.
  *
  * Interface: the selecting thread alone, without a lock. A key in the list stays registered, and
  * its owner leaves alone what is attached to it, and its interest.

@@ -189,8 +189,8 @@ void connection_out_of_memory(struct connection *connection)
 /* ---- Between runs -------------------------------------------------------------------------- */
 
 /*
- * Once the output is to end: whether to end it now, because it has left; or the connection, of
- * which the other half has ended before.
+ * With ASK_FINISH: whether a run would end something now: the output, which has left, or all,
+ * because input has ended.
  */
 static bool ends_a_half(const struct connection *connection, enum output_result output)
 {
@@ -204,14 +204,14 @@ static bool ends_a_half(const struct connection *connection, enum output_result 
  */
 static bool goes_on(const struct connection *connection, enum output_result output, unsigned asked)
 {
-    bool is_free = connection_is_free(connection, output);
+    bool allows_input = output_allows_input(connection, output);
     if (connection_is(connection, MARK_WAITS | MARK_HELD))
         return false;
-    if (connection_is(connection, MARK_MORE) && is_free &&
+    if (connection_is(connection, MARK_MORE) && allows_input &&
         (asked & (ASK_SUSPEND | ASK_STOP)) != ASK_SUSPEND)
         return true;
     return connection_is_stopping(connection, asked) && !connection_is(connection, MARK_GRACE) &&
-           (is_free || !input_queue_is_full(&connection->input));
+           (allows_input || !input_queue_is_full(&connection->input));
 }
 
 /* Whether a connection that is still coming has something to do. */
@@ -258,7 +258,7 @@ static bool wants_read(const struct connection *connection, enum output_result o
         connection_is(connection, MARK_HELD) && !input_queue_is_full(&connection->input);
     return connection->phase == CONNECTION_OPEN &&
            !connection_is(connection, MARK_INPUT_OVER | (has_room ? 0u : MARK_MORE)) &&
-           connection_is_free(connection, output) && (asked & ASK_CLOSE) == 0 &&
+           output_allows_input(connection, output) && (asked & ASK_CLOSE) == 0 &&
            ((asked & ASK_SUSPEND) == 0 || connection_is(connection, MARK_GRACE));
 }
 

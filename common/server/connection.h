@@ -72,15 +72,15 @@ enum connection_request {
     ASK_SUSPEND = 1, /* do not call the handler for input, and read none */
     ASK_CLOSE = 2,   /* read no more, and close when the output has left */
     ASK_STOP = 4,    /* the server stops: answer what has arrived already, then close */
-    ASK_END = 8,     /* end at once, and drop what waits */
+    ASK_END = 8,     /* end at once: what the socket does not take then is dropped */
     ASK_FINISH = 16, /* end the output when all of it has left; input goes on */
     ASK_RESET = 32,  /* with ASK_CLOSE: when the peer has got all output, reset the connection */
     ASK_CALLS = 64,  /* make calls that are no messages: a post waits, or a timer is due */
 };
 
 /**
- * What is not as it is for most lines. Bits, the runner's. An ordinary line finds none of them set,
- * and nothing asked, so one test is enough for it.
+ * What is not as it is for most lines. Bits, the runner's. An ordinary line finds few of them set
+ * (MARKS_OF_MESSAGES), and none between runs, and nothing asked, so one test is enough for it.
  */
 enum connection_mark {
     MARK_NEW = 1 << 0,      /* the handler has not heard `started` */
@@ -99,7 +99,7 @@ enum connection_mark {
     MARK_HELD_BACK = 1 << 13, /* output waits for the write rate, and not for the socket */
     MARK_BEGUN = 1 << 14,     /* tasks are under way, and input does not end before they are back */
     MARK_WAITS = 1 << 15,     /* no message may be handled before one of them is back */
-    MARK_HELD = 1 << 16,      /* nor before the handler goes on: channel_hold() */
+    MARK_HELD = 1 << 16,      /* no message before the handler goes on: channel_hold() */
     MARK_LEFT = 1 << 17,  /* it has heard meanwhile that the peer has ended, or the server stops */
     MARK_SENDS = 1 << 18, /* the peer has sent something that nobody wanted any more */
     MARK_CLOCK = 1 << 19, /* a clock has begun or run out since connection_deadline() was asked */
@@ -253,10 +253,9 @@ void connection_send(struct connection *connection, struct run *run) NO_LOCK_HEL
 /* ---- Between runs -------------------------------------------------------------------------- */
 
 /**
- * What it wants now. SELECT_LOSS: neither to read nor to write, because its handler has suspended
- * input or waits for a task, but to be run if the peer has reset the connection. Then it ends at
- * once; if the peer has only ended its stream, that is not looked at before input goes on, unless
- * it wants SELECT_END as well: its handler holds messages, and no more of them have room.
+ * What it wants now. SELECT_LOSS: to be run only if the peer resets the connection, which then ends
+ * at once, because its handler has suspended input or waits for a task. With SELECT_END: also when
+ * the peer ends its stream, because its handler holds messages, and no more of them have room.
  */
 unsigned connection_wants(struct connection *connection);
 
@@ -299,8 +298,8 @@ void connection_end_because(struct connection *connection, enum end_reason reaso
 /* ---- Times --------------------------------------------------------------------------------- */
 
 /**
- * When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. Keep
- * the moment: a linger's next look is counted from now on, so whoever asks again finds it ahead.
+ * When to call connection_expire(), in ms of clock_ms(); INT64_MAX: never, if nothing happens. Ask
+ * once and keep the answer: of a lingering connection each call counts from now.
  * After a run that leaves no mark it is not before the one that was told last, because a clock that
  * begins, or has run out, leaves MARK_CLOCK until this is called.
  */

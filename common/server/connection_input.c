@@ -65,7 +65,10 @@ bool connection_receive(struct connection *connection)
     return true;
 }
 
-/* Unless the client has only just come. A blocking socket is not read before something is there. */
+/*
+ * Reads what has arrived and ends input, unless the client has only just come. It asks whether
+ * there is something, because stage 1's socket blocks.
+ */
 void connection_read_the_rest(struct connection *connection)
 {
     while (connection->reads_left > 0 &&

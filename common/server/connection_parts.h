@@ -116,11 +116,11 @@ static inline bool connection_is_stopping(const struct connection *connection, u
 }
 
 /**
- * Whether output lets input be read and handled: not above the high mark (OUTPUT_CHOKED), nor once
- * it is lost, unless the handler is `duplex`.
+ * Whether output lets input be read and handled: with `duplex` always, else neither above the high
+ * mark (OUTPUT_CHOKED) nor once it is lost.
  */
-static inline bool connection_is_free(const struct connection *connection,
-                                      enum output_result output)
+static inline bool output_allows_input(const struct connection *connection,
+                                       enum output_result output)
 {
     return output < OUTPUT_CHOKED || (connection->traits & TRAIT_DUPLEX) != 0;
 }

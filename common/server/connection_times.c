@@ -124,8 +124,8 @@ void connection_end_rest(struct connection *connection)
 }
 
 /*
- * Its last words have their time. At a stop a client that is quiet has heard them. But one that
- * went on sending may have been busy with that, and send more before it looks.
+ * How long to linger: at a stop a quiet client needs little; one that has sent since may still be
+ * busy sending, and gets the full time.
  */
 static int64_t linger_ms(const struct connection *connection)
 {

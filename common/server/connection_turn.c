@@ -28,7 +28,7 @@ bool connection_takes_message(const struct connection *connection)
     return (asked & (ASK_CLOSE | ASK_END)) == 0 &&
            (asked & (ASK_SUSPEND | ASK_STOP)) != ASK_SUSPEND &&
            !connection_is(connection, MARK_BROKEN | MARK_WAITS | MARK_HELD) &&
-           connection_is_free(connection, output_chain_look(&connection->output));
+           output_allows_input(connection, output_chain_look(&connection->output));
 }
 
 /* What is queued still leaves, and what has been read is dropped: as channel_close(). */
@@ -46,9 +46,8 @@ static void cork(struct connection *connection, struct run *run)
 }
 
 /*
- * Output is held back, so that the answers of a turn leave together. But the one to a message that
- * came alone, with an answer of one piece, need not be copied to wait for others, even if prepare()
- * holds back what its calls say.
+ * Answers of a turn leave together. A single answer of one piece to a message that came alone is
+ * sent at once, uncopied: so the cork that prepare() has set is lifted.
  */
 static void treat(struct connection *connection, struct run *run, enum connection_messages how,
                   struct message message, bool first) NO_LOCK_HELD
@@ -162,7 +161,7 @@ static bool continue_output(struct connection *connection, struct run *run) NO_L
  */
 static unsigned unseen(const struct connection *connection)
 {
-    bool is_choked = !connection_is_free(connection, output_chain_look(&connection->output));
+    bool is_choked = !output_allows_input(connection, output_chain_look(&connection->output));
     bool keeps = is_choked && !connection_is(connection, MARK_WAITS | MARK_HELD);
     return MARK_MORE | (keeps ? connection->marks & MARK_PART : 0);
 }

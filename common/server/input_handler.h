@@ -19,8 +19,8 @@
  *   which of them may block: input_handler_calls.h.
  * - A message lies in the input queue. It is valid until the call returns that got it, or until the
  *   next use of the queue; copy what you need for longer.
- * - Output is held back during a turn and leaves at its end by one system call. Before something
- *   slow, call channel_flush(), or begin a task (channel_begin()) instead of blocking.
+ * - Output is held back during a turn and leaves at its end by one system call (but see one_piece).
+ *   Before something slow, call channel_flush(), or begin a task (channel_begin()) instead.
  * - The framework holds no lock during a call.
  * - A handler sees no socket, no key and no selector.
  */

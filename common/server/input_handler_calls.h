@@ -35,9 +35,9 @@
  *   comes in that thread in stage 2, without workers, and if none can be started; under caller-runs
  *   any may.
  * - Output is held back during a turn and leaves at its end by one system call, even if another
- *   connection's handler has enqueued it. So a handler that blocks also delays the answers that it
- *   has enqueued before, and what other clients have sent to this one. Call channel_flush() before
- *   something slow, or begin a task (channel_begin()) instead of blocking.
+ *   connection's handler has enqueued it (but see one_piece). So a handler that blocks also delays
+ *   the answers that it has enqueued before, and what other clients have sent to this one. Call
+ *   channel_flush() before something slow, or begin a task (channel_begin()) instead of blocking.
  * - No lock is held during a call; `make lint` proves it. The framework calls an application
  *   through the functions of this header and of channel_calls.h, and the compiler
  *   refuses them to a caller that holds a lock.

@@ -32,8 +32,8 @@ struct run_call {
 struct run {
     int64_t now;                      /* when connection_send() began; ms of clock_ms() */
     struct burst burst;               /* what it holds back for others */
-    bool corks;                       /* what it answers waits for connection_send() */
-    uint64_t sent;                    /* bytes of its answers that left at once, not counted yet */
+    bool corks;                       /* it has corked: connection_send() has to uncork */
+    uint64_t sent;                    /* bytes that left at once, where others send, too; else 0 */
     struct connection_message *found; /* by connection_find(), to be handled first; NULL: none */
     const struct connection *connection; /* whose turn it is; NULL: that of none, or not begun */
     struct run_call *calls;              /* to be made */

@@ -134,9 +134,9 @@ static void add_limit_options(struct options *options, struct server_settings *s
     add_number(options, "--output-high-mark", "BYTES", "65536", &settings->output_high_mark, 1,
                1 << 30, "stop reading from a client with more output waiting");
     add_number(options, "--output-low-mark", "BYTES", "16384", &settings->output_low_mark, 0,
-               1 << 30, "read from that client again when less is waiting");
+               1 << 30, "read from that client again when no more is waiting");
     add_number(options, "--output-cap", "BYTES", "1048576", &settings->output_cap, 1, 1 << 30,
-               "disconnect a client with more output waiting");
+               "disconnect a client with more output waiting, mostly from others");
 }
 
 static void add_lesson_options(struct options *options, struct server_settings *settings)

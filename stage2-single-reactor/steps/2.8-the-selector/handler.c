@@ -77,13 +77,13 @@ static void handler_read(struct selection_key *key)
     handler_process(handler);
 }
 
-/* State "sending": there is room for output, and nothing is read before that has left. */
+/* State "sending": it waits for room, or for neither. Nothing is read meanwhile. */
 static void handler_send(struct selection_key *key)
 {
     handler_process(container_of(key, struct handler, key));
 }
 
-/* One that has more to do after its turn is in the list again, behind the others. */
+/* One that has more to do after its turn is in the list again, for the next round. */
 void handler_take_turns(struct list_link *list)
 {
     struct list_link turns;

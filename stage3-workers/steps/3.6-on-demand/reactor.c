@@ -104,7 +104,7 @@ static void reactor_stop(struct reactor *reactor) NO_LOCK_HELD
     timer_heap_set_all(&reactor->timers, reactor->now);
     timer_heap_set(&reactor->timers, &reactor->accept_timer, INT64_MAX);
     timer_heap_set(&reactor->timers, &reactor->end_timer,
-                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* due last */
+                   reactor->now + 1 + reactor->server->settings.drain_timeout); /* + 1: due last */
 }
 
 /* A signal is an event like any other; so is a place that has become free. */

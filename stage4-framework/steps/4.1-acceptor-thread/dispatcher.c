@@ -110,7 +110,7 @@ static void check_stop(struct dispatcher *dispatcher)
     mutex_unlock(&dispatcher->guard.lock);
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* due last */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* +1: last */
 }
 
 /* Runs every timer that is due. A handler may close itself then, but never another one. */

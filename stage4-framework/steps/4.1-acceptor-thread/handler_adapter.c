@@ -133,7 +133,7 @@ void handler_adapter_run(struct handler_adapter *adapter)
     handler_adapter_process(adapter);
 }
 
-/* One that has more to do after its turn is in the list again, behind the others. */
+/* One that has more to do after its turn is in the list again, for the next round. */
 void handler_adapter_take_turns(struct turns *list)
 {
     struct turns turns = *list;
@@ -167,7 +167,7 @@ void handler_adapter_expire(struct handler_adapter *adapter)
         dispatcher_is_stopping(dispatcher) && connection_ask(&adapter->connection, ASK_STOP, 0);
     if (connection_expire(&adapter->connection, dispatcher->now) || stops ||
         handler_adapter_has_turn(adapter))
-        handler_adapter_give_turn(adapter); /* in this round; then the timer is set again */
+        handler_adapter_give_turn(adapter); /* in this round, if it has none; that sets the timer */
     else
         handler_adapter_wait(adapter);
 }

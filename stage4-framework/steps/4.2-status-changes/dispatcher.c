@@ -174,7 +174,7 @@ static void check_stop(struct dispatcher *dispatcher)
     dispatcher->stopping = true;
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* due last */
+                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout); /* +1: last */
 }
 
 /* A timer may fire too early, because its deadline has moved since: then it is only set again. */
@@ -186,7 +186,7 @@ static void fire(struct dispatcher *dispatcher, struct timer *timer) NO_LOCK_HEL
         return; /* its timer is set again when it is back */
     bool stops = dispatcher->stopping && connection_ask(&adapter->connection, ASK_STOP, 0);
     if (connection_expire(&adapter->connection, dispatcher->now) || stops || has_turn(adapter))
-        give_turn(dispatcher, adapter); /* in this round; then the timer is set again */
+        give_turn(dispatcher, adapter); /* in this round, if it has none; that sets the timer */
     else
         resume_selection(dispatcher, adapter);
 }
@@ -235,7 +235,7 @@ static int select_timeout(struct dispatcher *dispatcher)
                : 0;
 }
 
-/* One that has more to do after its turn is in the list again, behind the others. */
+/* One that has more to do after its turn is in the list again, for the next round. */
 static void take_turns(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
     struct turns turns = dispatcher->again;
