@@ -31,7 +31,10 @@ void backend_close(struct backend *backend);
 enum { BACKEND_FILL = 4 };
 void backend_fill(const struct backend *backend, int fds[BACKEND_FILL]);
 
-/** A port where nobody listens. */
+/**
+ * A port where nobody listens, and that nobody else is given while the test's process lives. A
+ * program that sets SO_REUSEADDR, as servers do, can listen there.
+ */
 int backend_nobody(void);
 
 #endif
