@@ -144,7 +144,7 @@ void watch_spell(const struct watch *watch, struct growing_text *text, const cha
 
 /*
  * What holds the program, for a line that a signal handler writes. Main is in the middle of
- * anything, so no lock is waited for: an executor whose lock is not free is left out.
+ * anything, so no lock is waited for: a part whose lock is not free is left out.
  */
 static size_t describe(void *context, char *where, size_t size)
 {

@@ -72,8 +72,9 @@ static void expect_cheap_silence(long most_kib)
     if (probe_sanitized())
         cr_skip("a sanitizer keeps what was freed");
     verdict(each <= most_kib,
-            "%d clients have had an answer each and are silent, and hold %ld KiB each", CLIENTS,
-            each);
+            "%d clients have had an answer each and are silent, and hold %ld KiB each "
+            "(a program that is built with a sanitizer keeps what it has freed)",
+            CLIENTS, each);
     for (int i = 0; i < CLIENTS; i++)
         client_close(clients[i]);
     step_stop(&server);
