@@ -349,7 +349,7 @@ check_make_commands() { # DOCUMENT
     local command
     while IFS= read -r command; do
         # shellcheck disable=SC2046 # the words of a command; any server will do
-        if (cd "$top" && make -n $(sed 's/^make//; s/ SERVER=[^ ]*//' <<<"$command") \
+        if (cd "$top" && make -n $(sed "s/^make//; s/ SERVER='[^']*'//; s/ SERVER=[^ ]*//" <<<"$command") \
             >/dev/null 2>"$work/error"); then
             pass
         else

@@ -776,10 +776,10 @@ $(LADDER_WRONG): $(OUT)/ladder/%: tests/ladder/%.patch docs/examples/protohacker
 	$(Q)$(LINK) -o $@ $@.o $(filter %.o %.a,$^) $(call libraries,stage5)
 
 run_ladder = $(foreach p,$(LADDER_PROBLEMS),'problem $p=tests/ladder/grader.py $p \
-    $(if $(SERVER),"$(abspath $(SERVER))","$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))') \
+    $(if $(SERVER),"$(abspath $(firstword $(SERVER)))" $(wordlist 2,$(words $(SERVER)),$(SERVER)),"$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))') \
     $(if $(LADDER_WRONG),'graders of the ladder=tests/ladder/ladder_test.py $(OUT)/ladder')
 
-### test-ladder [PROBLEM=N [SERVER=path]]: grade your solution of one of Protohackers' problems (docs/ladder.md); without both, ours, and wrong ones
+### test-ladder [PROBLEM=N [SERVER='path arguments']]: grade your solution of one of Protohackers' problems (docs/ladder.md); without both, ours, and wrong ones
 .PHONY: test-ladder
 test-ladder: $(LADDER_SERVERS) $(LADDER_WRONG)
 	$(NEED_PYTHON)
