@@ -5,6 +5,7 @@
 
 #include "support/deadline.h"
 #include "support/mapped.h"
+#include "support/probe.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -170,6 +171,7 @@ Test(step4_4, what_waits_for_a_listener_leaves_when_he_reads)
         client_send_text(ann, "I have so much to say that Bob's socket will be full of it\n");
     client_send_text(ann, "good night\n");
     step_await_read(&server, ann);
+    probe_await_asleep(server.pid); /* or Bob reads while Ann's lines still take his lines along */
     verdict(hears(bob, "] good night\n"), "Bob did not hear what had waited for him");
     step_stop(&server);
 }
