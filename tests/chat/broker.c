@@ -284,6 +284,9 @@ Test(chat_broker, a_name_that_is_taken_when_redis_comes_back)
 BothTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_sides,
          "--broker-lease 30")
 {
+    client_send_text(ann,
+                     "zero\n"); /* beta knows alpha: what it missed before that, nobody counts */
+    chat_await_line(bob, "[ann] zero");
     redis_kill(&scene->redis);
     chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");
