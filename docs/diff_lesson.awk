@@ -12,7 +12,7 @@
 #     or for the step between them, or is like a pattern in there,
 #   has only moved: its definition is the same on both sides, apart from spaces,
 #   is removed with all of its definition, which the stage before has taught,
-#   is part of a comment on code that does not change. (The comment at the head of a file teaches.)
+#   is part of a comment on code that does not change. (The comment at the head of a file that stays teaches.)
 #
 # Fails if the list names something between the stages that does not change, and says what.
 
@@ -41,6 +41,7 @@ FILENAME ~ /not_lesson\.txt$/ {
 
 FILENAME ~ /\.[ch]$/ {
     if (FNR == 1) {
+        there[FILENAME]
         inside = comment = waiting = 0
         at_head = 1
     }
@@ -141,7 +142,7 @@ function teaches(i,    path, is, definition, name) {
     if (base(path) in excused || pattern != "" && shown[i] ~ pattern)
         return 0
     if (is == "head")
-        return 1
+        return side_of(path) == to || (to "/" base(path)) in there
     if (definition == "" || name in excused || side_of(path) == from && !((to, name) in has))
         return 0
     return is == "comment" ? name in code_changes : !has_moved(path, definition)

@@ -12,9 +12,7 @@
 # its ignored files matter. Without git the plain diff has to do, which finds no new names, and counts nothing.
 #
 # From one stage to the next, each line also says how many changed lines of the file teach, and below them
-# stands their share of all (docs/diff_lesson.awk). There a file that is gone is not shown, and one that loses
-# most of its lines is shown as a new one: what is gone the stage before has taught, and between its lines
-# the new ones are hard to read. So this is no patch that leads from FROM to TO.
+# stands their share of all (docs/diff_lesson.awk).
 #
 # From a stage, or its steps, to a later one the names in docs/renames are mapped first, in the copy of
 # FROM: files, and in the sources whatever has such a name or begins with it, but for members of structs
@@ -119,16 +117,6 @@ is_next_stage() {
     esac
 }
 
-# Takes the old sources that are gone, or lose most of their lines, out of what is shown.
-leave_out_old() {
-    changes "$work" --numstat -z | tr '\0' '\n' | sed 'N;N;s/\n/\t/g' | while read -r _ removed old new; do
-        if [ "$old" != /dev/null ] && [ $((2 * removed)) -gt "$(wc -l <"$work/$old")" ]; then
-            rm "$work/shown/$old"
-            [ "$new" = /dev/null ] || echo "${new#*/}"
-        fi
-    done >"$work/rewritten"
-}
-
 # A line for each file that differs, from "added<TAB>removed<TAB>", old name and new name.
 differing() { # FOLDER
     changes "$1" --numstat -z | tr '\0' '\n' | awk -v moved="$work/moved" -v lesson="$work/lesson" '
@@ -147,7 +135,7 @@ differing() { # FOLDER
             else if (base(old) != name) { what = "renamed"; name = base(old) " -> " name }
             else if (name in was) { what = "renamed"; name = was[name] " -> " name }
             else what = "changed"
-            printf "  %-9s  %-40s %s%s\n", what, name, counts, teaching[base($0)]
+            printf "  %-9s  %-40s %s%s\n", what, name, counts, teaching[base($0 == "/dev/null" ? old : $0)]
         }'
 }
 
@@ -160,9 +148,9 @@ unchanged() { # FOLDER
 # Which of the lines that are shown teach: "NAME LESSON CHANGED" for each source. If the list is not true,
 # this is said, and what changes is shown all the same.
 count_lesson() {
-    changes "$shown" >"$shown/diff"
+    changes "$work" >"$work/diff"
     (
-        cd "$shown" || exit 2
+        cd "$work" || exit 2
         awk -v from="$from" -v to="$to" -f "$docs/diff_lesson.awk" "$list" "$from"/*.[ch] "$to"/*.[ch] diff
     ) >"$work/lesson"
 }
@@ -172,10 +160,6 @@ summary() {
         { lesson += $2; all += $3 }
         END { printf "%d of %d changed lines of code and comments teach: %d %%\n", lesson, all, 100 * lesson / all }
     ' "$work/lesson"
-    awk '
-        { names = names (NR > 1 ? ", " : "") $0 }
-        END { if (NR > 0) print "Shown as new, because they lose most of their old lines: " names "." }
-    ' "$work/rewritten"
 }
 
 : >"$work/moved"
@@ -193,14 +177,9 @@ if [ -s "$work/renames" ]; then
         { names = names (NR > 1 ? ", " : "") $1 " to " $2 ($2 == $3 ? "" : " (variables: " $3 ")") }
         END { print "Names in " from " are mapped first: " names "." }' "$work/renames"
 fi
-shown=$work
 : >"$work/lesson"
 if command -v git >/dev/null; then
-    if is_next_stage; then
-        shown=$work/shown
-        mkdir "$shown" && cp -R "$work/$from" "$work/$to" "$shown" && leave_out_old || exit 2
-        count_lesson
-    fi
+    ! is_next_stage || count_lesson
     for folder in "$work" "$work/readme"; do
         { differing "$folder"; unchanged "$folder"; } | LC_ALL=C sort -k 2
     done
@@ -209,4 +188,4 @@ else
     (cd "$work" && diff -qr "$from" "$to" | sed 's/^/  /')
 fi
 echo
-changes "$shown" && changes "$work/readme"
+changes "$work" && changes "$work/readme"
