@@ -29,7 +29,7 @@ tested_objects = $(call with_points,$(filter-out %/main.o,$(call objects,$(call 
 $(OUT)/obj/tests/%.o: tests/%.c $(OUT)/flags | $(CRITERION)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(COMPILE) -O0 $(if $(findstring undefined,$(SANITIZER)),-fno-sanitize=undefined) -Itests $(addprefix -I,$(call tested_stage,$*)) @$(CRITERION) -c -o $@ $<
+	$(Q)$(COMPILE) -O0 -Itests $(addprefix -I,$(call tested_stage,$*)) @$(CRITERION) -c -o $@ $<
 
 TEST_OBJECTS := $(call objects,tests/support) \
     $(if $(filter thread,$(SANITIZER)),$(OUT)/obj/tests/tsan_arena.o)
