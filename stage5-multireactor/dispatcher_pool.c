@@ -12,6 +12,8 @@ enum {
     MAX_DISPATCHERS = 1000,
 };
 
+/* ---- Beginning and end --------------------------------------------------------------------- */
+
 int dispatcher_pool_open(struct dispatcher_pool *pool, size_t count, struct server *server,
                          struct executor *executor, struct admission *admission,
                          const struct selector_provider *provider, bool guard_works)
@@ -68,12 +70,16 @@ void dispatcher_pool_stop(struct dispatcher_pool *pool)
     }
 }
 
+/* ---- The next one -------------------------------------------------------------------------- */
+
 struct dispatcher *dispatcher_pool_next(struct dispatcher_pool *pool)
 {
     struct dispatcher *dispatcher = &pool->dispatchers[pool->next];
     pool->next = (pool->next + 1) % pool->count;
     return dispatcher;
 }
+
+/* ---- Counters ------------------------------------------------------------------------------ */
 
 void dispatcher_pool_count(struct dispatcher_pool *pool)
 {
@@ -99,6 +105,8 @@ void dispatcher_pool_report(const struct dispatcher_pool *pool)
         counters_print(&pool->dispatchers[i].counters, name);
     }
 }
+
+/* ---- How many ------------------------------------------------------------------------------ */
 
 struct option dispatcher_pool_option(size_t *count)
 {
