@@ -10,7 +10,7 @@
 #include <string.h>
 
 /*
- * What makes the handlers of an application with verbs: a copy of these, with a default for the one
+ * What makes the handlers of an application with verbs: a copy of these, with a default for each
  * that it may lack, by which a handler finds the rest; and the handler of all connections, if it
  * keeps nothing for each.
  */
@@ -158,6 +158,7 @@ static struct input_handler_factory *open_maker(const struct application *applic
         free(maker);
         return NULL;
     }
+    input_handler_complete(&maker->verbs); /* behind `start`, which may have filled in its own */
     return &maker->factory;
 }
 

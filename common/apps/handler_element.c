@@ -10,29 +10,18 @@ static struct handler_element *element_of(struct input_handler *handler)
 static bool pass_holds_input(const struct input_handler *self);
 
 /*
- * The framework behaves differently if a handler lacks a verb that is one of its traits. So an
- * element has the traits of the handler behind it, and a holds_input of its own, which is about the
- * element.
+ * The framework behaves differently if a handler has a verb that is one of its traits. So an
+ * element has those of the handler behind it, and beside them its own holds_input, which is about
+ * the element.
  */
 static void fit(struct handler_element *element)
 {
     struct input_handler_verbs *verbs = &element->verbs;
-    unsigned traits = input_handler_traits(element->inner);
+    unsigned inner = input_handler_traits(element->inner);
     *verbs = *element->all_verbs;
-    if ((traits & TRAIT_CONTINUES) == 0)
-        verbs->continue_output = NULL;
-    if ((traits & TRAIT_HOLDS_INPUT) == 0 && verbs->holds_input == pass_holds_input)
-        verbs->holds_input = NULL;
-    if ((traits & TRAIT_HEARS_DRAINED) == 0)
-        verbs->drained = NULL;
-    if ((traits & TRAIT_HEARS_LATE) == 0)
-        verbs->timed_out = NULL;
-    if ((traits & TRAIT_HEARS_IDLE) == 0)
-        verbs->idle = NULL;
-    if (!input_handler_hears_left(element->inner))
-        verbs->left = NULL;
-    verbs->one_piece = (traits & TRAIT_ONE_PIECE) != 0;
-    verbs->duplex = (traits & TRAIT_DUPLEX) != 0;
+    input_handler_complete(verbs);
+    bool passes_input = verbs->holds_input == pass_holds_input;
+    verbs->traits = inner | (passes_input ? 0u : verbs->traits & TRAIT_HOLDS_INPUT);
 }
 
 void handler_element_set_inner(struct handler_element *element, struct input_handler *inner)

@@ -52,7 +52,7 @@ struct handler_element {
     struct input_handler *inner;  /* towards the application */
     struct channel_facade *outer; /* towards the socket; from `starting` on */
     const struct input_handler_verbs *all_verbs;
-    struct input_handler_verbs verbs; /* those of them that are passed on to the inner handler */
+    struct input_handler_verbs verbs;        /* the same, with the traits of the inner handler */
     const struct handler_element_kind *kind; /* how to make another; NULL: not possible */
 };
 

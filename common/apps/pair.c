@@ -54,7 +54,7 @@ enum framing_result pair_next_line(struct input_handler *self, struct channel_fa
 {
     struct input_queue *input = channel_input(facade);
     return pair_is_client(end_of(self))
-               ? input_handler_next_line(facade, line)
+               ? input_handler_next_line(self, facade, line)
                : line_framing_next(input, line_framing_max_line(input), line);
 }
 
@@ -179,24 +179,25 @@ static void server_stopped(struct input_handler *self, struct channel_facade *fa
     end_both(end_of(self));
 }
 
-static const struct input_handler_verbs server_verbs = {.next_message = next_message,
-                                                        .handle_input = handle_message,
-                                                        .refuse_input = pass_refused,
-                                                        .drained = resume_other,
-                                                        .duplex = true,
-                                                        .not_connected = server_not_connected,
-                                                        .starting = server_starting,
-                                                        .started = server_started,
-                                                        .end_of_input = pass_end,
-                                                        .stopped = server_stopped};
+static struct input_handler_verbs server_verbs = {.next_message = next_message,
+                                                  .handle_input = handle_message,
+                                                  .refuse_input = pass_refused,
+                                                  .drained = resume_other,
+                                                  .duplex = true,
+                                                  .not_connected = server_not_connected,
+                                                  .starting = server_starting,
+                                                  .started = server_started,
+                                                  .end_of_input = pass_end,
+                                                  .stopped = server_stopped};
 
 /* In the client's context, by channel_connect(). */
 static struct input_handler *create_server(struct input_handler_factory *factory, void *memory)
 {
     struct pair_end *end = memory;
     struct pair *pair = container_of(factory, struct pair, factory);
-    *end = (struct pair_end){
-        .handler.verbs = &server_verbs, .pair = pair, .other = pair->client.channel};
+    *end = (struct pair_end){.handler.verbs = input_handler_complete(&server_verbs),
+                             .pair = pair,
+                             .other = pair->client.channel};
     channel_retain(end->other);
     return &end->handler;
 }

@@ -1,5 +1,6 @@
 #include "common/apps/strand_group.h"
 
+#include "common/server/input_handler_calls.h"
 #include "common/server/server.h"
 
 #include <errno.h>
@@ -144,9 +145,10 @@ __attribute__((noreturn)) static void refuse(const char *words)
 }
 
 /* Of an application's clients this is filled in; of other connections it is the author's alone. */
-static bool can_leave(const struct input_handler *handler) NO_THREAD_SAFETY_ANALYSIS
+static bool can_leave(const struct input_handler *handler)
 {
-    return handler->verbs->left != NULL && handler->verbs->stopping != NULL;
+    const unsigned both = TRAIT_HEARS_LEFT | TRAIT_HEARS_STOPPING;
+    return (input_handler_traits(handler) & both) == both;
 }
 
 void strand_member_started(struct input_handler *self, struct channel_facade *facade)

@@ -50,10 +50,7 @@ static void tell_that_it_left(struct connection *connection) NO_LOCK_HELD
     connection->marks |= MARK_LEFT;
     connection_end_because(connection, connection_is_asked(connection, ASK_STOP) ? END_SERVER
                                                                                  : END_PEER_CLOSED);
-    if (input_handler_hears_left(connection->handler))
-        input_handler_left(connection->handler, &connection->facade);
-    else
-        connection_ask(connection, ASK_CLOSE, 0);
+    input_handler_left(connection->handler, &connection->facade);
 }
 
 static const struct connection_part hold_part = {.call = tell_that_it_left};

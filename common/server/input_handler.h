@@ -37,7 +37,10 @@
 struct application;
 struct input_handler;
 
-/** What a handler does; NULL: what the comment of the verb says, or nothing. */
+/**
+ * What a handler does; NULL: what the comment of the verb says, or nothing. The framework never
+ * asks whether one is NULL: input_handler_complete() has filled it in.
+ */
 struct input_handler_verbs {
     /**
      * Does what the message asks for. False ends this connection, and no other, as channel_close()
@@ -198,13 +201,25 @@ struct input_handler_verbs {
      * `start`, with NULL, and behind it, with what that has returned. NULL: any will do.
      */
     const char *(*fault)(const struct application *application, const void *data);
+
+    /* The framework's: enum handler_trait, by input_handler_complete(). */
+    unsigned traits;
 };
+
+/**
+ * Fills in what a table leaves out, once, and returns it. The framework does that for the `verbs`
+ * of an application. An author who gives a handler another table, in the `create` of a factory or
+ * for channel_set_handler(), does it there: handler->verbs = input_handler_complete(&verbs). Any
+ * thread.
+ */
+const struct input_handler_verbs *input_handler_complete(struct input_handler_verbs *verbs);
 
 /**
  * What a handler without a next_message does: takes the next line, of at most --max-line bytes. If
  * it is longer, the client is told so.
  */
-enum framing_result input_handler_next_line(struct channel_facade *facade, struct message *line);
+enum framing_result input_handler_next_line(struct input_handler *self,
+                                            struct channel_facade *facade, struct message *line);
 
 /**
  * No function holds this role, so the compiler lets no function read a handler's verbs except those
@@ -215,7 +230,7 @@ struct CAPABILITY("role") application_door {
 };
 extern struct application_door application_door;
 
-/** An application's handler begins with this. */
+/** An application's handler begins with this. Its verbs are complete (input_handler_complete()). */
 struct input_handler {
     const struct input_handler_verbs *verbs PT_GUARDED_BY(application_door);
 };

@@ -47,10 +47,11 @@
 
 #include "common/server/input_handler.h"
 
+#include <assert.h>
+
 /**
  * What the framework has to know of a handler before it calls it: which of its verbs and flags make
- * a difference even when they are not called. Bits. Whoever runs a handler asks once, and keeps
- * them.
+ * a difference even when they are not called. Bits, found once, when its table is completed.
  */
 enum handler_trait {
     TRAIT_ONE_PIECE = 1,     /* it answers with one piece at most */
@@ -60,18 +61,18 @@ enum handler_trait {
     TRAIT_DUPLEX = 16,       /* its two directions are independent of each other */
     TRAIT_HEARS_LATE = 32,   /* it has a word for a client whose message is late */
     TRAIT_HEARS_IDLE = 64,   /* and for one that was idle for too long */
+
+    /* A connection does not keep these; a member of a strand's group must have both. */
+    TRAIT_HEARS_LEFT = 256,
+    TRAIT_HEARS_STOPPING = 512,
 };
 
+/** For who begins to call a handler. */
 static inline unsigned input_handler_traits(const struct input_handler *handler)
     NO_THREAD_SAFETY_ANALYSIS
 {
-    return (handler->verbs->one_piece ? TRAIT_ONE_PIECE : 0u) |
-           (handler->verbs->continue_output != NULL ? TRAIT_CONTINUES : 0u) |
-           (handler->verbs->holds_input != NULL ? TRAIT_HOLDS_INPUT : 0u) |
-           (handler->verbs->drained != NULL ? TRAIT_HEARS_DRAINED : 0u) |
-           (handler->verbs->duplex ? TRAIT_DUPLEX : 0u) |
-           (handler->verbs->timed_out != NULL ? TRAIT_HEARS_LATE : 0u) |
-           (handler->verbs->idle != NULL ? TRAIT_HEARS_IDLE : 0u);
+    assert(handler->verbs->stopped != NULL); /* else nobody has called input_handler_complete() */
+    return handler->verbs->traits;
 }
 
 static inline struct input_handler *input_handler_create(
@@ -84,77 +85,62 @@ static inline enum framing_result input_handler_next_message(
     struct input_handler *handler, struct channel_facade *facade,
     struct message *message) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->next_message != NULL
-               ? handler->verbs->next_message(handler, facade, message)
-               : input_handler_next_line(facade, message);
+    return handler->verbs->next_message(handler, facade, message);
 }
 
 static inline bool input_handler_handle_input(struct input_handler *handler, struct message message,
                                               struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->handle_input == NULL ||
-           handler->verbs->handle_input(handler, message, facade);
+    return handler->verbs->handle_input(handler, message, facade);
 }
 
 static inline void input_handler_refuse_input(struct input_handler *handler, struct message message,
                                               struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->refuse_input != NULL)
-        handler->verbs->refuse_input(handler, message, facade);
+    handler->verbs->refuse_input(handler, message, facade);
 }
 
 static inline bool input_handler_is_urgent(struct input_handler *handler,
                                            struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->is_urgent != NULL && handler->verbs->is_urgent(handler, facade);
+    return handler->verbs->is_urgent(handler, facade);
 }
 
 static inline bool input_handler_continue_output(struct input_handler *handler,
                                                  struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->continue_output != NULL &&
-           handler->verbs->continue_output(handler, facade);
+    return handler->verbs->continue_output(handler, facade);
 }
 
 static inline void input_handler_drained(struct input_handler *handler,
                                          struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->drained != NULL)
-        handler->verbs->drained(handler, facade);
+    handler->verbs->drained(handler, facade);
 }
 
 /** Whether bytes wait that are not in the channel's input any more. */
 static inline bool input_handler_holds_input(const struct input_handler *handler)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    return handler->verbs->holds_input != NULL && handler->verbs->holds_input(handler);
+    return handler->verbs->holds_input(handler);
 }
 
 static inline void input_handler_timed_out(struct input_handler *handler,
                                            struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->timed_out != NULL)
-        handler->verbs->timed_out(handler, facade);
+    handler->verbs->timed_out(handler, facade);
 }
 
 static inline void input_handler_idle(struct input_handler *handler, struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->idle != NULL)
-        handler->verbs->idle(handler, facade);
-}
-
-/** Whether it has a word for a client that may have gone while the handler holds messages. */
-static inline bool input_handler_hears_left(const struct input_handler *handler)
-    NO_THREAD_SAFETY_ANALYSIS
-{
-    return handler->verbs->left != NULL;
+    handler->verbs->idle(handler, facade);
 }
 
 static inline void input_handler_left(struct input_handler *handler, struct channel_facade *facade)
@@ -166,55 +152,48 @@ static inline void input_handler_left(struct input_handler *handler, struct chan
 static inline void input_handler_unused(struct input_handler *handler)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->unused != NULL)
-        handler->verbs->unused(handler);
+    handler->verbs->unused(handler);
 }
 
 static inline void input_handler_not_connected(struct input_handler *handler,
                                                int error) NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->not_connected != NULL)
-        handler->verbs->not_connected(handler, error);
+    handler->verbs->not_connected(handler, error);
 }
 
 static inline void input_handler_starting(struct input_handler *handler,
                                           struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->starting != NULL)
-        handler->verbs->starting(handler, facade);
+    handler->verbs->starting(handler, facade);
 }
 
 static inline void input_handler_started(struct input_handler *handler,
                                          struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->started != NULL)
-        handler->verbs->started(handler, facade);
+    handler->verbs->started(handler, facade);
 }
 
 static inline void input_handler_end_of_input(struct input_handler *handler,
                                               struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->end_of_input != NULL)
-        handler->verbs->end_of_input(handler, facade);
+    handler->verbs->end_of_input(handler, facade);
 }
 
 static inline void input_handler_stopping(struct input_handler *handler,
                                           struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->stopping != NULL)
-        handler->verbs->stopping(handler, facade);
+    handler->verbs->stopping(handler, facade);
 }
 
 static inline void input_handler_stopped(struct input_handler *handler,
                                          struct channel_facade *facade)
     NO_LOCK_HELD NO_THREAD_SAFETY_ANALYSIS
 {
-    if (handler->verbs->stopped != NULL)
-        handler->verbs->stopped(handler, facade);
+    handler->verbs->stopped(handler, facade);
 }
 
 #endif

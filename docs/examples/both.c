@@ -83,15 +83,15 @@ static void server_not_connected(struct input_handler *self, int error) NO_LOCK_
     tell((struct server_end *)self, "not there");
 }
 
-static const struct input_handler_verbs server_verbs = {.not_connected = server_not_connected,
-                                                        .started = server_started,
-                                                        .handle_input = server_answers,
-                                                        .stopping = server_stopping};
+static struct input_handler_verbs server_verbs = {.not_connected = server_not_connected,
+                                                  .started = server_started,
+                                                  .handle_input = server_answers,
+                                                  .stopping = server_stopping};
 
 static struct input_handler *create_server_end(struct input_handler_factory *factory, void *memory)
 {
     struct server_end *end = memory;
-    end->handler.verbs = &server_verbs;
+    end->handler.verbs = input_handler_complete(&server_verbs);
     end->asked = container_of(factory, struct asked, factory);
     channel_retain(end->asked->client->facade);
     return &end->handler;

@@ -26,7 +26,7 @@ static enum framing_result next_message(struct input_handler *self, struct chann
     struct input_queue *input = channel_input(facade);
     (void)self;
     if (input_queue_is_empty(input) || input_queue_at(input, 0) != '{')
-        return input_handler_next_line(facade, message);
+        return input_handler_next_line(self, facade, message);
     say(facade, "ERR not my protocol\n");
     return FRAMING_REFUSED;
 }
@@ -41,7 +41,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs verbs = {
+struct input_handler_verbs echo_verbs = {
     .started = started, .next_message = next_message, .handle_input = handle_input};
 
-struct input_handler echo_handler = {&verbs};
+struct input_handler echo_handler = {&echo_verbs};

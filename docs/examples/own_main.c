@@ -16,10 +16,11 @@ static bool handle_input(struct input_handler *self, struct message line,
 
 static struct input_handler *create(struct input_handler_factory *self, void *memory)
 {
-    static const struct input_handler_verbs verbs = {.handle_input = handle_input};
-    static struct input_handler handler = {.verbs = &verbs}; /* one for all: it keeps nothing */
+    static struct input_handler_verbs verbs = {.handle_input = handle_input};
+    static struct input_handler handler; /* one for all: it keeps nothing */
     (void)self;
     (void)memory;
+    handler.verbs = input_handler_complete(&verbs);
     return &handler;
 }
 

@@ -6,6 +6,7 @@
 #include "common/apps/pair_upstream.h"
 #include "common/apps/strand_group.h"
 #include "common/server/connection.h"
+#include "common/server/input_handler_calls.h"
 #include "helpers.h"
 #include "noting.h"
 
@@ -95,10 +96,10 @@ struct bare {
 
 static char messages[64];
 
-static void bare_open(struct bare *bare, const struct input_handler_verbs *verbs, size_t max_line)
+static void bare_open(struct bare *bare, struct input_handler_verbs *verbs, size_t max_line)
 {
     memset(bare, 0, sizeof(*bare));
-    bare->handler.verbs = verbs;
+    bare->handler.verbs = input_handler_complete(verbs);
     bare_server_init(&bare->server, 1 << 14);
     bare->server.settings.max_line = max_line;
     pair_open(bare->ends);
@@ -133,7 +134,7 @@ static bool note_message(struct input_handler *self, struct message message,
 
 Test(application, that_does_not_say_what_a_message_is_gets_lines)
 {
-    static const struct input_handler_verbs verbs = {.handle_input = note_message};
+    static struct input_handler_verbs verbs = {.handle_input = note_message};
     char answer[64] = "";
     struct bare bare;
     bare_open(&bare, &verbs, 12);
@@ -150,12 +151,34 @@ Test(application, that_does_not_say_what_a_message_is_gets_lines)
 
 Test(application, that_handles_nothing_drops_lines)
 {
-    static const struct input_handler_verbs verbs = {.one_piece = false};
+    static struct input_handler_verbs verbs = {.one_piece = false};
     struct bare bare;
     bare_open(&bare, &verbs, 100);
     cr_assert_eq(bare_run(&bare, "one\ntwo\n"), SELECT_READ);
     connection_handle(&bare.connection, &(struct run){0}, REFUSE_MESSAGE);
     bare_close(&bare);
+}
+
+static void say_late(struct input_handler *self, struct channel_facade *facade)
+{
+    (void)self;
+    (void)facade;
+}
+
+/* Two connections may complete a table; and who has a copy of it may take some out again. */
+Test(application, a_table_knows_what_was_its_own_however_often_it_is_completed)
+{
+    struct input_handler_verbs verbs = {.duplex = true, .timed_out = say_late}, copy;
+    const unsigned traits = TRAIT_DUPLEX | TRAIT_HEARS_LATE;
+    cr_assert_eq(input_handler_complete(&verbs), &verbs);
+    cr_assert_eq(verbs.traits, traits);
+    input_handler_complete(&verbs);
+    cr_assert_eq(verbs.traits, traits, "what was filled in is taken for its own");
+    copy = verbs;
+    copy.timed_out = NULL;
+    input_handler_complete(&copy);
+    cr_assert_eq(copy.traits, TRAIT_DUPLEX);
+    cr_assert_not_null(copy.timed_out);
 }
 
 static const struct input_handler_verbs nothing_special;

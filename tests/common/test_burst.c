@@ -106,7 +106,7 @@ static bool handle_input(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs handler_verbs = {
+static struct input_handler_verbs handler_verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
 };
@@ -116,7 +116,7 @@ static void user_open(struct user *user)
     memset(user, 0, sizeof *user);
     pair_open(user->ends);
     mutex_init(&user->lock);
-    user->handler.verbs = &handler_verbs;
+    user->handler.verbs = input_handler_complete(&handler_verbs);
     connection_open(&user->connection, &server.home, user->ends[0], &user->handler);
     connection_live_to(&user->connection, LIFE_STARTED);
 }

@@ -158,17 +158,17 @@ static void count_refused(struct input_handler *self, struct message message,
     bench.refused++;
 }
 
-static const struct input_handler_verbs inner_verbs = {.next_message = next_line,
-                                                       .is_urgent = is_about_help,
-                                                       .handle_input = echo,
-                                                       .refuse_input = count_refused,
-                                                       .starting = note_starting};
+static struct input_handler_verbs inner_verbs = {.next_message = next_line,
+                                                 .is_urgent = is_about_help,
+                                                 .handle_input = echo,
+                                                 .refuse_input = count_refused,
+                                                 .starting = note_starting};
 
 static struct input_handler *create_inner(struct input_handler_factory *factory, void *memory)
 {
     (void)factory;
     (void)memory;
-    bench.inner.verbs = &inner_verbs;
+    bench.inner.verbs = input_handler_complete(&inner_verbs);
     return out_of_memory ? NULL : &bench.inner;
 }
 

@@ -718,7 +718,7 @@ static void drain(struct bench *bench, bool heard)
     echo_verbs = bench->connection.handler->verbs;
     draining_verbs = *echo_verbs;
     draining_verbs.drained = heard ? on_drained : NULL;
-    bench->connection.handler->verbs = &draining_verbs;
+    bench->connection.handler->verbs = input_handler_complete(&draining_verbs);
     channel_set_handler(&bench->connection.facade, bench->connection.handler);
     choke(bench, 5000);
     cr_assert_eq(run(bench), SELECT_WRITE);
@@ -1112,18 +1112,18 @@ static void order_refuse(struct input_handler *self, struct message message,
     write_letter('r');
 }
 
-static const struct input_handler_verbs order_verbs = {.next_message = order_next,
-                                                       .handle_input = order_handle,
-                                                       .refuse_input = order_refuse,
-                                                       .continue_output = order_continue,
-                                                       .drained = order_drained,
-                                                       .timed_out = order_timed_out,
-                                                       .idle = order_idle,
-                                                       .starting = order_starting,
-                                                       .started = order_started,
-                                                       .end_of_input = order_end_of_input,
-                                                       .stopping = order_stopping,
-                                                       .stopped = order_stopped};
+static struct input_handler_verbs order_verbs = {.next_message = order_next,
+                                                 .handle_input = order_handle,
+                                                 .refuse_input = order_refuse,
+                                                 .continue_output = order_continue,
+                                                 .drained = order_drained,
+                                                 .timed_out = order_timed_out,
+                                                 .idle = order_idle,
+                                                 .starting = order_starting,
+                                                 .started = order_started,
+                                                 .end_of_input = order_end_of_input,
+                                                 .stopping = order_stopping,
+                                                 .stopped = order_stopped};
 
 /*
  * The grammar that stands at the top of input_handler_calls.h, as a regular expression, for this
@@ -1143,7 +1143,8 @@ static void expect_grammar(const char *must_have)
 static void live_in_order(struct bench *bench)
 {
     struct run turn = {0};
-    static struct input_handler handler = {&order_verbs};
+    static struct input_handler handler;
+    handler.verbs = input_handler_complete(&order_verbs);
     pair_bench_open(bench);
     connection_detach(&bench->connection);
     bench->server.home.output.low_mark = 10;

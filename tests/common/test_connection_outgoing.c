@@ -36,7 +36,7 @@ static void bench_init(struct bench *bench)
     bench->verbs = noting_verbs;
     bench->verbs.timed_out = NULL;
     bench->verbs.duplex = true;
-    bench->noting.handler.verbs = &bench->verbs;
+    bench->noting.handler.verbs = input_handler_complete(&bench->verbs);
     bench->peer = -1;
     noting_server_init(&bench->server);
 }

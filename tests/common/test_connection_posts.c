@@ -97,7 +97,7 @@ static void stopped(struct input_handler *self, struct channel_facade *facade)
     write_down(poster_of(self), '5');
 }
 
-static const struct input_handler_verbs verbs = {
+static struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
     .refuse_input = refuse_input,
@@ -109,7 +109,7 @@ static void open_poster(struct poster *poster)
 {
     struct server *server = &poster->server;
     memset(poster, 0, sizeof(*poster));
-    poster->handler.verbs = &verbs;
+    poster->handler.verbs = input_handler_complete(&verbs);
     bare_server_init(server, 1 << 24);
     for (int i = 0; i < POSTS; i++)
         poster->notes[i] = (struct note){.post = {.run = run_note, .dropped = drop_note},

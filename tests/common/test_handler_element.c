@@ -251,7 +251,7 @@ static void fake_starting(struct input_handler *self, struct channel_facade *fac
     application->rate_at_start = application->channel != NULL ? application->channel->rate : 0;
 }
 
-static const struct input_handler_verbs all_verbs = {
+static struct input_handler_verbs all_verbs = {
     .next_message = fake_next_message,
     .is_urgent = fake_is_urgent,
     .handle_input = fake_handle_input,
@@ -271,7 +271,7 @@ static const struct input_handler_verbs all_verbs = {
 };
 
 /* An application that has nothing to do where it need not. */
-static const struct input_handler_verbs few_verbs = {
+static struct input_handler_verbs few_verbs = {
     .next_message = fake_next_message,
     .handle_input = fake_handle_input,
 };
@@ -287,12 +287,13 @@ static struct input_handler *fake_create(struct input_handler_factory *factory, 
 static struct fake_channel channel;
 static struct fake_application application;
 
-static void open_application(struct fake_application *one, const struct input_handler_verbs *verbs)
+static void open_application(struct fake_application *one, struct input_handler_verbs *verbs)
 {
-    *one = (struct fake_application){.factory.create = fake_create, .handler.verbs = verbs};
+    *one = (struct fake_application){.factory.create = fake_create,
+                                     .handler.verbs = input_handler_complete(verbs)};
 }
 
-static void open_fakes(const struct input_handler_verbs *verbs)
+static void open_fakes(struct input_handler_verbs *verbs)
 {
     channel = (struct fake_channel){.facade.verbs = &fake_verbs, .references = 1};
     cr_assert(endpoint_parse(&channel.peer, "192.0.2.7", 4321));
@@ -331,7 +332,7 @@ static struct input_handler *stack(struct input_handler *inner, int count)
 }
 
 /* The same in front of an application with these verbs. */
-static struct input_handler *open_stack(const struct input_handler_verbs *verbs, int count)
+static struct input_handler *open_stack(struct input_handler_verbs *verbs, int count)
 {
     open_fakes(verbs);
     return stack(&application.handler, count);
@@ -481,6 +482,11 @@ Test(handler_element, everything_goes_out)
     pass_everything_outwards(5);
 }
 
+static bool has(const struct input_handler *handler, enum handler_trait trait)
+{
+    return (input_handler_traits(handler) & trait) != 0;
+}
+
 /* What an application has left out, the framework does not find either. */
 Test(handler_element, calls_that_the_application_does_not_want)
 {
@@ -488,14 +494,15 @@ Test(handler_element, calls_that_the_application_does_not_want)
     const struct input_handler_verbs *verbs = outermost->verbs;
     verbs->starting(outermost, &channel.facade);
     verbs->started(outermost, &channel.facade);
-    cr_assert_null(verbs->continue_output, "the framework believes that its answers are long");
+    cr_assert_not(has(outermost, TRAIT_CONTINUES), "its answers are believed to be long");
+    cr_assert_not(verbs->continue_output(outermost, &channel.facade));
     cr_assert_not(verbs->is_urgent(outermost, &channel.facade));
-    cr_assert_null(verbs->holds_input,
-                   "the framework believes that somebody has an input of his own");
-    cr_assert_not(verbs->one_piece);
-    cr_assert_null(verbs->drained, "the framework makes runs that nobody waits for");
-    cr_assert_null(verbs->timed_out, "the framework believes that it has a last word");
-    cr_assert_null(verbs->idle);
+    cr_assert_not(has(outermost, TRAIT_HOLDS_INPUT), "somebody is believed to have an input");
+    cr_assert_not(verbs->holds_input(outermost));
+    cr_assert_not(has(outermost, TRAIT_ONE_PIECE));
+    cr_assert_not(has(outermost, TRAIT_HEARS_DRAINED), "nobody waits for the runs");
+    cr_assert_not(has(outermost, TRAIT_HEARS_LATE), "it is believed to have a last word");
+    cr_assert_not(has(outermost, TRAIT_HEARS_IDLE));
     verbs->refuse_input(outermost, text("hello\n"), &channel.facade);
     verbs->end_of_input(outermost, &channel.facade);
     verbs->stopping(outermost, &channel.facade);
@@ -528,14 +535,14 @@ Test(handler_element, another_handler_has_verbs_of_its_own)
     open_application(&few, &few_verbs);
     struct input_handler *outermost = open_stack(&all_verbs, 3);
     outermost->verbs->starting(outermost, &channel.facade);
-    cr_assert_not_null(outermost->verbs->timed_out);
+    cr_assert(has(outermost, TRAIT_HEARS_LATE));
     channel_set_handler(application.facade, &few.handler);
-    cr_assert_null(outermost->verbs->timed_out);
-    cr_assert_null(outermost->verbs->continue_output);
-    cr_assert_null(outermost->verbs->holds_input);
-    cr_assert_not(outermost->verbs->one_piece);
+    cr_assert_not(has(outermost, TRAIT_HEARS_LATE));
+    cr_assert_not(has(outermost, TRAIT_CONTINUES));
+    cr_assert_not(has(outermost, TRAIT_HOLDS_INPUT));
+    cr_assert_not(has(outermost, TRAIT_ONE_PIECE));
     channel_set_handler(application.facade, &application.handler);
-    cr_assert(outermost->verbs->one_piece, "an answer of one piece would be copied once more");
+    cr_assert(has(outermost, TRAIT_ONE_PIECE), "an answer of one piece would be copied once more");
     outermost->verbs->timed_out(outermost, &channel.facade);
     cr_assert_not(outermost->verbs->continue_output(outermost, &channel.facade));
     expect_calls("1tc");

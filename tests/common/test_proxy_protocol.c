@@ -195,7 +195,7 @@ static void bench_open(struct bench *bench)
     memset(bench, 0, sizeof(*bench));
     bench->verbs = noting_verbs;
     bench->verbs.end_of_input = NULL;
-    bench->listener.handler.verbs = &bench->verbs;
+    bench->listener.handler.verbs = input_handler_complete(&bench->verbs);
     noting_server_init(server);
     server->settings.deadlines.request = 1000;
     tcp_pair_open(bench->ends);

@@ -739,14 +739,14 @@ Test(rehearsal, a_client_that_is_no_member_is_left_alone)
     cr_assert_str_eq(heard, "opened closed ");
 }
 
-/* As a factory of channel_connect() makes handlers: nobody fills in anything. */
+/* As a factory of channel_connect() makes handlers: nobody fills in what is a member's. */
 static struct input_handler_verbs own_table;
 
 static struct input_handler *create_member(struct input_handler_factory *factory, void *memory)
 {
     struct strand_member *member = memory;
     (void)factory;
-    member->handler.verbs = &own_table;
+    member->handler.verbs = input_handler_complete(&own_table);
     member->group = &room;
     return &member->handler;
 }

@@ -276,8 +276,7 @@ void fuzz_channel_open(struct fuzz_channel *channel, struct server *server,
 static bool answer_goes_on(struct fuzz_channel *channel)
 {
     const struct input_handler_verbs *handler = channel->handler->verbs;
-    return handler->continue_output != NULL &&
-           handler->continue_output(channel->handler, &channel->facade);
+    return handler->continue_output(channel->handler, &channel->facade);
 }
 
 /* The next message is handled; false if there is none, or none is wanted. */
@@ -331,9 +330,7 @@ void fuzz_channel_close(struct fuzz_channel *channel)
     }
     tell(channel, channel->handler->verbs->stopping);
     struct input_handler *handler = channel->handler;
-    if (handler->verbs->stopped != NULL) {
-        handler->verbs->stopped(handler, &channel->facade);
-    }
+    handler->verbs->stopped(handler, &channel->facade);
     channel->over = true;
 }
 

@@ -269,7 +269,7 @@ static void idle(struct input_handler *self, struct channel_facade *facade)
     say_last(self, facade, "too quiet\n");
 }
 
-static const struct input_handler_verbs verbs = {
+static struct input_handler_verbs verbs = {
     .next_message = next_message,
     .is_urgent = is_urgent,
     .handle_input = handle_input,
@@ -282,7 +282,7 @@ static const struct input_handler_verbs verbs = {
 };
 
 /* Those who do not tell have no verb for it, which makes a difference to the framework. */
-static const struct input_handler_verbs verbs_that_tell = {
+static struct input_handler_verbs verbs_that_tell = {
     .next_message = next_message,
     .is_urgent = is_urgent,
     .handle_input = handle_input,
@@ -305,13 +305,13 @@ struct input_handler *one_handler_create(struct input_handler_factory *factory, 
 void recorder_init(struct recorder *recorder)
 {
     memset(recorder, 0, sizeof *recorder);
-    recorder->handler.verbs = &verbs;
+    recorder->handler.verbs = input_handler_complete(&verbs);
 }
 
 void recorder_init_telling(struct recorder *recorder)
 {
     recorder_init(recorder);
-    recorder->handler.verbs = &verbs_that_tell;
+    recorder->handler.verbs = input_handler_complete(&verbs_that_tell);
 }
 
 void recorder_await_at(const char *where, const char *field, atomic_int *value, int least)

@@ -66,7 +66,7 @@ static void stopped(struct input_handler *self, struct channel_facade *facade)
     atomic_store(&((struct narrator *)self)->ended, true);
 }
 
-static const struct input_handler_verbs verbs = {
+static struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
     .continue_output = continue_output,
@@ -76,7 +76,7 @@ static const struct input_handler_verbs verbs = {
 static int begin(const char *options)
 {
     memset(&narrator, 0, sizeof(narrator));
-    narrator.handler.verbs = &verbs;
+    narrator.handler.verbs = input_handler_complete(&verbs);
     framework_start(&framework, "%s", options);
     return framework_connect(&framework, &narrator.handler);
 }

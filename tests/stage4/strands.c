@@ -201,14 +201,14 @@ static void stopped(struct input_handler *self, struct channel_facade *facade)
     channel_release(facade);
 }
 
-static const struct input_handler_verbs talker_verbs = {.next_message = next_message,
-                                                        .started = started,
-                                                        .handle_input = handle_input,
-                                                        .stopped = stopped};
+static struct input_handler_verbs talker_verbs = {.next_message = next_message,
+                                                  .started = started,
+                                                  .handle_input = handle_input,
+                                                  .stopped = stopped};
 
 static int connect_talker(void)
 {
-    talker.handler.verbs = &talker_verbs;
+    talker.handler.verbs = input_handler_complete(&talker_verbs);
     return framework_connect(&framework, &talker.handler);
 }
 
@@ -594,7 +594,7 @@ static bool call_answered(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs caller_verbs = {
+static struct input_handler_verbs caller_verbs = {
     .next_message = next_message, .started = call_started, .handle_input = call_answered};
 
 static void call_out(struct channel_post *post, struct channel_facade *facade)
@@ -613,8 +613,8 @@ WaysTest(stage4_strands, connects)
     static struct channel_post post = {.run = call_out, .dropped = dropped};
     int fd;
     begin(workers);
-    caller.verbs = &caller_verbs;
-    talker.handler.verbs = &talker_verbs;
+    caller.verbs = input_handler_complete(&caller_verbs);
+    talker.handler.verbs = input_handler_complete(&talker_verbs);
     channel_post(strand_facade(&strand), &post);
     cr_assert(test_await(framework.server.listener.fd, POLLIN, test_now() + 10));
     cr_assert_eq(

@@ -246,8 +246,8 @@ static void begin_last(struct input_handler *self, struct channel_facade *facade
 
 WaysTest(stage4_tasks, of_an_output_that_is_finished)
 {
-    static const struct input_handler_verbs verbs = {.duplex = true, .end_of_input = begin_last};
-    static struct input_handler handler = {&verbs};
+    static struct input_handler_verbs verbs = {.duplex = true, .end_of_input = begin_last};
+    struct input_handler handler = {input_handler_complete(&verbs)};
     framework_start(&framework, "%s", workers);
     int client = framework_connect(&framework, &handler);
     test_point_hold(HELPER_BEGINS);

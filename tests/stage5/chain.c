@@ -248,7 +248,7 @@ Test(stage5_chain, unused_reaches_the_application)
 {
     struct input_handler_verbs verbs = {.unused = note_unused};
     struct input_handler *chain = open_with("--workers 0", 1000000);
-    recorder.handler.verbs = &verbs;
+    recorder.handler.verbs = input_handler_complete(&verbs);
     chain->verbs->unused(chain); /* as for one that ends before its PROXY header */
     cr_assert_eq(atomic_load(&told_unused), 1);
     framework_stop(&framework);

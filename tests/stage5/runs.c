@@ -519,7 +519,7 @@ WaysTest(stage5_runs, an_answer_that_is_not_held_back_takes_one_output_lock)
     recorder_init(&recorder);
     verbs = *recorder.handler.verbs;
     verbs.one_piece = true;
-    recorder.handler.verbs = &verbs;
+    recorder.handler.verbs = input_handler_complete(&verbs);
     framework_open(&framework, "%s", workers);
     framework_dispatcher(&framework)->home.sharing = &sharing;
     framework_run(&framework);

@@ -389,9 +389,9 @@ static void end_of_input(struct input_handler *self, struct channel_facade *faca
 
 /* In the strand, which connects. */
 static void begin_end(struct broker_end *end, struct broker *broker,
-                      const struct input_handler_verbs *verbs)
+                      struct input_handler_verbs *verbs)
 {
-    end->member.handler.verbs = verbs;
+    end->member.handler.verbs = input_handler_complete(verbs);
     end->member.group = &broker->ends;
     end->broker = broker;
     end->attempt = broker->attempt;
@@ -400,12 +400,12 @@ static void begin_end(struct broker_end *end, struct broker *broker,
 
 static struct input_handler *create_subscriber(struct input_handler_factory *factory, void *memory)
 {
-    static const struct input_handler_verbs verbs = {.next_message = next_value,
-                                                     .handle_input = strand_member_handle_input,
-                                                     .not_connected = not_connected,
-                                                     .started = strand_member_started,
-                                                     .left = strand_member_left,
-                                                     .stopping = strand_member_stopping};
+    static struct input_handler_verbs verbs = {.next_message = next_value,
+                                               .handle_input = strand_member_handle_input,
+                                               .not_connected = not_connected,
+                                               .started = strand_member_started,
+                                               .left = strand_member_left,
+                                               .stopping = strand_member_stopping};
     struct broker_end *end = memory;
     begin_end(end, container_of(factory, struct broker, subscriber), &verbs);
     end->is_subscriber = true;
@@ -414,14 +414,14 @@ static struct input_handler *create_subscriber(struct input_handler_factory *fac
 
 static struct input_handler *create_commander(struct input_handler_factory *factory, void *memory)
 {
-    static const struct input_handler_verbs verbs = {.next_message = next_value,
-                                                     .handle_input = strand_member_handle_input,
-                                                     .duplex = true,
-                                                     .not_connected = not_connected,
-                                                     .started = strand_member_started,
-                                                     .end_of_input = end_of_input,
-                                                     .left = strand_member_left,
-                                                     .stopping = strand_member_stopping};
+    static struct input_handler_verbs verbs = {.next_message = next_value,
+                                               .handle_input = strand_member_handle_input,
+                                               .duplex = true,
+                                               .not_connected = not_connected,
+                                               .started = strand_member_started,
+                                               .end_of_input = end_of_input,
+                                               .left = strand_member_left,
+                                               .stopping = strand_member_stopping};
     struct broker_end *end = memory;
     begin_end(end, container_of(factory, struct broker, commander), &verbs);
     return &end->member.handler;

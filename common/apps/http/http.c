@@ -376,7 +376,7 @@ static void timed_out(struct input_handler *self, struct channel_facade *facade)
     answer_beginning(connection_of(self), facade, HTTP_TIMED_OUT);
 }
 
-static const struct input_handler_verbs verbs = {
+static struct input_handler_verbs verbs = {
     .next_message = next_message,
     .handle_input = handle_input,
     .refuse_input = refuse_input,
@@ -465,6 +465,7 @@ static struct input_handler_factory *http_open(struct server *server)
         return NULL;
     }
     turn_away_in_http(&server->settings);
+    input_handler_complete(&verbs);
     return &http->factory;
 }
 

@@ -136,7 +136,7 @@ static void stopping_mailbox(struct input_handler *self, struct channel_facade *
 }
 
 /* Until the login; then pop3_log_in() gives the connection to the other handler. */
-static const struct input_handler_verbs login_verbs = {
+static struct input_handler_verbs login_verbs = {
     .next_message = next_login_message,
     .is_urgent = is_urgent,
     .handle_input = handle_input,
@@ -146,7 +146,7 @@ static const struct input_handler_verbs login_verbs = {
 };
 
 /* Only this one has answers that may be long. */
-static const struct input_handler_verbs mailbox_verbs = {
+static struct input_handler_verbs mailbox_verbs = {
     .next_message = next_message,
     .is_urgent = is_urgent,
     .handle_input = handle_input,
@@ -274,6 +274,8 @@ static struct input_handler_factory *pop3_open(struct server *server)
     pop3_users_init(&application->pop3.users);
     pop3_guesses_init(&application->pop3.guesses, random_seed());
     turn_away_in_pop3(&server->settings);
+    input_handler_complete(&login_verbs);
+    input_handler_complete(&mailbox_verbs);
     if (find_users(application) && find_mail(application))
         return &application->factory;
     int error = errno;

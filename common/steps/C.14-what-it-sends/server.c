@@ -26,6 +26,7 @@ struct client {
     int64_t deadline;             /* when to look at it, though nothing happens */
 };
 
+extern struct input_handler_verbs echo_verbs;
 extern struct input_handler echo_handler;
 
 static int epoll;
@@ -152,6 +153,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     thread_holds_no_lock_yet();
+    input_handler_complete(&echo_verbs);
     options_init(&options, program_invocation_short_name, "Echo on one thread, with limits.");
     server_options(&options, &server.settings, "7002");
     int status = options_parse(&options, argc, argv);

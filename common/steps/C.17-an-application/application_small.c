@@ -6,6 +6,7 @@
 #include "common/server/server.h"
 
 static struct server *served;
+static struct input_handler_verbs verbs; /* of all handlers */
 static struct input_handler handler_of_all;
 
 struct server *application_server(struct input_handler *handler)
@@ -34,6 +35,7 @@ struct input_handler_factory *application_open(const struct application *applica
 {
     static struct input_handler_factory factory = {.create = create};
     served = server;
-    handler_of_all.verbs = application->verbs;
+    verbs = *application->verbs;
+    handler_of_all.verbs = input_handler_complete(&verbs);
     return &factory;
 }

@@ -22,6 +22,6 @@ static bool handle_input(struct input_handler *self, struct message message,
     return true;
 }
 
-static const struct input_handler_verbs verbs = {.handle_input = handle_input, .one_piece = true};
+struct input_handler_verbs echo_verbs = {.handle_input = handle_input, .one_piece = true};
 
-struct input_handler echo_handler = {&verbs};
+struct input_handler echo_handler = {&echo_verbs};

@@ -39,6 +39,7 @@ struct client {
     struct output_chain output;
 };
 
+extern struct input_handler_verbs echo_verbs;
 extern struct input_handler echo_handler;
 
 static int epoll;
@@ -252,6 +253,7 @@ int main(int argc, char **argv)
 {
     long port = argc == 3 && strcmp(argv[1], "--port") == 0 ? strtol(argv[2], NULL, 10) : 7002;
     thread_holds_no_lock_yet();
+    input_handler_complete(&echo_verbs);
     listener = listen_on(port);
     signal(SIGPIPE, SIG_IGN); /* writev(2) cannot be told MSG_NOSIGNAL (step 1.2) */
     epoll = epoll_create1(0);

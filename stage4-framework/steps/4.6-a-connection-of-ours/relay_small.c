@@ -72,16 +72,16 @@ static void not_connected(struct input_handler *self, int error)
     server_stopped(self, NULL);
 }
 
-static const struct input_handler_verbs server_verbs = {.handle_input = server_says,
-                                                        .started = server_started,
-                                                        .stopped = server_stopped,
-                                                        .not_connected = not_connected};
+static struct input_handler_verbs server_verbs = {.handle_input = server_says,
+                                                  .started = server_started,
+                                                  .stopped = server_stopped,
+                                                  .not_connected = not_connected};
 
 static struct input_handler *make_server_side(struct input_handler_factory *factory, void *memory)
 {
     struct server_side *side = memory;
     side->client = container_of(factory, struct client, factory);
-    side->handler.verbs = &server_verbs;
+    side->handler.verbs = input_handler_complete(&server_verbs);
     channel_retain(side->client->facade);
     return &side->handler;
 }

@@ -50,7 +50,7 @@ static enum framing_result next_message(struct input_handler *self, struct chann
     (void)self;
     return line_framing_begins_with(channel_input(facade), "#")
                ? FRAMING_INCOMPLETE
-               : input_handler_next_line(facade, message);
+               : input_handler_next_line(self, facade, message);
 }
 
 static bool begins(struct message message, const char *word)
@@ -139,7 +139,7 @@ static void left(struct input_handler *self, struct channel_facade *facade)
     say(facade, "left\n");
 }
 
-static const struct input_handler_verbs staying;
+static struct input_handler_verbs staying;
 
 static void hold(struct obedient *obedient, struct message message, struct channel_facade *facade)
 {
@@ -151,7 +151,7 @@ static void hold(struct obedient *obedient, struct message message, struct chann
         join_waiting(obedient, facade);
     }
     if (begins(message, "stay"))
-        obedient->handler.verbs = &staying;
+        obedient->handler.verbs = input_handler_complete(&staying);
     if (begins(message, "early"))
         tell_in_thread();
     channel_hold(facade, &obedient->hold);
@@ -204,22 +204,22 @@ static void stopped(struct input_handler *self, struct channel_facade *facade)
     fprintf(stderr, "ended: %s\n", end_reason_text(channel_end_reason(facade)));
 }
 
-static const struct input_handler_verbs verbs = {.next_message = next_message,
-                                                 .handle_input = handle_input,
-                                                 .stopping = stopping,
-                                                 .stopped = stopped};
+static struct input_handler_verbs verbs = {.next_message = next_message,
+                                           .handle_input = handle_input,
+                                           .stopping = stopping,
+                                           .stopped = stopped};
 
-static const struct input_handler_verbs staying = {.next_message = next_message,
-                                                   .handle_input = handle_input,
-                                                   .left = left,
-                                                   .stopping = stopping,
-                                                   .stopped = stopped};
+static struct input_handler_verbs staying = {.next_message = next_message,
+                                             .handle_input = handle_input,
+                                             .left = left,
+                                             .stopping = stopping,
+                                             .stopped = stopped};
 
 static struct input_handler *create(struct input_handler_factory *factory, void *memory)
 {
     struct obedient *obedient = memory;
     (void)factory;
-    obedient->handler.verbs = &verbs;
+    obedient->handler.verbs = input_handler_complete(&verbs);
     obedient->hold.went_on = went_on;
     return &obedient->handler;
 }
