@@ -151,7 +151,7 @@ void handler_run(struct handler *handler)
     int64_t now = clock_ms();
     handler->has_patience = set_socket_timeout(connection->output.fd, SO_RCVTIMEO, RECEIVE_MS);
     handler->is_quiet = !handler->has_patience; /* recv would wait forever */
-    connection_live_to(connection, LIFE_STARTING);
+    connection_advance(connection, LIFE_STARTING);
     while (wants != CONNECTION_OVER) {
         struct run run = {0};
         if ((wants & SELECT_READ) != 0)

@@ -277,7 +277,7 @@ struct rehearsed *rehearsal_connect(struct rehearsal *rehearsal)
     *last = client;
     connection_open(&client->connection, &rehearsal->server.home, ends[0], handler);
     count_references(&client->connection.facade);
-    connection_live_to(&client->connection, LIFE_STARTED);
+    connection_advance(&client->connection, LIFE_STARTED);
     settle(rehearsal);
     return client;
 }

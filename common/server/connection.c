@@ -93,7 +93,7 @@ static void call_handler(struct connection *connection, enum connection_life lif
     }
 }
 
-void connection_live_to(struct connection *connection, enum connection_life goal)
+void connection_advance(struct connection *connection, enum connection_life goal)
 {
     if (connection->life == LIFE_NONE && goal == LIFE_STOPPED) {
         connection->life = LIFE_STOPPED;
@@ -119,7 +119,7 @@ void connection_forget_coming(struct connection *connection)
 int connection_detach(struct connection *connection)
 {
     struct output_chain *output = &connection->output;
-    connection_live_to(connection, LIFE_STOPPED);
+    connection_advance(connection, LIFE_STOPPED);
     connection_lock_output(connection);
     connection_count(connection, COUNTER_WRITES, output_chain_new_calls(output));
     output_chain_close(output);

@@ -226,7 +226,7 @@ void connection_client_behind(struct endpoint *peer, int fd);
  * Makes those life-cycle calls up to `goal` that have not been made yet. An accepted connection
  * that ends before its handler has heard of it makes one call instead of them: `unused`.
  */
-void connection_live_to(struct connection *connection, enum connection_life goal) NO_LOCK_HELD;
+void connection_advance(struct connection *connection, enum connection_life goal) NO_LOCK_HELD;
 
 /**
  * Ends the connection in any phase: calls the handler's `stopped`, and drops what waits. Returns

@@ -104,7 +104,7 @@ static void decide(struct connection *connection, enum output_result output, uns
             finish_output(connection);
     }
     if (connection->phase == CONNECTION_ENDED)
-        connection_live_to(connection, LIFE_STOPPED);
+        connection_advance(connection, LIFE_STOPPED);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */

@@ -246,7 +246,7 @@ static bool prepare(struct connection *connection, struct run *run,
         (asked & ASK_END) != 0)
         return false;
     cork(connection, run);
-    connection_live_to(connection, LIFE_STARTED);
+    connection_advance(connection, LIFE_STARTED);
     if (how == HANDLE_MESSAGES) /* one is refused in a thread that must not wait */
         make_calls(connection);
     if (connection_is(connection, MARK_LATE))
@@ -269,10 +269,10 @@ static void end_input(struct connection *connection, unsigned asked) NO_LOCK_HEL
         (connection->marks & (MARK_INPUT_OVER | MARK_MORE | MARK_HELD)) != MARK_INPUT_OVER)
         return;
     if ((connection->traits & TRAIT_DUPLEX) != 0 && (asked & (ASK_CLOSE | ASK_FINISH)) == 0) {
-        connection_live_to(connection, LIFE_END_OF_INPUT);
+        connection_advance(connection, LIFE_END_OF_INPUT);
         return;
     }
-    connection_live_to(connection, LIFE_STOPPING);
+    connection_advance(connection, LIFE_STOPPING);
     input_queue_clear(&connection->input);
     connection->marks &= ~(unsigned)(MARK_MORE | MARK_PART);
     connection->marks |= MARK_CLOCK;

@@ -118,7 +118,7 @@ static void user_open(struct user *user)
     mutex_init(&user->lock);
     user->handler.verbs = input_handler_complete(&handler_verbs);
     connection_open(&user->connection, &server.home, user->ends[0], &user->handler);
-    connection_live_to(&user->connection, LIFE_STARTED);
+    connection_advance(&user->connection, LIFE_STARTED);
 }
 
 static void user_close(struct user *user)

@@ -55,7 +55,7 @@ static void bench_begin(struct bench *bench, int fd, struct input_handler *handl
 {
     struct server *server = &bench->server;
     connection_open(&bench->connection, &server->home, fd, handler);
-    connection_live_to(&bench->connection, LIFE_STARTED);
+    connection_advance(&bench->connection, LIFE_STARTED);
 }
 
 static void bench_open(struct bench *bench, int fd)
@@ -1011,7 +1011,7 @@ PairTest(connection, no_timer_fires_after_the_end)
     struct call b = call_of('b');
     channel_set_timer(facade, &a.timer, 0);
     channel_set_timer(facade, &b.timer, 0);
-    connection_live_to(&bench->connection, LIFE_STOPPED);
+    connection_advance(&bench->connection, LIFE_STOPPED);
     channel_cancel_timer(facade, &a.timer);
     channel_set_timer(facade, &b.timer, 0);
     cr_assert_eq(connection_deadline(&bench->connection, clock_ms()), INT64_MAX);
@@ -1150,7 +1150,7 @@ static void live_in_order(struct bench *bench)
     bench->server.home.output.low_mark = 10;
     bench->server.home.output.high_mark = 1000;
     connection_open(&bench->connection, &bench->server.home, bench->ends[0], &handler);
-    connection_live_to(&bench->connection, LIFE_STARTING);
+    connection_advance(&bench->connection, LIFE_STARTING);
     give(bench, "one\npost\ntimer\ncontinued\nbig\nand on\n");
     for (int i = 0; i < 10; i++) {
         read_all(bench->ends[1]);

@@ -117,7 +117,7 @@ static void open_poster(struct poster *poster)
                                          .name = (char)('a' + i)};
     pair_open(poster->ends);
     connection_open(&poster->connection, &server->home, poster->ends[0], &poster->handler);
-    connection_live_to(&poster->connection, LIFE_STARTED);
+    connection_advance(&poster->connection, LIFE_STARTED);
 }
 
 static void close_poster(struct poster *poster)

@@ -200,7 +200,7 @@ static void bench_open(struct bench *bench)
     server->settings.deadlines.request = 1000;
     tcp_pair_open(bench->ends);
     connection_open(&bench->connection, &server->home, bench->ends[0], &bench->listener.handler);
-    connection_live_to(&bench->connection, LIFE_STARTING);
+    connection_advance(&bench->connection, LIFE_STARTING);
 }
 
 static unsigned run(struct bench *bench, bool ready)

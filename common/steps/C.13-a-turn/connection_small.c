@@ -62,7 +62,7 @@ void connection_out_of_memory(struct connection *connection)
     connection_fail(connection, END_RESOURCES);
 }
 
-void connection_live_to(struct connection *connection, enum connection_life goal)
+void connection_advance(struct connection *connection, enum connection_life goal)
 {
     connection_mark(connection, MARK_NEW, false);
     if (connection->life < goal)

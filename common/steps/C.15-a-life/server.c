@@ -134,7 +134,7 @@ static bool client_open(void *context, int fd) NO_LOCK_HELD
     client->interest = EPOLLIN;
     list_append(&clients, &client->link);
     connection_open(&client->connection, &server.home, fd, &echo_handler);
-    connection_live_to(&client->connection, LIFE_STARTING);
+    connection_advance(&client->connection, LIFE_STARTING);
     client_run(client, false); /* the handler's life begins without an event */
     return true;
 } /* epoll has the address now: NOLINT(clang-analyzer-unix.Malloc) */

@@ -119,7 +119,7 @@ static bool client_open(void *context, int fd) NO_LOCK_HELD
     list_append(&clients, &client->link);
     connection_open(&client->connection, &server.home, fd,
                     input_handler_create(factory, client->memory));
-    connection_live_to(&client->connection, LIFE_STARTING);
+    connection_advance(&client->connection, LIFE_STARTING);
     client_run(client, false); /* the handler's life begins without an event */
     return true;
 } /* epoll has the address now: NOLINT(clang-analyzer-unix.Malloc) */

@@ -162,7 +162,7 @@ static bool client_open(void *context, int fd) NO_LOCK_HELD
     client->connection.facade.verbs = &verbs;
     if (bytes_per_second > 0) /* before its life begins, so that not a byte leaves faster */
         channel_set_write_rate(&client->connection.facade, bytes_per_second);
-    connection_live_to(&client->connection, LIFE_STARTING);
+    connection_advance(&client->connection, LIFE_STARTING);
     client_run(client, false); /* the handler's life begins without an event */
     return true;
 } /* the selector has the address now: NOLINT(clang-analyzer-unix.Malloc) */

@@ -140,7 +140,7 @@ bool handler_create(struct proactor *proactor, int fd)
     connection_open(&handler->connection, &proactor->server->home, fd, input);
     handler->gate.verbs = &gate_verbs;
     handler->connection.output.gate = &handler->gate;
-    connection_live_to(&handler->connection, LIFE_STARTING);
+    connection_advance(&handler->connection, LIFE_STARTING);
     if (!timer_heap_set(&proactor->timers, &handler->timer, INT64_MAX)) {
         connection_detach(&handler->connection);
         free(handler);

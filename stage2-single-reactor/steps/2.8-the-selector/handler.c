@@ -24,7 +24,7 @@ bool handler_create(struct reactor *reactor, int fd)
         return false;
     }
     connection_open(&handler->connection, &reactor->server->home, fd, input);
-    connection_live_to(&handler->connection, LIFE_STARTING);
+    connection_advance(&handler->connection, LIFE_STARTING);
     if (selector_register(&reactor->selector, &handler->key, fd, SELECT_READ, &reading) != 0) {
         connection_detach(&handler->connection);
         free(handler);

@@ -36,7 +36,7 @@ bool handler_create(struct reactor *reactor, int fd)
     }
     handler->task = (struct task){.verbs = &task_verbs, .fd = fd};
     connection_open(&handler->connection, &reactor->server->home, fd, input);
-    connection_live_to(&handler->connection, LIFE_STARTING);
+    connection_advance(&handler->connection, LIFE_STARTING);
     if (!handler_register(reactor, handler, fd)) {
         timer_heap_cancel(&reactor->timers, &handler->timer);
         connection_detach(&handler->connection);

@@ -54,7 +54,7 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
     struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, factory);
     if (adapter == NULL)
         return false;
-    connection_live_to(&adapter->connection, LIFE_STARTING);
+    connection_advance(&adapter->connection, LIFE_STARTING);
     selector_guard_acquire(&dispatcher->guard);
     if (selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_READ, adapter) != 0)
         selector_register(&dispatcher->selector, &adapter->key, fd, SELECT_NOTHING, adapter);

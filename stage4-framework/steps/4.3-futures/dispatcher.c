@@ -75,7 +75,7 @@ bool dispatcher_register_channel(struct dispatcher *dispatcher, int fd,
     struct handler_adapter *adapter = handler_adapter_create(dispatcher, fd, factory);
     if (adapter == NULL)
         return false;
-    connection_live_to(&adapter->connection, LIFE_STARTING);
+    connection_advance(&adapter->connection, LIFE_STARTING);
     dispatcher_register_adapter(dispatcher, adapter, SELECT_READ);
     return true;
 }
