@@ -49,8 +49,8 @@ static void cork(struct connection *connection, struct run *run)
  * Answers of a turn leave together. A single answer of one piece to a message that came alone is
  * sent at once, uncopied: so the cork that prepare() has set is lifted.
  */
-static void treat(struct connection *connection, struct run *run, enum connection_messages how,
-                  struct message message, bool first) NO_LOCK_HELD
+static void hand_over(struct connection *connection, struct run *run, enum connection_messages how,
+                      struct message message, bool first) NO_LOCK_HELD
 {
     const struct connection_home *home = connection_home(connection);
     struct channel_facade *facade = &connection->facade;
@@ -89,12 +89,12 @@ static enum framing_result take_found(struct connection_message *found, struct m
 }
 
 /*
- * Has one message treated. Returns what remains: MARK_MORE if another message may follow, MARK_PART
- * if only a part of one is there, 0 if nothing is. Mostly that can be told without asking the
- * handler: a client sends one message and waits for the answer.
+ * Hands over the next message. Returns what remains: MARK_MORE if another message may follow,
+ * MARK_PART if only a part of one is there, 0 if nothing is. Mostly that can be told without asking
+ * the handler: a client sends one message and waits for the answer.
  */
-static unsigned treat_next(struct connection *connection, struct run *run,
-                           enum connection_messages how, bool first) NO_LOCK_HELD
+static unsigned hand_over_next(struct connection *connection, struct run *run,
+                               enum connection_messages how, bool first) NO_LOCK_HELD
 {
     struct message message;
     enum framing_result result;
@@ -104,7 +104,7 @@ static unsigned treat_next(struct connection *connection, struct run *run,
         result = input_handler_next_message(connection->handler, &connection->facade, &message);
     switch (result) {
     case FRAMING_MESSAGE:
-        treat(connection, run, how, message, first);
+        hand_over(connection, run, how, message, first);
         if (input_queue_retire(&connection->input) &&
             (connection->traits & (TRAIT_CONTINUES | TRAIT_HOLDS_INPUT)) == 0)
             return 0;
@@ -178,7 +178,7 @@ static void take_turn(struct connection *connection, struct run *run, enum conne
     unsigned remains = takes ? MARK_MORE : unseen(connection);
     for (bool first = true; takes; first = false) {
         if ((connection->traits & TRAIT_CONTINUES) == 0 || !continue_output(connection, run))
-            remains = treat_next(connection, run, how, first);
+            remains = hand_over_next(connection, run, how, first);
         if (how == HANDLE_MESSAGES && connection_is_asked(connection, ASK_CALLS))
             call_posts(connection);
         takes = remains == MARK_MORE && --turns > 0 && run->burst.work < BURST_WORK &&

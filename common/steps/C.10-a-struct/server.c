@@ -111,8 +111,8 @@ static bool client_is_asked(const struct client *client, unsigned requests)
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 /* Holds the answers back until the end of the run, unless a message came alone. */
-static void client_treat(struct client *client, struct run *run,
-                         struct message message) NO_LOCK_HELD
+static void client_hand_over(struct client *client, struct run *run,
+                             struct message message) NO_LOCK_HELD
 {
     bool alone = input_queue_is_empty(&client->connection.input);
     deadlines_message(&client->connection.deadlines);
@@ -136,7 +136,7 @@ static void client_answer(struct client *client, struct run *run) NO_LOCK_HELD
         found = input_handler_next_message(client->connection.handler, &client->connection.facade,
                                            &message);
         if (found == FRAMING_MESSAGE)
-            client_treat(client, run, message);
+            client_hand_over(client, run, message);
     } while (found == FRAMING_MESSAGE && !client_is_asked(client, ASK_CLOSE) && --messages > 0);
     input_queue_retire(&client->connection.input);
     client->connection.marks &= ~(unsigned)(MARK_MORE | MARK_PART);

@@ -71,8 +71,8 @@ bool connection_receive(struct connection *connection)
 }
 
 /* Holds the answers back until the end of the run, unless a message came alone. */
-static void treat(struct connection *connection, struct run *run,
-                  struct message message) NO_LOCK_HELD
+static void hand_over(struct connection *connection, struct run *run,
+                      struct message message) NO_LOCK_HELD
 {
     bool alone = input_queue_is_empty(&connection->input);
     deadlines_message(&connection->deadlines);
@@ -95,7 +95,7 @@ void connection_handle(struct connection *connection, struct run *run, enum conn
     do {
         found = input_handler_next_message(connection->handler, &connection->facade, &message);
         if (found == FRAMING_MESSAGE)
-            treat(connection, run, message);
+            hand_over(connection, run, message);
     } while (found == FRAMING_MESSAGE && !connection_is_asked(connection, ASK_CLOSE) &&
              --messages > 0);
     input_queue_retire(&connection->input);

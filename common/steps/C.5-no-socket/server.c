@@ -115,7 +115,8 @@ static const struct channel_facade_verbs facade_verbs = {
 
 /* Has the next message handled. Only the functions that step C.6 shows may touch the verbs, or
  * clang would complain; this one is exempt. */
-static void client_treat(struct client *client, struct message message) NO_THREAD_SAFETY_ANALYSIS
+static void client_hand_over(struct client *client,
+                             struct message message) NO_THREAD_SAFETY_ANALYSIS
 {
     if (!client->handler->verbs->handle_input(client->handler, message, &client->facade))
         channel_close(&client->facade);
@@ -129,7 +130,7 @@ static void client_answer(struct client *client)
     do {
         client->found = line_framing_next(&client->input, LINE_MAX_BYTES, &message);
         if (client->found == FRAMING_MESSAGE)
-            client_treat(client, message);
+            client_hand_over(client, message);
     } while (client->found == FRAMING_MESSAGE && !client->ends && --messages > 0);
     input_queue_retire(&client->input);
     if (client->found == FRAMING_TOO_LONG) {

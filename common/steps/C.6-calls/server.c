@@ -120,7 +120,8 @@ static const struct channel_facade_verbs facade_verbs = {
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 /* Holds the answers back until the end of the run, unless a message came alone. */
-static void client_treat(struct client *client, struct run *run, struct message message) NO_LOCK_HELD
+static void client_hand_over(struct client *client, struct run *run,
+                             struct message message) NO_LOCK_HELD
 {
     bool alone = input_queue_is_empty(&client->input);
     if (!run->corks && !(alone && (input_handler_traits(client->handler) & TRAIT_ONE_PIECE) != 0)) {
@@ -139,7 +140,7 @@ static void client_answer(struct client *client, struct run *run) NO_LOCK_HELD
     do {
         client->found = input_handler_next_message(client->handler, &client->facade, &message);
         if (client->found == FRAMING_MESSAGE)
-            client_treat(client, run, message);
+            client_hand_over(client, run, message);
     } while (client->found == FRAMING_MESSAGE && !client->ends && --messages > 0);
     input_queue_retire(&client->input);
     if (client->found == FRAMING_TOO_LONG)
