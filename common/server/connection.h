@@ -26,7 +26,7 @@
  *                          an application that uses them
  *   connection_outgoing.c  a connection that we have asked for: stages 4, 5
  *   connection_header.c    a connection that comes through a proxy: --proxy-protocol
- *   connection_give.c      input that no socket has read: tests, and the proactor
+ *   connection_feed.c      input that no socket has read: tests, and the proactor
  *
  * A part touches the core in three places: functions that the core calls when a connection uses the
  * part (struct connection_part), bits in `marks`, and ASK_CALLS in `asked`, which wants a run.
@@ -371,12 +371,12 @@ bool connection_set_write_rate(struct connection *connection, uint64_t rate);
  */
 bool connection_post(struct connection *connection, struct channel_post *post);
 
-/* ---- Input that no socket has read: connection_give.c ---------------------------------------- */
+/* ---- Input that no socket has read: connection_feed.c ---------------------------------------- */
 
 /**
  * Takes bytes that came from elsewhere, as if they had been read from the socket. No bytes are the
  * end of the stream. False if there is no room for all of them now: none is taken then.
  */
-bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length);
+bool connection_feed(struct connection *connection, const unsigned char *bytes, size_t length);
 
 #endif

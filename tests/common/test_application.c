@@ -109,7 +109,7 @@ static void bare_open(struct bare *bare, struct input_handler_verbs *verbs, size
 static unsigned bare_run(struct bare *bare, const char *text)
 {
     struct run turn = {0};
-    cr_assert(connection_give(&bare->connection, (const unsigned char *)text, strlen(text)));
+    cr_assert(connection_feed(&bare->connection, (const unsigned char *)text, strlen(text)));
     connection_handle(&bare->connection, &turn, HANDLE_MESSAGES);
     connection_send(&bare->connection, &turn);
     return connection_wants(&bare->connection);
@@ -354,7 +354,7 @@ Test(application, that_says_a_size_has_a_struct_for_each_connection)
     total_messages = 40;
     bare_run(&bare, "one\ntwo\n");
     expect_answer(&bare, "1 of 41\n2 of 42\n");
-    connection_give(&bare.connection, (const unsigned char *)"three\n", 6);
+    connection_feed(&bare.connection, (const unsigned char *)"three\n", 6);
     struct run turn = {0};
     connection_handle(&bare.connection, &turn, REFUSE_MESSAGE);
     connection_send(&bare.connection, &turn);
@@ -372,7 +372,7 @@ Test(application, that_says_how_long_a_message_is_reads_no_more)
     struct bare bare;
     bare_open_with(&bare, &short_ones, &factory, NULL);
     cr_assert_eq(bare.connection.input.limit, 10);
-    cr_assert_not(connection_give(&bare.connection, (const unsigned char *)"12345678901", 11));
+    cr_assert_not(connection_feed(&bare.connection, (const unsigned char *)"12345678901", 11));
     bare_close(&bare);
     application_close(&short_ones, factory);
 }

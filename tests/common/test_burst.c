@@ -162,7 +162,7 @@ static void end(void)
 static void take_turn(const char *lines)
 {
     struct run run;
-    cr_assert(connection_give(&speaker.connection, (const unsigned char *)lines, strlen(lines)));
+    cr_assert(connection_feed(&speaker.connection, (const unsigned char *)lines, strlen(lines)));
     run_begin(&run, &speaker.connection);
     connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);
     connection_send(&speaker.connection, &run);
@@ -403,7 +403,7 @@ Test(burst, work_for_others_ends_the_run, .init = begin, .fini = end)
         strcat(lines, "x\n");
     }
     struct run run;
-    cr_assert(connection_give(&speaker.connection, (unsigned char *)lines, strlen(lines)));
+    cr_assert(connection_feed(&speaker.connection, (unsigned char *)lines, strlen(lines)));
     run_begin(&run, &speaker.connection);
     run.burst.work = BURST_WORK - 3 * LISTENERS + 1;
     connection_handle(&speaker.connection, &run, HANDLE_MESSAGES);

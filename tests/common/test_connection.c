@@ -110,7 +110,7 @@ static void end_bench_close(struct bench *bench, enum end_reason reason)
 
 static bool give(struct bench *bench, const char *text)
 {
-    return connection_give(&bench->connection, (const unsigned char *)text, strlen(text));
+    return connection_feed(&bench->connection, (const unsigned char *)text, strlen(text));
 }
 
 static unsigned run(struct bench *bench)
@@ -1499,7 +1499,7 @@ static unsigned changing_run(struct changing_bench *all, const char *text)
 {
     unsigned char changed[100];
     change(changed, (const unsigned char *)text, strlen(text));
-    cr_assert(connection_give(&all->bench.connection, changed, strlen(text)));
+    cr_assert(connection_feed(&all->bench.connection, changed, strlen(text)));
     return run(&all->bench);
 }
 

@@ -129,7 +129,7 @@ static void close_poster(struct poster *poster)
 
 static void give(struct poster *poster, const char *text)
 {
-    cr_assert(connection_give(&poster->connection, (const unsigned char *)text, strlen(text)));
+    cr_assert(connection_feed(&poster->connection, (const unsigned char *)text, strlen(text)));
 }
 
 static unsigned run(struct poster *poster, enum connection_messages how)

@@ -272,8 +272,8 @@ HeaderTest(proxy_protocol, bytes_that_are_given_may_be_header_and_message,
     struct bytes bytes = header(PROXY, TCP6, 36);
     char got[100];
     memcpy(bytes.data + bytes.length, "hello\n", 6);
-    cr_assert(connection_give(&bench->connection, bytes.data, 20));
-    cr_assert(connection_give(&bench->connection, bytes.data + 20, bytes.length + 6 - 20));
+    cr_assert(connection_feed(&bench->connection, bytes.data, 20));
+    cr_assert(connection_feed(&bench->connection, bytes.data + 20, bytes.length + 6 - 20));
     cr_assert_eq(run(bench, false), SELECT_READ);
     cr_assert_eq(take_now(bench->ends[1], got, sizeof(got)), 6);
 }
@@ -289,7 +289,7 @@ HeaderTest(proxy_protocol, a_stream_that_ends_in_the_header_ends_the_connection,
     struct bytes bytes = header(PROXY, TCP4, 12);
     put(bench->ends[1], bytes.data, 20);
     cr_assert_eq(run(bench, true), SELECT_READ);
-    cr_assert(connection_give(&bench->connection, bytes.data, 0));
+    cr_assert(connection_feed(&bench->connection, bytes.data, 0));
 }
 
 HeaderTest(proxy_protocol, a_header_has_the_time_of_a_request, expect_unused(bench, false))
@@ -350,7 +350,7 @@ HeaderTest(proxy_protocol, the_time_of_a_header_ends_with_it,
     bench->server.settings.deadlines = (struct deadline_limits){.request = 1000};
     bench->connection.deadlines.request -= 900;
     memcpy(bytes.data + bytes.length, "half a li", 9);
-    cr_assert(connection_give(&bench->connection, bytes.data, bytes.length + 9));
+    cr_assert(connection_feed(&bench->connection, bytes.data, bytes.length + 9));
     cr_assert_eq(run(bench, false), SELECT_READ);
     int64_t now = clock_ms();
     cr_assert_gt(connection_deadline(&bench->connection, now), now + 500);
@@ -368,6 +368,6 @@ Test(proxy_protocol, no_memory_for_a_header_ends_the_connection)
     connection_open(&bench.connection, &bench.server.home, bench.ends[0], &bench.listener.handler);
     memory_give_back();
     cr_assert_eq(connection_wants(&bench.connection), CONNECTION_RUN);
-    cr_assert(connection_give(&bench.connection, (const unsigned char *)"x", 1));
+    cr_assert(connection_feed(&bench.connection, (const unsigned char *)"x", 1));
     expect_unused(&bench, true);
 }

@@ -229,7 +229,7 @@ static void handler_take(struct handler *handler, int buffer, size_t length)
     struct ring *ring = &handler->proactor->ring;
     struct server *server = handler->proactor->server;
     unsigned char *bytes = buffer >= 0 ? ring_buffer(ring, buffer) : NULL;
-    if (!connection_give(&handler->connection, bytes, length)) {
+    if (!connection_feed(&handler->connection, bytes, length)) {
         struct endpoint peer;
         channel_peer(&handler->connection.facade, &peer);
         server_no_memory(server, &server->counters, &peer, handler->connection.output.fd);

@@ -4,7 +4,7 @@
  */
 #include "common/server/connection_parts.h"
 
-bool connection_give(struct connection *connection, const unsigned char *bytes, size_t length)
+bool connection_feed(struct connection *connection, const unsigned char *bytes, size_t length)
 {
     if (connection->phase == CONNECTION_ARRIVING) {
         size_t taken = connection_part(connection, PART_ARRIVING)->give(connection, bytes, length);
