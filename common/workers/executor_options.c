@@ -50,10 +50,9 @@ static void set_default_workers(struct executor_choice *choice)
              processors > 0 && processors <= MAX_WORKERS ? processors : 1);
 }
 
-void executor_options(struct options *options, struct executor_choice *choice)
+/* How many threads there are, and when. */
+static void add_threads(struct options *options, struct executor_choice *choice)
 {
-    memset(choice, 0, sizeof(*choice));
-    set_default_workers(choice);
     options_add(options, (struct option){.name = "--workers",
                                          .value = "N",
                                          .default_text = choice->workers_text,
@@ -84,6 +83,11 @@ void executor_options(struct options *options, struct executor_choice *choice)
                 (struct option){.name = "--warm",
                                 .help = "start all --workers threads before the first message",
                                 .target = &choice->warm});
+}
+
+/* What becomes of a message for which no thread is free. */
+static void add_waiting(struct options *options, struct executor_choice *choice)
+{
     options_add(options,
                 (struct option){.name = "--queue",
                                 .value = "KIND",
@@ -111,6 +115,14 @@ void executor_options(struct options *options, struct executor_choice *choice)
                                 .parse = option_parse_number,
                                 .target = &choice->max_wait,
                                 .max = MAX_WAIT});
+}
+
+void executor_options(struct options *options, struct executor_choice *choice)
+{
+    memset(choice, 0, sizeof(*choice));
+    set_default_workers(choice);
+    add_threads(options, choice);
+    add_waiting(options, choice);
 }
 
 void executor_options_or_none(struct options *options, struct executor_choice *choice)
