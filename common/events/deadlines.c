@@ -8,7 +8,7 @@ static const char *const names[] = {
     [DEADLINE_PROGRESS] = "progress timeout",
 };
 
-/* A moment as it is kept; never 0, for which it may be a millisecond late. */
+/* Since when something runs; never 0, which says that it does not: it may be a millisecond late. */
 static uint32_t stamp(int64_t moment)
 {
     uint32_t kept = (uint32_t)moment;
@@ -23,17 +23,17 @@ static int64_t moment_of(uint32_t kept, int64_t now)
 
 void deadlines_start(struct deadlines *deadlines, int64_t now)
 {
-    *deadlines = (struct deadlines){.born = stamp(now), .active = stamp(now)};
+    *deadlines = (struct deadlines){.born = stamp(now), .active = (uint32_t)now};
 }
 
 void deadlines_received(struct deadlines *deadlines, int64_t now)
 {
-    deadlines->active = stamp(now);
+    deadlines->active = (uint32_t)now;
 }
 
 void deadlines_restart_input(struct deadlines *deadlines, int64_t now)
 {
-    deadlines->active = stamp(now);
+    deadlines->active = (uint32_t)now;
     if (deadlines->request != 0)
         deadlines->request = stamp(now);
 }
@@ -60,7 +60,7 @@ static uint32_t add_owed(uint32_t owed, uint64_t sent)
 
 void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent)
 {
-    deadlines->active = stamp(now);
+    deadlines->active = (uint32_t)now;
     deadlines->owed = add_owed(deadlines->owed, sent);
 }
 
@@ -68,7 +68,7 @@ void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool
                    uint64_t sent)
 {
     if (received || sent > 0)
-        deadlines->active = stamp(now);
+        deadlines->active = (uint32_t)now;
     if (partial || deadlines->request != 0)
         deadlines_framed(deadlines, now, partial);
     deadlines->owed = add_owed(deadlines->owed, sent);
@@ -100,7 +100,7 @@ bool deadlines_acknowledged(struct deadlines *deadlines, int64_t now, uint32_t u
 void deadlines_moved(struct deadlines *deadlines, int64_t moment)
 {
     if (moment > moment_of(deadlines->active, moment))
-        deadlines->active = stamp(moment);
+        deadlines->active = (uint32_t)moment;
 }
 
 void deadlines_restart_progress(struct deadlines *deadlines, int64_t now)
@@ -124,7 +124,7 @@ enum deadline deadlines_passed(const struct deadlines *deadlines,
         return DEADLINE_REQUEST;
     if (now >= end_of(deadlines->progress, limits->progress, now))
         return DEADLINE_PROGRESS;
-    if (now >= end_of(deadlines->active, limits->idle, now))
+    if (limits->idle != 0 && now >= moment_of(deadlines->active, now) + limits->idle)
         return DEADLINE_IDLE;
     return DEADLINE_NONE;
 }
@@ -140,7 +140,7 @@ int64_t deadlines_next(const struct deadlines *deadlines, const struct deadline_
 {
     int64_t next = INT64_MAX;
     if (limits->idle != 0)
-        next = end_of(deadlines->active, limits->idle, now);
+        next = moment_of(deadlines->active, now) + limits->idle;
     if (limits->lifetime != 0)
         next = earlier(next, end_of(deadlines->born, limits->lifetime, now));
     if (deadlines->request != 0)

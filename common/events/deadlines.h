@@ -33,7 +33,7 @@ enum {
     DEADLINES_QUANTUM = 65536,
 };
 
-/** A connection's times; 0 while one does not run. */
+/** A connection's times, ms. `active` always runs; of the others, 0: it does not. */
 struct deadlines {
     uint32_t born;
     uint32_t active;   /* when a byte last moved in either direction */
