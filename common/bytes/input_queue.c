@@ -144,9 +144,9 @@ static void retire_unfilled(struct input_queue *queue)
 
 ssize_t input_queue_fill(struct input_queue *queue, int fd)
 {
-    if (queue->block != NULL)
-        input_queue_retire(queue);
-    size_t room = queue->limit - input_queue_length(queue);
+    size_t room = queue->limit;
+    if (queue->block != NULL && !input_queue_retire(queue))
+        room -= segment_length(queue->block);
     if (room == 0) {
         errno = ENOBUFS;
         return -1;

@@ -25,14 +25,19 @@ ssize_t socket_send(int fd, const struct iovec *pieces, int count)
 }
 
 /* sendmsg(2) only reads the pieces, though its type does not say so. */
-ssize_t socket_send_now(int fd, const struct iovec *pieces, int count)
+static ssize_t send_pieces_now(int fd, const struct iovec *pieces, int count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                              .msg_iovlen = (size_t)count};
+    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t socket_send_now(int fd, const struct iovec *pieces, int count)
+{
     ssize_t sent;
     do
         sent = count == 1 ? send(fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
-                          : sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+                          : send_pieces_now(fd, pieces, count);
     while (sent < 0 && errno == EINTR);
     return sent;
 }
