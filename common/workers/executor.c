@@ -22,9 +22,11 @@ void executor_open(struct executor *executor, const struct executor_settings *se
 bool executor_place_task(struct executor *executor, struct task *task,
                          bool (*put)(struct task_queue *, struct task *))
 {
-    if (executor_start_thread_for(executor, task, executor->settings.core))
+    size_t threads = executor->stats.threads;
+    if ((threads == 0 || threads < executor->settings.core) &&
+        executor_start_thread_for(executor, task, executor->settings.core))
         return true;
-    if (executor->stats.threads == 0)
+    if (threads == 0)
         return false;
     return executor_promise(executor, task) || put(&executor->queue, task) ||
            executor_start_thread_for(executor, task, executor->settings.max);
