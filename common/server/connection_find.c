@@ -43,8 +43,12 @@ bool connection_is_urgent(struct connection *connection)
 
 bool connection_must_run(const struct connection *connection)
 {
+    if ((connection->traits & TRAIT_OUTGOING) != 0)
+        return true;
+    if (connection_is_ordinary(connection))
+        return false;
     unsigned asked = atomic_load(&connection->asked);
-    return (connection->traits & TRAIT_OUTGOING) != 0 || connection->phase != CONNECTION_OPEN ||
+    return connection->phase != CONNECTION_OPEN ||
            connection_is(connection, MARK_NEW | MARK_LATE) ||
            (asked & (ASK_CLOSE | ASK_STOP | ASK_END)) != 0 ||
            connection_has_calls(connection, asked);
