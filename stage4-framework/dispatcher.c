@@ -154,6 +154,7 @@ static void dispatcher_execute(struct dispatcher *dispatcher,
 /* Hands over what this round has prepared to run; what the executor does not take is refused. */
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
+    loop_serves(&dispatcher->loop, LOOP_NOBODY); /* it may wait for room */
     executor_submit_all(dispatcher->executor, &dispatcher->round);
     while (dispatcher->round.first != NULL) {
         struct task *task = task_list_remove_first(&dispatcher->round);
@@ -295,8 +296,10 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready);
         }
         check_timers(dispatcher);
-        loop_serves(&dispatcher->loop, LOOP_NOBODY); /* a strand serves no one client */
-        strand_host_look(dispatcher->server->strands, dispatcher->now);
+        if (dispatcher->server->strands != NULL) {
+            loop_serves(&dispatcher->loop, LOOP_NOBODY); /* a strand serves no one client */
+            strand_host_look(dispatcher->server->strands, dispatcher->now);
+        }
         if (dispatcher->round.first != NULL)
             submit_round(dispatcher);
     }

@@ -176,6 +176,7 @@ static void dispatcher_execute(struct dispatcher *dispatcher,
 /* Hands over what this round has prepared to run; what the executor does not take is refused. */
 static void submit_round(struct dispatcher *dispatcher) NO_LOCK_HELD
 {
+    loop_serves(&dispatcher->loop, LOOP_NOBODY); /* it may wait for room */
     executor_submit_all(dispatcher->executor, &dispatcher->round);
     while (dispatcher->round.first != NULL) {
         struct task *task = task_list_remove_first(&dispatcher->round);
@@ -313,8 +314,10 @@ void dispatcher_dispatch(struct dispatcher *dispatcher)
                 invoke_handler(dispatcher, key->attachment, key->ready & key->interest);
         }
         check_timers(dispatcher);
-        loop_serves(&dispatcher->loop, LOOP_NOBODY); /* a strand serves no one client */
-        strand_host_look(dispatcher->strands, dispatcher->now);
+        if (dispatcher->strands != NULL) {
+            loop_serves(&dispatcher->loop, LOOP_NOBODY); /* a strand serves no one client */
+            strand_host_look(dispatcher->strands, dispatcher->now);
+        }
         if (!status_change_queue_is_empty(&dispatcher->changes))
             check_status_change_queue(dispatcher);
         if (dispatcher->round.first != NULL)
