@@ -25,6 +25,7 @@
 #define SELECTOR_GUARD_H
 
 #include "common/base/options.h"
+#include "common/base/rwlock.h"
 #include "common/events/selector.h"
 
 struct selector_guard {

@@ -2,10 +2,10 @@
  * An application: what a server serves. It knows no socket, no thread and no stage; the framework
  * knows nothing of what it does (Hitchens: decouple I/O grunt work from the client handler logic).
  *
- * An author needs only this header. It includes input_handler.h, what to do with a message, and
- * channel_calls.h, posts, timers, tasks and holds; both include channel_facade.h. What stands in
- * front of it has a header of its own: groups (group.h), pairs (pair.h), strands and their groups
- * (strand_group.h), a second listener (application_listen.h); and so do options of one's own
+ * Who only answers messages needs no other header. It includes input_handler.h, what to do with a
+ * message, and that includes channel_facade.h. What more an author may want has a header of its
+ * own: posts, timers, tasks and holds (channel_calls.h), groups (group.h), pairs (pair.h), strands
+ * and their groups (strand_group.h), a second listener (application_listen.h), options
  * (common/base/options.h). Who may touch what, and who notices: channel_facade.h.
  */
 #ifndef COMMON_APPS_APPLICATION_H
@@ -13,7 +13,6 @@
 
 #include "common/base/container_of.h"
 #include "common/base/counters.h"
-#include "common/server/channel_calls.h"
 #include "common/server/input_handler.h"
 
 struct options;

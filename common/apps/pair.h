@@ -58,6 +58,7 @@
 #define COMMON_PAIR_H
 
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h"
 
 struct pair;
 struct pair_end;

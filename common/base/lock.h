@@ -1,12 +1,12 @@
 /*
  * Locks whose rules the compiler can check.
  *
- * A mutex, a read/write lock and a condition, each a thin wrapper around its POSIX original. The
- * wrappers exist for their attributes: clang's -Wthread-safety (make lint) proves at compile time
- * that a field marked GUARDED_BY(&lock) is touched with that lock held only, that a function marked
- * REQUIRES(&x->lock) is called with it held, that a function marked NO_LOCK_HELD is called with no
- * lock held at all, and that no path returns with a lock still taken. Under gcc the attributes
- * expand to nothing.
+ * A mutex and a condition, each a thin wrapper around its POSIX original (rwlock.h has a read/write
+ * lock). The wrappers exist for their attributes: clang's -Wthread-safety (make lint) proves at
+ * compile time that a field marked GUARDED_BY(&lock) is touched with that lock held only, that a
+ * function marked REQUIRES(&x->lock) is called with it held, that a function marked NO_LOCK_HELD is
+ * called with no lock held at all, and that no path returns with a lock still taken. Under gcc the
+ * attributes expand to nothing.
  *
  * Interface:
  * - The lock calls cannot fail: what POSIX reports here are bugs of ours (a lock that was never
@@ -81,14 +81,6 @@ struct CAPABILITY("mutex") mutex {
     pthread_mutex_t native;
 };
 
-/**
- * A read/write lock. With glibc a waiting writer comes before further readers; other libraries
- * decide that themselves, and musl's lets readers overtake.
- */
-struct CAPABILITY("rwlock") rwlock {
-    pthread_rwlock_t native;
-};
-
 /** A condition to wait for, always together with one mutex. Its clock is the monotonic one. */
 struct condition {
     pthread_cond_t native;
@@ -127,52 +119,6 @@ static inline bool mutex_try_lock(struct mutex *mutex)
 static inline void mutex_unlock(struct mutex *mutex) RELEASE(mutex) NO_THREAD_SAFETY_ANALYSIS
 {
     LOCK_CALL(pthread_mutex_unlock(&mutex->native));
-}
-
-/**
- * Writers first: glibc's default lets a steady stream of readers keep a writer out forever, and
- * where this lock is used the writer is the thread that must never starve. POSIX has no way to ask
- * for that, so elsewhere the lock is as the library makes it.
- */
-static inline void rwlock_init(struct rwlock *rwlock)
-{
-#ifdef __GLIBC__
-    pthread_rwlockattr_t attributes;
-    LOCK_CALL(pthread_rwlockattr_init(&attributes));
-    LOCK_CALL(
-        pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP));
-    LOCK_CALL(pthread_rwlock_init(&rwlock->native, &attributes));
-    LOCK_CALL(pthread_rwlockattr_destroy(&attributes));
-#else
-    LOCK_CALL(pthread_rwlock_init(&rwlock->native, NULL));
-#endif
-}
-
-static inline void rwlock_destroy(struct rwlock *rwlock)
-{
-    LOCK_CALL(pthread_rwlock_destroy(&rwlock->native));
-}
-
-static inline void rwlock_lock_shared(struct rwlock *rwlock)
-    ACQUIRE_SHARED(rwlock) NO_THREAD_SAFETY_ANALYSIS
-{
-    LOCK_CALL(pthread_rwlock_rdlock(&rwlock->native));
-}
-
-static inline void rwlock_unlock_shared(struct rwlock *rwlock)
-    RELEASE_SHARED(rwlock) NO_THREAD_SAFETY_ANALYSIS
-{
-    LOCK_CALL(pthread_rwlock_unlock(&rwlock->native));
-}
-
-static inline void rwlock_lock(struct rwlock *rwlock) ACQUIRE(rwlock) NO_THREAD_SAFETY_ANALYSIS
-{
-    LOCK_CALL(pthread_rwlock_wrlock(&rwlock->native));
-}
-
-static inline void rwlock_unlock(struct rwlock *rwlock) RELEASE(rwlock) NO_THREAD_SAFETY_ANALYSIS
-{
-    LOCK_CALL(pthread_rwlock_unlock(&rwlock->native));
 }
 
 static inline void condition_init(struct condition *condition)

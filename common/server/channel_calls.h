@@ -1,8 +1,7 @@
 /*
  * Calls of a handler that are no messages: posts, timers, tasks with their results, and holds. The
  * call of an application is what links the part of the connection that does it (connection_posts.c,
- * connection_timers.c, connection_tasks.c, connection_hold.c). Before them stand two that only put
- * a text together, and are linked as those are: channel_printf() and channel_describe().
+ * connection_timers.c, connection_tasks.c, connection_hold.c).
  */
 #ifndef COMMON_CHANNEL_CALLS_H
 #define COMMON_CHANNEL_CALLS_H
@@ -32,25 +31,6 @@ struct channel_post {
      */
     _Atomic(channel_post_call *) waits;
 };
-
-/**
- * Sends a text, as printf(3) formats it: as channel_enqueue(), with its threads, cost and result. A
- * text of more than 1,023 bytes is put together on the heap; without memory for that the connection
- * is closed, and the result is OUTPUT_BROKEN.
- */
-__attribute__((format(printf, 2, 3))) enum output_result channel_printf(
-    struct channel_facade *facade, const char *format, ...);
-
-enum {
-    /** What channel_describe() writes, with its zero. */
-    CHANNEL_TEXT_SIZE = ENDPOINT_TEXT_SIZE + 20,
-};
-
-/**
- * For a line of the log: `peer=127.0.0.1:4711 fd=9`, which is what channel_peer() knows. Its
- * threads are that call's, and it costs the formatting only.
- */
-void channel_describe(struct channel_facade *facade, char text[CHANNEL_TEXT_SIZE]);
 
 /** A moment at which a call is to be made in a connection's own context: channel_set_timer(). */
 struct channel_timer {

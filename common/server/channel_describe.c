@@ -1,7 +1,7 @@
 /*
  * How the log names a connection.
  */
-#include "common/server/channel_calls.h"
+#include "common/server/channel_facade.h"
 
 #include <stdio.h>
 

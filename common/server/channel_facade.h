@@ -290,6 +290,25 @@ static inline void channel_release(struct channel_facade *facade)
 }
 
 /**
+ * Sends a text, as printf(3) formats it: as channel_enqueue(), with its threads, cost and result. A
+ * text of more than 1,023 bytes is put together on the heap; without memory for that the connection
+ * is closed, and the result is OUTPUT_BROKEN.
+ */
+__attribute__((format(printf, 2, 3))) enum output_result channel_printf(
+    struct channel_facade *facade, const char *format, ...);
+
+enum {
+    /** What channel_describe() writes, with its zero. */
+    CHANNEL_TEXT_SIZE = ENDPOINT_TEXT_SIZE + 20,
+};
+
+/**
+ * For a line of the log: `peer=127.0.0.1:4711 fd=9`, which is what channel_peer() knows. Its
+ * threads are that call's, and it costs the formatting only.
+ */
+void channel_describe(struct channel_facade *facade, char text[CHANNEL_TEXT_SIZE]);
+
+/**
  * For the framework: nobody has a reference any more, so the memory goes. From now on each verb
  * says on standard error that it was called too late, and aborts, as long as the memory has no new
  * owner.

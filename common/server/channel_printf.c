@@ -1,7 +1,7 @@
 /*
  * Text that is formatted into a connection's output: what most lines of an answer need.
  */
-#include "common/server/channel_calls.h"
+#include "common/server/channel_facade.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Asks two servers each question, and answers when both have answered, or half a second is over. */
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h"
 #include "common/server/host_port.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
  */
 #include "common/apps/application.h"
 #include "common/apps/group.h"
+#include "common/server/channel_calls.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* A mistake to look at: it posts with a lock held, and its own function takes that lock. */
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h"
 
 #include <pthread.h>
 

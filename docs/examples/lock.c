@@ -1,6 +1,7 @@
 /* A lock that clients take in turns: "lock" waits until it is free, and "unlock" gives it up. */
 #include "common/base/lock.h"
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Echo, and what Prometheus asks at METRICS_PORT (9100): make APP=docs/examples/metrics.c */
 #include "common/apps/application_choice.h"
 #include "common/apps/application_listen.h"
+#include "common/server/channel_calls.h"
 #include "common/server/watch_ask.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Answers each line with the length of the longest part that it contains twice: slow work. */
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h"
 
 #include <stdlib.h>
 #include <string.h>

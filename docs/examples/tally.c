@@ -8,6 +8,7 @@
 #include "common/apps/application.h"
 #include "common/base/lock.h"
 #include "common/base/options.h"
+#include "common/server/channel_calls.h"
 #include "common/server/server.h"
 #include "common/server/strand.h"
 

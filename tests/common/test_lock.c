@@ -6,6 +6,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/lock.h"
+#include "common/base/rwlock.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>

@@ -9,6 +9,7 @@
  * for the time it took; that it returns at once, in a bound that is far below its own timeout.
  */
 #include "common/base/container_of.h"
+#include "common/base/rwlock.h"
 #include "common/events/selector.h"
 #include "common/events/selector_provider.h"
 #include "common/server/sockets.h"

@@ -16,6 +16,7 @@
 #define CHAT_NEWS_H
 
 #include "common/apps/strand_group.h"
+#include "common/server/channel_calls.h"
 
 enum {
     /** Lines that the budget grows by in a second: four for each of a thousand users. */

@@ -3,6 +3,7 @@
  * for a connection.
  */
 #include "common/apps/application.h"
+#include "common/server/channel_calls.h" /* what else it may ask, for the page: echo does not */
 #include "common/server/server.h"
 
 static struct server *served;

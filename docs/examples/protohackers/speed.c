@@ -4,6 +4,7 @@
  * takes. Messages are bytes: a type, and numbers with the highest byte first.
  */
 #include "common/apps/strand_group.h"
+#include "common/server/channel_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
