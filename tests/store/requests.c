@@ -274,6 +274,20 @@ SceneTest(store, a_transaction_that_is_left_costs_nothing, "")
     expect_empty(scene->bob);
 }
 
+/* redis names a command of two words in full, in whatever error. */
+SceneTest(store, errors_name_both_words_of_a_command, "")
+{
+    ask(scene->ann, "CLIENT SETNAME\r\n",
+        "-ERR wrong number of arguments for 'client|setname' command\r\n");
+    ask(scene->ann, "SUBSCRIBE news\r\n", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    ask(scene->ann, "client GETNAME\r\n",
+        "-ERR Can't execute 'client|getname': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT "
+        "/ RESET are allowed in this context\r\n");
+    ask(scene->ann, "GET a\r\n",
+        "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "
+        "are allowed in this context\r\n");
+}
+
 /* They are served, time out, leave and are found at the same moments. */
 ServerTest(store, those_who_wait_come_and_go, "--app store --stats")
 {

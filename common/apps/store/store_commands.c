@@ -51,7 +51,7 @@ const struct store_command store_commands[] = {
     {"config", 3, store_do_config_get, 0, "get"},
     {"config", -2, NULL, STORE_FAMILY, NULL},
     {"command", -2, store_do_command_docs, 0, "docs"},
-    {"command", 2, store_do_command, 0, "list"},
+    {"command", -2, store_do_command, 0, "list"},
     {"command", -1, store_do_command, STORE_FAMILY, NULL},
     {"client", 3, store_do_client_setname, 0, "setname"},
     {"client", 2, store_do_client_getname, 0, "getname"},
@@ -80,19 +80,20 @@ static const struct store_command *find_command(size_t count, const struct messa
 /* ---- Why a request is not carried out ------------------------------------------------------ */
 
 /* An EXEC that is refused is over. */
-static const char *kind_of_error(const struct store_call *call)
+void store_refuse(struct store_call *call, const char *before, const char *behind)
 {
-    return call->command->run == store_do_exec ? "EXECABORT Transaction discarded because of: "
-                                               : "ERR ";
+    const struct store_command *command = call->command;
+    bool is_exec = command->run == store_do_exec;
+    bool has_second = command->second != NULL;
+    store_reply_error(call->reply, "%s %s '%s%s%s'%s",
+                      is_exec ? "EXECABORT Transaction discarded because of:" : "ERR", before,
+                      command->name, has_second ? "|" : "", has_second ? command->second : "",
+                      behind);
 }
 
 void store_reply_arity(struct store_call *call)
 {
-    const struct store_command *command = call->command;
-    bool has_second = command->second != NULL;
-    store_reply_error(call->reply, "%swrong number of arguments for '%s%s%s' command",
-                      kind_of_error(call), command->name, has_second ? "|" : "",
-                      has_second ? command->second : "");
+    store_refuse(call, "wrong number of arguments for", " command");
 }
 
 /* As C's text: to its first NUL, and to so many bytes. */
@@ -146,8 +147,7 @@ static bool has_arity(const struct store_call *call)
 /* False: the client was told why not. */
 static bool may_run(struct store_call *call)
 {
-    const struct store_command *command = call->command;
-    if (command == NULL)
+    if (call->command == NULL)
         reply_unknown(call);
     else if (store_has_flag(call, STORE_FAMILY) && call->count > 1)
         reply_unknown_second(call);
@@ -156,10 +156,9 @@ static bool may_run(struct store_call *call)
     else if (is_too_much(call))
         store_reply_text(call->reply, STORE_NO_MEMORY);
     else if (call->client->tied > 0 && !store_has_flag(call, STORE_WHILE_SUBSCRIBED))
-        store_reply_error(call->reply,
-                          "%sCan't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
-                          "QUIT / RESET are allowed in this context",
-                          kind_of_error(call), command->name);
+        store_refuse(call, "Can't execute",
+                     ": only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
+                     "in this context");
     else
         return true;
     return false;

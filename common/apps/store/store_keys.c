@@ -152,8 +152,7 @@ bool store_parse_time(struct store_call *call, struct message word, int64_t unit
         return false;
     }
     if (time < min || time > latest / unit) {
-        store_reply_error(call->reply, "ERR invalid expire time in '%s' command",
-                          call->command->name);
+        store_refuse(call, "invalid expire time in", " command");
         return false;
     }
     *moment = clock_ms() + time * unit;

@@ -188,6 +188,10 @@ void store_forget_queue(struct store_client *client);
 /** Whether a word is that one, in letters of either case. */
 bool store_word_is(struct message word, const char *name);
 
+/** An error that has the command's full name, in quotes, between these texts. */
+void store_refuse(struct store_call *call, const char *before, const char *behind);
+
+/** It has too few words, or too many. */
 void store_reply_arity(struct store_call *call);
 
 /* ---- Keys and values ----------------------------------------------------------------------- */

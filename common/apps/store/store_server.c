@@ -100,6 +100,10 @@ void store_do_command(struct store_call *call)
 {
     bool is_list = call->command->second != NULL;
     size_t count = 0;
+    if (is_list && call->count > 2) {
+        store_reply_text(call->reply, STORE_SYNTAX);
+        return;
+    }
     for (const struct store_command *each = store_commands; each->name != NULL; each++)
         count += each->second == NULL;
     store_reply_array(call->reply, count);
