@@ -71,6 +71,7 @@ Test(store_request, lines_are_cut_into_words)
 {
     expect("SET a  b\r\nGET\ta\n\r\n", "[SET|a|b][GET|a][]");
     expect("ECHO \"two words\" '' \"\\x41\\n\\\"\"\n", "[ECHO|two words||A\n\"]");
+    expect("ECHO a\vb \v\fc \"d\"\ve f\f\n\fPING\n", "[ECHO|a\vb|c|d|e|f\f][PING]");
     expect("ECHO 'it\\'s' a\"b c\" \"\\xzz\"\n", "[ECHO|it's|ab c|xzz]");
     expect("ECHO \"open\n", "[quotes]");
     expect("ECHO \"a\"b\nPING\n", "[quotes][PING]");
@@ -113,13 +114,17 @@ Test(store_request, a_line_without_an_end_is_refused)
 {
     static unsigned char bytes[REQUEST_LINE_MAX];
     size_t length;
-    struct request_reader reader = {0};
     memset(bytes, 'x', sizeof bytes);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes - 1}, NULL, &length),
-                 REQUEST_PART);
-    cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes}, NULL, &length),
-                 REQUEST_BAD);
-    cr_assert_str_eq(reader.fault, "too big inline request");
+    for (size_t hidden = 0; hidden < 2; hidden++) { /* behind a NUL */
+        struct request_reader reader = {0};
+        memcpy(bytes, "PING\0\r\n", hidden * sizeof "PING\0\r");
+        cr_assert_eq(
+            request_find(&reader, (struct message){bytes, sizeof bytes - 1}, NULL, &length),
+            REQUEST_PART);
+        cr_assert_eq(request_find(&reader, (struct message){bytes, sizeof bytes}, NULL, &length),
+                     REQUEST_BAD);
+        cr_assert_str_eq(reader.fault, "too big inline request");
+    }
 }
 
 static void expect_number(const char *word, bool is, int64_t expected)

@@ -191,8 +191,8 @@ class Dice:
         """An inline request: of words, quotes and escapes; now and then of none."""
         pieces = self.some(lambda: self.pick(b"SET", b"GET", b"ECHO", b"a", b"b", b'"two words"', b"'it\\'s'", b'"\\x41\\n\\"q"',
                                              b'"\\xzz"', b"''", b'""', b"1", b"  ", b"\t", b'x"y z"w', b"a'b'", b'"a"b',
-                                             b'"open', b"'open", b"back\\slash", b'"\\'), 0, 4)
-        return b" ".join([self.pick(b"ECHO", b"SET", b"PING", b"EXISTS", b"nonsense"), *pieces])
+                                             b'"open', b"'open", b"back\\slash", b'"\\', b"\v", b"\f", b"a\vb", b'"a"\fb'), 0, 4)
+        return b" ".join([self.pick(b"ECHO", b"SET", b"PING", b"EXISTS", b"nonsense", b"\vECHO", b"PING\f"), *pieces])
 
 
 COMMANDS = {
@@ -626,7 +626,10 @@ def run_tools(redis, store, names, _comparison):
 # ---- single cases ------------------------------------------------------------------------------------
 
 FAULTS = [b"*1\r\n:3\r\n", b"*x\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$99999999999\r\n", b"*99999999999\r\n",
-          b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n", b"GET \"open\r\n", b"*2\r\n$4\r\nECHO\r\n+\r\n", b"*\r\n", b"x" * 70000]
+          b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n", b"GET \"open\r\n", b"*2\r\n$4\r\nECHO\r\n+\r\n", b"*\r\n", b"x" * 70000,
+          b"PING\0\r\n" + b"x" * 70000]
+# Where a byte can stand in a line.
+PLACES = "@ECHO x", "ECHO@x", "ECHO @x", "ECHO x@", "ECHO x@y", "ECHO x@\"y\"", "ECHO \"x\"@", "ECHO 'x'@y", "ECHO \"x@y\"", "ECHO 'x@y'", "ECHO \"\\@x\""
 
 
 def run_faults(redis, store, _names, comparison):
@@ -645,6 +648,20 @@ def run_faults(redis, store, _names, comparison):
             client.send(nothing + grader.words("ECHO", "x"))
         if (reply := comparison.answer(clients, "nothing", nothing)) != grader.bulk(b"x"):
             raise Difference(f"{shown(nothing)}, and an ECHO: both answer {shown(reply)}")
+
+
+def run_lines(redis, store, _names, comparison):
+    """What each byte means in a line: it is white space, a quote, or a part of a word. A NUL hides the line's end, and is a fault."""
+    comparison.begin()
+    clients = (Client(redis), Client(store))
+    for byte in sorted(set(range(1, 256)) - {ord("\n")}):
+        for place in PLACES:
+            line = place.encode().replace(b"@", bytes([byte])) + b"\r\n"
+            for client in clients:
+                client.send(line)
+            if comparison.answer(clients, "line", line).startswith(PROTOCOL_ERROR):
+                comparison.close(clients)
+                clients = (Client(redis), Client(store))
 
 
 def run_expiry(redis, store, names, _comparison):
@@ -672,7 +689,7 @@ def run_expiry(redis, store, names, _comparison):
 
 # ---- all of it ---------------------------------------------------------------------------------------
 
-PARTS = run_one, run_many, run_shared, run_faults, run_expiry, run_tools
+PARTS = run_one, run_many, run_shared, run_faults, run_lines, run_expiry, run_tools
 
 
 def compare(command_of_store, folder):

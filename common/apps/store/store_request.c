@@ -25,11 +25,6 @@ bool request_number(struct message word, int64_t *number)
 
 /* ---- An inline request --------------------------------------------------------------------- */
 
-static bool is_space(unsigned char byte)
-{
-    return isspace(byte) || byte == '\0';
-}
-
 /* What stands behind a backslash in double quotes; *from is behind it then. */
 static unsigned char unescape(const unsigned char **from, const unsigned char *end)
 {
@@ -53,36 +48,32 @@ static bool unquote(const unsigned char **from, const unsigned char *end, unsign
     while (*from < end && **from != quote) {
         bool escapes = **from == '\\' && end - *from > 1 && (quote == '"' || (*from)[1] == '\'');
         *from += escapes;
-        if (escapes && quote == '"')
-            *(*to)++ = unescape(from, end);
-        else
-            *(*to)++ = *(*from)++;
+        *(*to)++ = escapes && quote == '"' ? unescape(from, end) : *(*from)++;
     }
     if (*from == end)
         return false;
     ++*from;
-    return *from == end || is_space(**from);
+    return *from == end || isspace(**from);
 }
 
-/* As in redis, a NUL ends the line. */
+/*
+ * VT and FF are white space in front of a word and behind a quote. In the middle of a word they are
+ * bytes like all others, because they are for redis.
+ */
 static bool split_line(const unsigned char *from, const unsigned char *end,
                        struct request_words *words)
 {
     unsigned char *to = words->line;
-    const unsigned char *nul = memchr(from, '\0', (size_t)(end - from));
-    end = nul != NULL ? nul : end;
     while (true) {
-        while (from < end && is_space(*from))
+        while (from < end && isspace(*from))
             from++;
         if (from == end)
             return true;
         unsigned char *word = to;
-        while (from < end && !is_space(*from)) {
-            if (*from != '"' && *from != '\'')
-                *to++ = *from++;
-            else if (!unquote(&from, end, &to))
-                return false;
-        }
+        while (from < end && strchr(" \t\r\n\"'", *from) == NULL)
+            *to++ = *from++;
+        if (from < end && (*from == '"' || *from == '\'') && !unquote(&from, end, &to))
+            return false;
         words->at[words->count++] = (struct message){word, (size_t)(to - word)};
     }
 }
@@ -111,17 +102,20 @@ static enum request_result read_number(struct message bytes, size_t *at, int64_t
                                                                           : REQUEST_BAD;
 }
 
+/* As in redis, behind a NUL no end is found, until the line is too long. */
 static enum request_result find_line(struct request_reader *reader, struct message bytes,
                                      struct request_words *words)
 {
-    const unsigned char *end = memchr(bytes.data + reader->at, '\n', bytes.length - reader->at);
-    size_t length = end != NULL ? (size_t)(end - bytes.data) + 1 : bytes.length;
-    if (length > REQUEST_LINE_MAX || (end == NULL && length == REQUEST_LINE_MAX))
+    size_t at = reader->at;
+    while (at < bytes.length && bytes.data[at] != '\n' && bytes.data[at] != '\0')
+        at++;
+    bool has_end = at < bytes.length && bytes.data[at] == '\n';
+    if ((has_end ? at : bytes.length) >= REQUEST_LINE_MAX)
         return refuse(reader, "too big inline request");
-    if (end != NULL && words != NULL && !split_line(bytes.data, end, words))
+    if (has_end && words != NULL && !split_line(bytes.data, bytes.data + at, words))
         return refuse(reader, "unbalanced quotes in request");
-    reader->at = length;
-    return end != NULL ? REQUEST_WHOLE : REQUEST_PART;
+    reader->at = at + has_end;
+    return has_end ? REQUEST_WHOLE : REQUEST_PART;
 }
 
 static enum request_result begin_array(struct request_reader *reader, struct message bytes)
