@@ -32,6 +32,7 @@ const struct store_command store_commands[] = {
     {"strlen", 2, store_do_strlen, STORE_ON_STRING, NULL},
     {"decr", 2, store_do_incr, STORE_GROWS | STORE_ON_KEY | STORE_DOWN, NULL},
     {"incrby", 3, store_do_incr, STORE_GROWS | STORE_ON_KEY, NULL},
+    {"decrby", 3, store_do_incr, STORE_GROWS | STORE_ON_KEY | STORE_DOWN, NULL},
     {"llen", 2, store_do_llen, STORE_ON_LIST, NULL},
     {"lrange", 4, store_do_lrange, STORE_ON_KEY, NULL},
     {"blpop", -3, store_do_pop_or_wait, STORE_IN_FRONT, NULL},
@@ -65,6 +66,15 @@ bool store_word_is(struct message word, const char *name)
 {
     return word.length == strlen(name) &&
            strncasecmp((const char *)word.data, name, word.length) == 0;
+}
+
+unsigned store_option(struct message word, const char *const *options)
+{
+    for (unsigned bit = 1; *options != NULL; options++, bit *= 2) {
+        if (store_word_is(word, *options))
+            return bit;
+    }
+    return 0;
 }
 
 static const struct store_command *find_command(size_t count, const struct message *words)

@@ -180,22 +180,51 @@ void store_do_type(struct store_call *call)
     store_reply_text(call->reply, call->key != NULL ? names[call->key->type] : "+none\r\n");
 }
 
+/* When EXPIRE changes something: if each of those that are asked for holds. NX, XX, GT, LT. */
+enum { IF_STAYS = 1, IF_EXPIRES = 2, IF_LATER = 4, IF_EARLIER = 8 };
+
+/* False: the client was told. */
+static bool parse_conditions(struct store_call *call, unsigned *asked)
+{
+    static const char *const names[] = {"NX", "XX", "GT", "LT", NULL};
+    *asked = 0;
+    for (size_t i = 3; i < call->count; i++) {
+        unsigned condition = store_option(call->words[i], names);
+        *asked |= condition;
+        if (condition == 0) {
+            store_reply_error(call->reply, "ERR Unsupported option %.*s",
+                              (int)call->words[i].length, (const char *)call->words[i].data);
+            return false;
+        }
+    }
+    const char *fault =
+        (*asked & IF_STAYS) != 0 && *asked != IF_STAYS
+            ? "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n"
+        : (*asked & IF_LATER) != 0 && (*asked & IF_EARLIER) != 0
+            ? "-ERR GT and LT options at the same time are not compatible\r\n"
+            : "";
+    store_reply_text(call->reply, fault);
+    return fault[0] == '\0';
+}
+
 void store_do_expire(struct store_call *call)
 {
     int64_t unit = store_has_flag(call, STORE_IN_MS) ? 1 : 1000;
+    struct store_key *key = call->key;
+    unsigned asked;
     int64_t moment;
-    if (call->count > 3) {
-        store_reply_error(call->reply, "ERR Unsupported option %.*s", (int)call->words[3].length,
-                          (const char *)call->words[3].data);
+    if (!parse_conditions(call, &asked) ||
+        !store_parse_time(call, call->words[2], unit, INT64_MIN / unit, &moment))
         return;
-    }
-    if (!store_parse_time(call, call->words[2], unit, INT64_MIN / unit, &moment))
-        return;
-    store_reply_number(call->reply, call->key != NULL);
-    if (call->key != NULL && moment <= clock_ms())
-        store_delete(call->store, call->key);
-    else if (call->key != NULL)
-        store_expire_at(call->store, call->key, moment);
+    int64_t expires = key != NULL && key->expires != 0 ? key->expires : INT64_MAX;
+    unsigned held = (expires == INT64_MAX ? IF_STAYS : IF_EXPIRES) |
+                    (moment > expires ? IF_LATER : 0u) | (moment < expires ? IF_EARLIER : 0u);
+    bool changes = key != NULL && (asked & ~held) == 0;
+    store_reply_number(call->reply, changes);
+    if (changes && moment <= clock_ms())
+        store_delete(call->store, key);
+    else if (changes)
+        store_expire_at(call->store, key, moment);
 }
 
 void store_do_persist(struct store_call *call)

@@ -188,6 +188,12 @@ void store_forget_queue(struct store_client *client);
 /** Whether a word is that one, in letters of either case. */
 bool store_word_is(struct message word, const char *name);
 
+/**
+ * Which of these words it is, the last of which is NULL: the first one is 1, and each one twice the
+ * one before. 0: none.
+ */
+unsigned store_option(struct message word, const char *const *options);
+
 /** An error that has the command's full name, in quotes, between these texts. */
 void store_refuse(struct store_call *call, const char *before, const char *behind);
 

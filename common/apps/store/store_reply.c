@@ -37,7 +37,7 @@ void store_reply_text(struct store_reply *reply, const char *text)
 
 void store_reply_error(struct store_reply *reply, const char *format, ...)
 {
-    char text[512];
+    char text[STORE_REPLY_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);

@@ -39,7 +39,9 @@ void store_reply_send(struct store_reply *reply);
 /** Text as it is, with all that it needs: "+OK\r\n". */
 void store_reply_text(struct store_reply *reply, const char *text);
 
-/** An error, as redis words it: "-" and the line's end are added, and no other line end is in it.
+/**
+ * An error, as redis words it: "-" and the line's end are added, and no other line end is in it.
+ * From STORE_REPLY_SIZE bytes on it is cut.
  */
 __attribute__((format(printf, 2, 3))) void store_reply_error(struct store_reply *reply,
                                                              const char *format, ...);

@@ -38,47 +38,31 @@ static struct store_key *put(struct store_call *call, struct message name, struc
 
 /* ---- SET ----------------------------------------------------------------------------------- */
 
-enum {
-    SET_NX = 1,
-    SET_XX = 2,
-    SET_GET = 4,
-    SET_KEEPTTL = 8,
-    SET_EX = 16,
-    SET_PX = 32,
-    SET_WORDS = 6,
-};
+/* As their names are in parse_options(). */
+enum { SET_NX = 1, SET_XX = 2, SET_GET = 4, SET_KEEPTTL = 8, SET_EX = 16, SET_PX = 32 };
 
-/* What may stand behind the value, and what it excludes. */
-static const struct {
-    const char *word;
-    unsigned option;
-    unsigned excludes;
-} set_words[SET_WORDS] = {
-    {"NX", SET_NX, SET_XX},
-    {"XX", SET_XX, SET_NX},
-    {"GET", SET_GET, 0},
-    {"KEEPTTL", SET_KEEPTTL, SET_EX | SET_PX},
-    {"EX", SET_EX, SET_KEEPTTL | SET_PX},
-    {"PX", SET_PX, SET_KEEPTTL | SET_EX},
-};
+/* Whether two or more of these are there. */
+static bool exclude(unsigned options)
+{
+    return (options & (options - 1)) != 0;
+}
 
 /* *moment is when it expires, set if EX or PX is there. False: the client was told. */
 static bool parse_options(struct store_call *call, unsigned *options, int64_t *moment)
 {
+    static const char *const names[] = {"NX", "XX", "GET", "KEEPTTL", "EX", "PX", NULL};
     const struct message *time = NULL;
     *options = 0;
     for (size_t i = 3; i < call->count; i++) {
-        size_t which = 0;
-        while (which < SET_WORDS && !store_word_is(call->words[i], set_words[which].word))
-            which++;
-        unsigned option = which < SET_WORDS ? set_words[which].option : 0;
+        unsigned option = store_option(call->words[i], names);
         bool has_time = (option & (SET_EX | SET_PX)) != 0;
-        if (option == 0 || (*options & set_words[which].excludes) != 0 ||
-            (has_time && ++i == call->count)) {
+        *options |= option;
+        if (option == 0 || (has_time && ++i == call->count) ||
+            exclude(*options & (SET_NX | SET_XX)) ||
+            exclude(*options & (SET_KEEPTTL | SET_EX | SET_PX))) {
             store_reply_text(call->reply, STORE_SYNTAX);
             return false;
         }
-        *options |= option;
         time = has_time ? &call->words[i] : time;
     }
     return time == NULL ||
@@ -167,18 +151,23 @@ void store_do_append(struct store_call *call)
 
 void store_do_incr(struct store_call *call)
 {
+    bool is_down = store_has_flag(call, STORE_DOWN);
     int64_t number = 0;
-    int64_t more = store_has_flag(call, STORE_DOWN) ? -1 : 1;
+    int64_t more = 1;
     char text[24];
-    bool is_number = call->count == 2 || request_number(call->words[2], &more);
-    if (is_number && !store_has_type(call, call->key, STORE_STRING))
-        return;
-    if (!is_number || (call->key != NULL && !request_number(value_of(call->key), &number))) {
-        store_reply_text(call->reply, STORE_NO_INTEGER);
-        return;
-    }
-    if (__builtin_add_overflow(number, more, &number)) {
-        store_reply_text(call->reply, "-ERR increment or decrement would overflow\r\n");
+    const char *fault = NULL;
+    if (call->count > 2 && !request_number(call->words[2], &more))
+        fault = STORE_NO_INTEGER;
+    else if (is_down && more == INT64_MIN)
+        fault = "-ERR decrement would overflow\r\n";
+    else if (call->key != NULL && call->key->type != STORE_STRING)
+        fault = STORE_WRONG_TYPE;
+    else if (call->key != NULL && !request_number(value_of(call->key), &number))
+        fault = STORE_NO_INTEGER;
+    else if (__builtin_add_overflow(number, is_down ? -more : more, &number))
+        fault = "-ERR increment or decrement would overflow\r\n";
+    if (fault != NULL) {
+        store_reply_text(call->reply, fault);
         return;
     }
     int length = snprintf(text, sizeof(text), "%" PRId64, number);
