@@ -1,10 +1,13 @@
 /* Answers each line with its bytes, and with those of all lines of the same client. */
 #include "common/apps/application.h"
 
+#include <assert.h>
+
 struct client {
-    struct input_handler handler; /* first */
+    struct input_handler handler;
     size_t total;
 };
+static_assert(offsetof(struct client, handler) == 0, "the framework begins it with a handler");
 
 static bool handle_input(struct input_handler *self, struct message message,
                          struct channel_facade *facade)
