@@ -166,7 +166,7 @@ run_model = $(if $(wildcard docs/model/*.pml),'model=tests/need.sh spin \
 # Without node, and where it cannot be installed, this suite is skipped.
 run_play = 'play=tests/need.sh node "command -v node" nodejs; tests/play/run.sh'
 
-ifneq ($(if $(filter card,$(MAKECMDGOALS)),,$(SERVER)),)
+ifneq ($(if $(filter card test-ladder,$(MAKECMDGOALS)),,$(SERVER)),) # their SERVER may have arguments
 ifeq ($(wildcard $(SERVER)),)
 $(error SERVER=$(SERVER): no such program)
 endif
@@ -776,14 +776,14 @@ $(LADDER_WRONG): $(OUT)/ladder/%: tests/ladder/%.patch docs/examples/protohacker
 	$(Q)$(LINK) -o $@ $@.o $(filter %.o %.a,$^) $(call libraries,stage5)
 
 run_ladder = $(foreach p,$(LADDER_PROBLEMS),'problem $p=tests/ladder/grader.py $p \
-    $(if $(SERVER),"$(abspath $(firstword $(SERVER)))" $(wordlist 2,$(words $(SERVER)),$(SERVER)),"$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p))') \
+    "$(abspath $(OUT)/talks/$(call problem_name,$p)/stage5)" --app $(call problem_name,$p)') \
     $(if $(LADDER_WRONG),'graders of the ladder=tests/ladder/ladder_test.py $(OUT)/ladder')
 
 ### test-ladder [PROBLEM=N [SERVER='path arguments']]: grade your solution of one of Protohackers' problems (docs/ladder.md); without both, ours, and wrong ones
 .PHONY: test-ladder
 test-ladder: $(LADDER_SERVERS) $(LADDER_WRONG)
 	$(NEED_PYTHON)
-	@tests/run.sh $(run_ladder)
+	@$(if $(SERVER),tests/ladder/grader.py $(PROBLEM) $(SERVER),tests/run.sh $(run_ladder))
 
 # ---- a store, built by the reader --------------------------------------------------------------
 

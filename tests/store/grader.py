@@ -38,11 +38,15 @@ TESTS = collections.defaultdict(dict)  # task: name: (mistake, function)
 
 
 class Failure(Exception):
-    """What came instead of what a test expects, and the mistake if it is another one than the test's."""
+    """What came instead of what a test expects, and the mistake if it is another one than the test's.
 
-    def __init__(self, what, mistake=None):
+    `client` is the one that was read last, `sent` the request that was answered, where a test knows it, and `moment` how
+    far the server was: what it says later may come from the test's end."""
+
+    def __init__(self, what, mistake=None, sent=None):
         super().__init__(what)
-        self.mistake = mistake
+        self.mistake, self.sent, self.client = mistake, sent, Client.latest
+        self.moment = Client.latest.server.moment() if Client.latest else None
 
 
 class Unknown(Failure):
@@ -121,19 +125,20 @@ class Server:
 
     def __init__(self, command, folder):
         self.command, self.folder, self.process, self.stopping = command, folder, None, False
-        self.random = random.Random(SEED)
+        self.random, self.clients, self.turns, self.has_answered = random.Random(SEED), [], 0, False
+        self.place, self.output, self.errors = folder, os.path.join(folder, "output"), os.path.join(folder, "errors")
 
     async def start(self):
         for _ in range(3):  # somebody may take the port before the program does
             self.port = free_port()
-            with open(os.path.join(self.folder, "output"), "wb") as output:
+            with open(self.output, "wb") as output, open(self.errors, "wb") as errors:
                 try:
-                    self.process = subprocess.Popen([*self.command, "--port", str(self.port)], cwd=self.folder,
-                                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    self.process = subprocess.Popen([*self.command, "--port", str(self.port)], cwd=self.place,
+                                                    stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                                                     start_new_session=True)
                 except OSError as error:
                     raise NotStarted(f"the system cannot start {self.command[0]}: {error.strerror}") from None
-            until = time.monotonic() + max(PATIENCE, 10)
+            until = time.monotonic() + max(PATIENCE, 30)
             while self.process.poll() is None and time.monotonic() < until:
                 try:
                     socket.create_connection(("127.0.0.1", self.port), 1).close()
@@ -144,9 +149,21 @@ class Server:
                 raise NotStarted("it does not listen at 127.0.0.1, on the port that --port says")
         raise NotStarted(self.how_it_ended("before it listened"))
 
+    def last_said(self):
+        """The last lines on standard error, or, if there are none, on standard output."""
+        for path in self.errors, self.output:
+            with open(path, "rb") as output:
+                said = output.read()[-2000:].decode(errors="replace").strip().splitlines()[-4:]
+            if said:
+                break
+        return said
+
+    def moment(self):
+        """The bytes that it has written to standard error, and whether it has ended."""
+        return os.path.getsize(self.errors), self.process.poll() is not None
+
     def how_it_ended(self, when):
-        with open(os.path.join(self.folder, "output"), "rb") as output:
-            said = output.read()[-2000:].decode(errors="replace").strip().splitlines()[-4:]
+        said = self.last_said()
         status = self.process.poll()
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         return f"it ended {when}, {how}" + (f"; the last that it said: {' / '.join(said)}" if said else "")
@@ -206,8 +223,9 @@ class Server:
     async def forgets(self, *clients):
         """Waits until it has closed its side of the connections of clients that have left."""
         until, ports = time.monotonic() + PATIENCE, {client.port for client in clients}
-        while ports & self.unread().keys():
+        while kept := ports & self.unread().keys():
             if time.monotonic() > until:
+                Client.latest = next(client for client in clients if client.port in kept)
                 raise Failure("a client has left, and the server keeps its connection")
             await asyncio.sleep(0.005)
 
@@ -226,8 +244,12 @@ def free_port():
 
 
 class Client:
+    latest = None  # the one that a test has looked at last
+    KEPT = 200  # bytes of each turn, for what a failure shows
+
     def __init__(self, server, room=None):
-        self.server, self.input = server, bytearray()
+        self.server, self.input, self.turns = server, bytearray(), collections.deque(maxlen=6)
+        server.clients.append(self)
         self.socket = socket.socket()
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -239,17 +261,32 @@ class Client:
         try:
             return await asyncio.wait_for(work, PATIENCE)
         except asyncio.TimeoutError:
+            Client.latest = self
             self.server.check()
             raise Failure(f"{what} within {PATIENCE:g} s") from None
-        except ConnectionError:
+        except ConnectionError as error:
+            Client.latest = error.client = self
             self.server.check()
             raise
+
+    def note(self, verb, data):
+        """A turn of its talk with the server; a failure shows the last ones."""
+        Client.latest = self
+        if data and not (self.turns and self.turns[-1][1] == verb):
+            self.server.turns += 1
+            self.turns.append([self.server.turns, verb, bytearray(), 0])
+        if data:
+            turn = self.turns[-1]
+            turn[2] += data[-self.KEPT:]
+            del turn[2][:-self.KEPT]
+            turn[3] += len(data)
 
     async def connect(self):
         await self.within(self.loop.sock_connect(self.socket, ("127.0.0.1", self.server.port)), "no connection")
         self.port = self.socket.getsockname()[1]
 
     async def send(self, data):
+        self.note("sent", data)
         await self.within(self.loop.sock_sendall(self.socket, data), "the server does not read what is sent")
 
     async def send_in_pieces(self, data):
@@ -269,7 +306,10 @@ class Client:
 
     async def receive(self, most=65536):
         """What comes next; empty at the end."""
-        return await self.within(self.loop.sock_recv(self.socket, most), "no answer")
+        data = await self.within(self.loop.sock_recv(self.socket, most), "no answer")
+        self.note("got", data)
+        self.server.has_answered = self.server.has_answered or bool(data)
+        return data
 
     async def reply(self, what="the command"):
         while (end := reply_ends(self.input)) < 0:
@@ -307,9 +347,11 @@ class Client:
         try:
             data = bytes(self.input) or await self.receive()
         except ConnectionError:
-            raise Failure(f"{after}: the connection was reset instead of closed") from None
+            raise Failure(f"{after}: expected the end of the connection, got a reset") from None
+        except Failure as failure:
+            raise Failure(f"{after}: expected the end of the connection, but {failure}") from None
         if data:
-            raise Failure(f"{after}: {shown(data)} came instead of the end")
+            raise Failure(f"{after}: expected the end of the connection, got {shown(data)}")
 
     async def expect_silence(self, why):
         """That nothing has come, although the server has had its turn: another client was answered."""
