@@ -176,8 +176,8 @@ class Dice:
         return [make() for _ in range(self.random.randrange(least, most + 1))]
 
     def time(self):
-        """Seconds or milliseconds, far from now: an answer must not depend on when it is given."""
-        return self.pick(b"1000000", b"5000000", b"70000", b"0", b"-1", b"-5", b"x", b"9223372036854775807",
+        """Seconds or milliseconds, further away than the longest run: an answer must not depend on when it is given."""
+        return self.pick(b"100000000", b"500000000", b"70000000", b"0", b"-1", b"-5", b"x", b"9223372036854775807",
                          b"9223372036854775", b"92233720368547758", b"-9223372036854775808", b"1.5", b"")
 
     def expire(self):
