@@ -506,8 +506,17 @@ class Lockstep:
         self.controls[0].ask("PING")
         self.controls[0].ask("PING")
 
-    def count(self, control):
-        return int(re.search(rb"connected_clients:(\d+)", control.ask("INFO", "clients"))[1])
+    def count(self, control, which=b"connected"):
+        found = re.search(which + rb"_clients:(\d+)", control.ask("INFO", "clients"))
+        return int(found[1]) if found else None
+
+    def settle_store(self):
+        """The store, whose threads do things at the same time, has a client wait, too: it answers nothing by which one could tell."""
+        until = time.monotonic() + PATIENCE
+        while self.count(self.controls[1], b"blocked") not in (None, self.count(self.controls[0], b"blocked")):
+            if time.monotonic() > until:
+                raise self.last[0].redis.difference("redis has the client wait, the store does not")
+            time.sleep(0.001)
 
     def leave(self, pair):
         """Both have to know before anything else happens."""
@@ -560,6 +569,7 @@ class Lockstep:
                 each.is_subscriber = changes[-1] != b"0" if changes else each.is_subscriber and b"+RESET" not in expected
         if not dict(arrived)[pair] and not pair.redis.is_closed:
             pair.waits = True
+            self.settle_store()
         if pair.redis.is_closed:
             if (more := pair.store.reply()) is not None:
                 raise pair.redis.difference(f"redis closes the connection, the store {says(more)}")

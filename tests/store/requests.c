@@ -85,8 +85,7 @@ SceneTest(store, what_is_no_request_costs_only_its_sender, "")
     ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
 }
 
-/** Expects that nothing is kept for anybody. */
-static void expect_empty(int client)
+static void expect_info(int client, const char *line)
 {
     char info[2048];
     size_t got;
@@ -94,7 +93,14 @@ static void expect_empty(int client)
     client_await_reply(client);
     client_try_receive(client, info, sizeof info - 1, test_now() + 0.5, &got);
     info[got] = '\0';
-    cr_assert_not_null(strstr(info, "used_memory:0\r\n"), "%s", info);
+    cr_assert_not_null(strstr(info, line), "expected %s in %s", line, info);
+}
+
+/** Expects that nothing is kept for anybody. */
+static void expect_empty(int client)
+{
+    expect_info(client, "blocked_clients:0\r\n");
+    expect_info(client, "used_memory:0\r\n");
 }
 
 /* A browser can be made to send it, and its body is for whoever listens here. */
@@ -223,6 +229,7 @@ SceneTest(store, who_waits_for_several_lists_gets_one_element, "")
 {
     client_send_text(scene->ann, "BLPOP a b 0\r\nPING\r\n");
     client_expect_silence(scene->ann, 100);
+    expect_info(scene->bob, "blocked_clients:1\r\n");
     ask(scene->bob, "MULTI\r\n", "+OK\r\n");
     ask(scene->bob, "RPUSH b one two\r\n", "+QUEUED\r\n");
     ask(scene->bob, "LPUSH a three\r\n", "+QUEUED\r\n");

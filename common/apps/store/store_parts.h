@@ -35,6 +35,7 @@ struct store {
     struct strand_group group; /* first */
     struct table keys;         /* store_key */
     struct table waits;        /* store_topic: keys for which clients wait */
+    size_t waiting;            /* clients that do */
     struct table channels;     /* store_topic: to which clients have subscribed */
     struct list_link ready;    /* of waits: there is something for them */
     size_t used;               /* bytes of all that is kept */

@@ -130,9 +130,9 @@ void store_do_info(struct store_call *call)
     const struct store *store = call->store;
     char text[256];
     snprintf(text, sizeof(text),
-             "# Clients\r\nconnected_clients:%zu\r\n\r\n"
+             "# Clients\r\nconnected_clients:%zu\r\nblocked_clients:%zu\r\n\r\n"
              "# Memory\r\nused_memory:%zu\r\nmaxmemory:%zu\r\n\r\n"
              "# Keyspace\r\ndb0:keys=%zu\r\n",
-             store->group.count, store->used, store->limit, store->keys.count);
+             store->group.count, store->waiting, store->used, store->limit, store->keys.count);
     store_reply_string(call->reply, text);
 }

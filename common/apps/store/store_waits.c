@@ -24,6 +24,7 @@ static void end_wait(struct store_client *client)
 void store_forget_wait(struct store_client *client)
 {
     channel_cancel_timer(strand_facade(&client->store->group.strand), &client->timer);
+    client->store->waiting -= client->waits;
     client->waits = false;
     store_untie_all(client);
 }
@@ -113,6 +114,7 @@ static void wait(struct store_call *call, int64_t timeout)
         }
     }
     client->waits = true;
+    call->store->waiting++;
     client->pops_in_front = store_has_flag(call, STORE_IN_FRONT);
     client->timer.fired = wait_is_over;
     if (timeout > 0)
