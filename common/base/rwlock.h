@@ -2,7 +2,8 @@
  * A read/write lock: many threads may hold it to read, or one to write. The selector's guard of
  * stages 4 and 5 is made of it.
  *
- * Interface: as that of a mutex (lock.h), whose attributes it has, too.
+ * Interface: as that of a mutex (lock.h), whose attributes it has, too. It is not recursive: who
+ * holds it to read and asks again waits forever, if a writer has come in between.
  */
 #ifndef COMMON_RWLOCK_H
 #define COMMON_RWLOCK_H

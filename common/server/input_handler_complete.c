@@ -1,5 +1,6 @@
 /*
- * What a handler does that leaves verbs out, and which of its verbs are its own.
+ * What a handler does that leaves verbs out, and which of its verbs are its own. The verbs that are
+ * filled in take no lock and keep nothing, and come in whichever thread a handler's own would.
  */
 #include "common/server/input_handler_calls.h"
 
