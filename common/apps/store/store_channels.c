@@ -50,25 +50,26 @@ void store_do_subscribe(struct store_call *call)
     }
 }
 
-/* Without a tie (NULL) the client is told the same. */
-static void unsubscribe(struct store_call *call, struct message name, struct store_tie *tie)
+static void unsubscribe(struct store_call *call, struct store_tie *tie)
 {
-    reply_change(call, "unsubscribe", name, call->client->tied - (tie != NULL));
-    if (tie != NULL)
-        store_untie(tie);
+    reply_change(call, "unsubscribe", tie->topic->node.key, call->client->tied - 1);
+    store_untie(tie);
 }
 
 void store_do_unsubscribe(struct store_call *call)
 {
     struct store_client *client = call->client;
     if (call->count == 1 && client->tied == 0)
-        unsubscribe(call, (struct message){0}, NULL);
-    while (call->count == 1 && client->tied > 0) {
-        struct store_tie *tie = container_of(client->ties.next, struct store_tie, of_client);
-        unsubscribe(call, tie->topic->node.key, tie);
+        reply_change(call, "unsubscribe", (struct message){0}, 0);
+    while (call->count == 1 && client->tied > 0)
+        unsubscribe(call, container_of(client->ties.next, struct store_tie, of_client));
+    for (size_t i = 1; i < call->count; i++) {
+        struct store_tie *tie = tie_to(client, call->words[i]);
+        if (tie != NULL)
+            unsubscribe(call, tie);
+        else
+            reply_change(call, "unsubscribe", call->words[i], client->tied);
     }
-    for (size_t i = 1; i < call->count; i++)
-        unsubscribe(call, call->words[i], tie_to(client, call->words[i]));
 }
 
 /* Once, for all of them. */
@@ -95,10 +96,13 @@ static struct shared_message *make_message(struct message channel, struct messag
 void store_do_publish(struct store_call *call)
 {
     const struct store_topic *channel = store_find_topic(&call->store->channels, call->words[1]);
-    struct shared_message *message =
-        channel != NULL ? make_message(call->words[1], call->words[2]) : NULL;
+    if (channel == NULL) {
+        store_reply_number(call->reply, 0);
+        return;
+    }
+    struct shared_message *message = make_message(call->words[1], call->words[2]);
     if (message == NULL) {
-        store_reply_text(call->reply, channel == NULL ? ":0\r\n" : STORE_NO_MEMORY);
+        store_reply_text(call->reply, STORE_NO_MEMORY);
         return;
     }
     if (call->client->tied > 0)

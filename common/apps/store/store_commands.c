@@ -106,10 +106,11 @@ void store_reply_arity(struct store_call *call)
     store_refuse(call, "wrong number of arguments for", " command");
 }
 
-/* For %.*s, which stops at a NUL, as redis does. */
+/* As C's text: to its first NUL, and to so many bytes. */
 static int shown_length(struct message word, int most)
 {
-    return word.length < (size_t)most ? (int)word.length : most;
+    return (int)strnlen((const char *)word.data,
+                        word.length < (size_t)most ? word.length : (size_t)most);
 }
 
 /* Shows the beginning of the words, as redis does. */
@@ -178,7 +179,7 @@ static bool may_run(struct store_call *call)
 /* Behind MULTI, EXEC will refuse; and EXEC itself ends it. */
 static void spoil(const struct store_call *call)
 {
-    call->client->multi.is_aborted = call->client->multi.is_open;
+    call->client->multi.is_aborted = true;
     if (call->command != NULL && call->command->run == store_do_exec)
         store_forget_queue(call->client);
 }

@@ -75,8 +75,10 @@ void store_clear(struct store *store, struct store_key *key)
 struct store_key *store_find(struct store *store, struct message name)
 {
     struct table_node *node = table_find(&store->keys, name);
-    struct store_key *key = node != NULL ? container_of(node, struct store_key, node) : NULL;
-    if (key == NULL || key->expires == 0 || key->expires >= clock_ms())
+    if (node == NULL)
+        return NULL;
+    struct store_key *key = container_of(node, struct store_key, node);
+    if (key->expires == 0 || key->expires >= clock_ms())
         return key;
     store_delete(store, key);
     return NULL;
@@ -252,7 +254,10 @@ void store_do_dbsize(struct store_call *call)
 
 void store_do_flushall(struct store_call *call)
 {
-    if (call->count == 1)
-        store_delete_all(call->store);
-    store_reply_text(call->reply, call->count == 1 ? STORE_OK : STORE_SYNTAX);
+    if (call->count > 1) {
+        store_reply_text(call->reply, STORE_SYNTAX);
+        return;
+    }
+    store_delete_all(call->store);
+    store_reply_text(call->reply, STORE_OK);
 }

@@ -37,17 +37,23 @@ void store_do_pop(struct store_call *call)
     bool has_count = call->count > 2;
     if (call->count > 3) {
         store_reply_arity(call);
-    } else if (has_count && (!request_number(call->words[2], &count) || count < 0)) {
-        store_reply_text(call->reply, "-ERR value is out of range, must be positive\r\n");
-    } else if (key == NULL) {
-        store_reply_text(call->reply, has_count ? STORE_NULL_ARRAY : STORE_NULL);
-    } else if (store_has_type(call, key, STORE_LIST)) {
-        size_t pops = key->length < (uint64_t)count ? key->length : (size_t)count;
-        if (has_count)
-            store_reply_array(call->reply, pops);
-        for (; pops > 0; pops--)
-            store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT));
+        return;
     }
+    if (has_count && (!request_number(call->words[2], &count) || count < 0)) {
+        store_reply_text(call->reply, "-ERR value is out of range, must be positive\r\n");
+        return;
+    }
+    if (!store_has_type(call, key, STORE_LIST))
+        return;
+    if (key == NULL) {
+        store_reply_text(call->reply, has_count ? STORE_NULL_ARRAY : STORE_NULL);
+        return;
+    }
+    size_t pops = key->length < (uint64_t)count ? key->length : (size_t)count;
+    if (has_count)
+        store_reply_array(call->reply, pops);
+    for (; pops > 0; pops--)
+        store_reply_pop(call->store, key, store_has_flag(call, STORE_IN_FRONT));
 }
 
 void store_do_llen(struct store_call *call)

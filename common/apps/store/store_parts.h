@@ -25,9 +25,12 @@
 #include "common/apps/strand_group.h"
 
 struct store_call;
+struct store_client;
 struct store_key;
 
-enum { STORE_NAME_SIZE = 64 }; /* of a client's name, with its NUL */
+enum {
+    STORE_NAME_SIZE = 64, /* of a client's name, with its NUL */
+};
 
 /* ---- The store ----------------------------------------------------------------------------- */
 

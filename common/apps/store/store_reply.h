@@ -19,7 +19,9 @@
 #define STORE_NO_INTEGER "-ERR value is not an integer or out of range\r\n"
 #define STORE_NO_MEMORY  "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-enum { STORE_REPLY_SIZE = 16384 }; /* bytes that are put together; more leave by themselves */
+enum {
+    STORE_REPLY_SIZE = 16384, /* bytes that are put together; more leave by themselves */
+};
 
 struct store_reply {
     struct channel_facade *to;

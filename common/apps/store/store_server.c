@@ -59,12 +59,14 @@ void store_do_client_setname(struct store_call *call)
     bool is_name = name.length < STORE_NAME_SIZE;
     for (size_t i = 0; i < name.length; i++)
         is_name = is_name && name.data[i] > ' ' && name.data[i] <= '~';
-    if (is_name)
-        snprintf(call->client->name, STORE_NAME_SIZE, "%.*s", (int)name.length,
-                 (const char *)name.data);
-    store_reply_text(call->reply, is_name ? STORE_OK
-                                          : "-ERR Client names cannot contain spaces, newlines or "
-                                            "special characters.\r\n");
+    if (!is_name) {
+        store_reply_text(call->reply, "-ERR Client names cannot contain spaces, newlines or "
+                                      "special characters.\r\n");
+        return;
+    }
+    snprintf(call->client->name, STORE_NAME_SIZE, "%.*s", (int)name.length,
+             (const char *)name.data);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_client_getname(struct store_call *call)

@@ -37,16 +37,22 @@ void store_queue(struct store_call *call)
 
 void store_do_multi(struct store_call *call)
 {
-    bool *is_open = &call->client->multi.is_open;
-    store_reply_text(call->reply, *is_open ? "-ERR MULTI calls can not be nested\r\n" : STORE_OK);
-    *is_open = true;
+    if (call->client->multi.is_open) {
+        store_reply_text(call->reply, "-ERR MULTI calls can not be nested\r\n");
+        return;
+    }
+    call->client->multi = (struct store_multi){.is_open = true};
+    store_reply_text(call->reply, STORE_OK);
 }
 
 void store_do_discard(struct store_call *call)
 {
-    bool is_open = call->client->multi.is_open;
-    store_reply_text(call->reply, is_open ? STORE_OK : "-ERR DISCARD without MULTI\r\n");
+    if (!call->client->multi.is_open) {
+        store_reply_text(call->reply, "-ERR DISCARD without MULTI\r\n");
+        return;
+    }
     store_forget_queue(call->client);
+    store_reply_text(call->reply, STORE_OK);
 }
 
 static void carry_out_all(struct store_call *call, const struct store_multi *multi)
@@ -65,9 +71,11 @@ static void carry_out_all(struct store_call *call, const struct store_multi *mul
 void store_do_exec(struct store_call *call)
 {
     const struct store_multi *multi = &call->client->multi;
-    if (!multi->is_open)
+    if (!multi->is_open) {
         store_reply_text(call->reply, "-ERR EXEC without MULTI\r\n");
-    else if (multi->is_aborted)
+        return;
+    }
+    if (multi->is_aborted)
         store_reply_text(call->reply,
                          "-EXECABORT Transaction discarded because of previous errors.\r\n");
     else
