@@ -209,11 +209,9 @@ Test(pop3_passwords, after_three_wrong_ones_a_right_one_has_to_wait)
     server_stop(&server);
 }
 
-/*
- * Nobody's thread waits with it, not even that of stage 2, which has only one; and what the client
- * has sent behind its password is answered behind it.
- */
-MailTest(pop3_passwords, a_password_that_waits_holds_up_nobody, "")
+/* One waits, and twenty others ask for something. How many seconds that has taken until they had
+ * it. */
+static double answer_others(const struct server_process *server)
 {
     double start = test_now();
     guess_thrice(server, 1, "ann");
@@ -231,11 +229,28 @@ MailTest(pop3_passwords, a_password_that_waits_holds_up_nobody, "")
     read = server_counter(server, "bytes_in") - read;
     expect_waits(start, waiting);
     cr_assert(read == 20 * 10 || test_now() - start > 0.8, "%lld bytes were read", read);
-    cr_assert_lt(asked, 0.99, "twenty others were answered after %.1f s", asked);
     for (int i = 0; i < 20; i++)
         client_close(others[i]);
     client_expect_text(waiting, "+OK 0 messages\r\n+OK 0 0\r\n+OK\r\n");
     pop3_quit(waiting);
+    return asked;
+}
+
+/*
+ * Nobody's thread waits with it, not even that of stage 2, which has only one; and what the client
+ * has sent behind its password is answered behind it. A busy machine is slow now and then, a server
+ * in which others wait for a second is so each time.
+ */
+Test(pop3_passwords, a_password_that_waits_holds_up_nobody)
+{
+    enum { ATTEMPTS = 5 };
+    double asked = 1;
+    for (int attempt = 0; attempt < ATTEMPTS && asked > 0.99; attempt++) {
+        struct server_process server = mailboxes_serve("");
+        asked = answer_others(&server);
+        server_close_all(&server);
+    }
+    cr_assert_lt(asked, 0.99, "twenty others were answered after %.1f s", asked);
 }
 
 /*

@@ -159,6 +159,7 @@ Test(soak_memory, case_11_a_full_server_needs_what_it_has_said_and_answers_the_h
     for (int i = 0; i < all_greedy; i++) {
         client_reset(greedy[i]);
     }
+    server_await_counter(&server, "closed", all_greedy); /* a stop waits for them for 5 s only */
     free(line);
     free(costly);
     server_close_all(&server);
