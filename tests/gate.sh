@@ -29,8 +29,6 @@
 # other failure of it, a crash, a timeout or another assertion, is one like that of any test. When it
 # passes the fault is mended, and the suite fails until somebody takes the mark off.
 #
-# Sanitized programs are slow, and more so beside others, so waits have three times as long then.
-#
 # Most tests wait more than they work, so eight of them run at a time for each processor, but no more than
 # 32, because then the longest test decides. Under a sanitizer they work more.
 #
@@ -55,7 +53,6 @@ common="log_path=$work/report:exitcode=99"
 export ASAN_OPTIONS="$common:detect_leaks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="$common:print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="$common:halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
-[ -z "${SANITIZER:-}" ] || export TEST_DEADLINE_MS="${TEST_DEADLINE_MS:-30000}"
 unset CRITERION_ALWAYS_SUCCEED
 
 {

@@ -11,10 +11,13 @@
 
 TestSuite(idle, .timeout = 60);
 
+/* On a busy machine it may have something to do for a while yet; one that spins has so each time. */
 static void expect_no_cpu(const struct server_process *server, const char *meanwhile)
 {
-    enum { WATCHED_MS = 400 };
-    double busy = probe_busy_during(server->pid, WATCHED_MS);
+    enum { WATCHED_MS = 400, LOOKS = 5 };
+    double busy = 1;
+    for (int i = 0; i < LOOKS && busy >= 0.3; i++)
+        busy = probe_busy_during(server->pid, WATCHED_MS);
     cr_assert(busy >= 0 && busy < 0.3, "%s: for %.0f %% of %d ms the server was busy", meanwhile,
               busy * 100, WATCHED_MS);
 }

@@ -12,7 +12,7 @@ int test_deadline_ms(void)
 {
     const char *text = getenv("TEST_DEADLINE_MS");
     int chosen = text ? atoi(text) : 0;
-    return chosen > 0 ? chosen : 10000;
+    return chosen > 0 ? chosen : 30000;
 }
 
 double test_now(void)

@@ -2,9 +2,10 @@
  * Time for the tests: every wait of the suites ends at a deadline.
  *
  * Rules:
- * - A wait that should succeed uses test_deadline_ms(): generous, so that a slow machine, a
- * sanitizer or valgrind does not fail a correct server. TEST_DEADLINE_MS in the environment changes
- * it (the proof with the faulty server shortens it, because there most waits are meant to fail).
+ * - A wait that should succeed uses test_deadline_ms(): thirty seconds, so that a machine on which
+ * twenty others want to run, a sanitizer or valgrind does not fail a correct server.
+ * TEST_DEADLINE_MS in the environment changes it (the proof with the faulty server shortens it,
+ * because there most waits are meant to fail).
  * - A measured time is asserted as a lower bound, or as a very generous upper bound.
  */
 #ifndef TESTS_DEADLINE_H
