@@ -11,7 +11,8 @@
 
 TestSuite(idle, .timeout = 60);
 
-/* On a busy machine it may have something to do for a while yet; one that spins has so each time. */
+/* On a busy machine it may have something to do for a while yet; one that spins has so each time.
+ */
 static void expect_no_cpu(const struct server_process *server, const char *meanwhile)
 {
     enum { WATCHED_MS = 400, LOOKS = 5 };
