@@ -324,7 +324,7 @@ BothTest(chat_broker, a_redis_that_is_stopped_stops_nobody, "--broker-lease 2")
 
 /** Redis ends the connection of a subscriber that does not keep up: its output buffer limit. */
 SceneTest(chat_broker, a_subscriber_that_redis_cuts_off_knows_what_it_has_missed,
-          "--output-cap 67108864 --talk-rate 0")
+          "--broker-lease 60 --output-cap 67108864 --talk-rate 0")
 {
     enum { LINES = 3500, LENGTH = 4000, AT_A_TIME = 50 };
     int ann;
