@@ -144,7 +144,7 @@ struct flood {
 static void *flood_run(void *argument)
 {
     struct flood *flood = argument;
-    while (!atomic_load(&flood->stop) && flood->connected < 5000) {
+    while (!atomic_load(&flood->stop) && flood->connected < 1000) {
         int client = client_try_connect(flood->server, (struct client_buffers){0});
         if (client >= 0) {
             flood->connected++;
