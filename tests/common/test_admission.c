@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(admission, .timeout = 60);
+TestSuite(admission, .timeout = 120);
 
 static struct server server;
 static struct admission admission;

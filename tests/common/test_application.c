@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(application, .timeout = 60);
+TestSuite(application, .timeout = 120);
 
 static int settle(unsigned needs, unsigned offers)
 {

@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(buffer_factory, .timeout = 60);
+TestSuite(buffer_factory, .timeout = 120);
 
 enum {
     THREADS = 8,
@@ -293,7 +293,7 @@ Test(buffer_factory, a_thread_has_one_cache_and_it_is_of_one_factory)
 }
 
 /* Nothing that runs out of memory goes under valgrind, which needs some itself. */
-TestSuite(no_memory, .timeout = 60);
+TestSuite(no_memory, .timeout = 120);
 
 Test(no_memory, buffer_factory_takes_what_there_is)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(burst, .timeout = 60);
+TestSuite(burst, .timeout = 120);
 
 enum { LISTENERS = 100 };
 

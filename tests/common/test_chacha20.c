@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(chacha20, .timeout = 60);
+TestSuite(chacha20, .timeout = 120);
 
 struct vector {
     const char *section;

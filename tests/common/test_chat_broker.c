@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(chat_broker_state, .timeout = 60);
+TestSuite(chat_broker_state, .timeout = 120);
 
 enum { LEASE = 10000 /* ms */ };
 

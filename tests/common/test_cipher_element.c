@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-TestSuite(cipher_element, .timeout = 60);
+TestSuite(cipher_element, .timeout = 120);
 
 /* ---- the element's source, with calls that can fail ---- */
 

@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(clock, .timeout = 60);
+TestSuite(clock, .timeout = 120);
 
 Test(clock, counts_the_milliseconds_of_the_monotonic_clock)
 {

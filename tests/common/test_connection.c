@@ -24,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(connection, .timeout = 60);
-TestSuite(connection_shared, .timeout = 60);
+TestSuite(connection, .timeout = 120);
+TestSuite(connection_shared, .timeout = 120);
 
 /* ---- a connection of an echo server ---- */
 

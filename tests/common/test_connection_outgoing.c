@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(connection_outgoing, .timeout = 60);
+TestSuite(connection_outgoing, .timeout = 120);
 
 struct bench {
     struct server server;

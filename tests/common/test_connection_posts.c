@@ -12,7 +12,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(connection_posts, .timeout = 60);
+TestSuite(connection_posts, .timeout = 120);
 
 enum { POSTS = 3 };
 

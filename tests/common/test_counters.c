@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(counters, .timeout = 60);
+TestSuite(counters, .timeout = 120);
 
 enum {
     THREADS = 8,

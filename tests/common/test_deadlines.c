@@ -22,7 +22,7 @@ static void begin(void)
     deadlines_start(&deadlines, BORN);
 }
 
-TestSuite(deadlines, .timeout = 60, .init = begin);
+TestSuite(deadlines, .timeout = 120, .init = begin);
 
 /* The limit is passed at that moment, and not one millisecond before. */
 static void assert_passes(const struct deadline_limits *limits, int64_t moment,

@@ -73,7 +73,7 @@ static void begin(void)
     condition_init(&gate.changed);
 }
 
-TestSuite(executor, .timeout = 60, .init = begin);
+TestSuite(executor, .timeout = 120, .init = begin);
 
 static void gate_pass(void)
 {

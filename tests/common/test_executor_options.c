@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(executor_options, .timeout = 60);
+TestSuite(executor_options, .timeout = 120);
 
 typedef void adds_options(struct options *options, struct executor_choice *choice);
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-TestSuite(future_task, .timeout = 60);
+TestSuite(future_task, .timeout = 120);
 
 /* A future, and what became of it. */
 struct errand {

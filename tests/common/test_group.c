@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-TestSuite(group, .timeout = 60);
+TestSuite(group, .timeout = 120);
 
 enum { MEMBERS = 200 }; /* more than a send looks up at a time */
 

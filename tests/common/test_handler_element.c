@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(handler_element, .timeout = 60);
+TestSuite(handler_element, .timeout = 120);
 
 /* ---- a channel that notes what it is told ---- */
 

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(host_port, .timeout = 60);
+TestSuite(host_port, .timeout = 120);
 
 static bool is_one(const char *text)
 {

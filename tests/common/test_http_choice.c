@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(http_choice, .timeout = 60);
+TestSuite(http_choice, .timeout = 120);
 
 static struct message message_of(const char *text)
 {

@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-TestSuite(http_path, .timeout = 60);
+TestSuite(http_path, .timeout = 120);
 
 static enum http_status read_path(struct http_path *path, const char *text)
 {

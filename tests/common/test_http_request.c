@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(http_request, .timeout = 60);
+TestSuite(http_request, .timeout = 120);
 
 /* Reads a head that lies at the very end of its memory, so that a sanitizer sees one byte more. */
 static enum http_status read_bytes(struct http_request *request, const void *bytes, size_t length)

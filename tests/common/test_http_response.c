@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(http_response, .timeout = 60);
+TestSuite(http_response, .timeout = 120);
 
 /* Everything that a head can have beside its Location, as long as it can be. */
 static void add_all_others(struct http_head *head)

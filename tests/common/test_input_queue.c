@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-TestSuite(input_queue, .timeout = 60);
+TestSuite(input_queue, .timeout = 120);
 
 enum {
     POOL = 64,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(line_framing, .timeout = 60);
+TestSuite(line_framing, .timeout = 120);
 
 enum {
     MOST_LINES = 512,

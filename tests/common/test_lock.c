@@ -12,7 +12,7 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 
-TestSuite(lock, .timeout = 60);
+TestSuite(lock, .timeout = 120);
 
 enum {
     THREADS = 8,

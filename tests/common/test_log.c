@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(log, .timeout = 60);
+TestSuite(log, .timeout = 120);
 
 enum {
     THREADS = 8,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(network, .timeout = 60);
+TestSuite(network, .timeout = 120);
 
 static bool contains(const char *network_text, const char *address)
 {

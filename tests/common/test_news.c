@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(news, .timeout = 60);
+TestSuite(news, .timeout = 120);
 
 enum { USERS = 5, POOR = -1000000 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(options, .timeout = 60);
+TestSuite(options, .timeout = 120);
 
 /* A table with one option of each kind. */
 static struct {

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(output_chain, .timeout = 60);
+TestSuite(output_chain, .timeout = 120);
 
 /* ---- a socket that does as it is told ---- */
 

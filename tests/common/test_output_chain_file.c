@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(output_chain_file, .timeout = 60);
+TestSuite(output_chain_file, .timeout = 120);
 
 /* ---- the portable sender, beside the one that the library has chosen ---- */
 

@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-TestSuite(output_chain_rate, .timeout = 60);
+TestSuite(output_chain_rate, .timeout = 120);
 
 /* A socket that takes everything, or as much as it is told. */
 static struct {

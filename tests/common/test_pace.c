@@ -7,7 +7,7 @@
 #include <criterion/parameterized.h>
 #include <inttypes.h>
 
-TestSuite(pace, .timeout = 60);
+TestSuite(pace, .timeout = 120);
 
 static const int64_t begin = 5000000000000; /* the clock's time is not the rate's */
 static const int64_t millisecond = 1000000;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pop3_guesses, .timeout = 60);
+TestSuite(pop3_guesses, .timeout = 120);
 
 enum {
     SECOND = 1000,

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 60);
+TestSuite(pop3_session, .init = mailboxes_make, .fini = mailboxes_remove, .timeout = 120);
 
 enum {
     MOST_OF_A_PIECE = 20000, /* a piece of 8 KiB, all of it line ends, and a little more */

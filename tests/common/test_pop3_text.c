@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(pop3_text, .timeout = 60);
+TestSuite(pop3_text, .timeout = 120);
 
 enum { ROOM = 256 };
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(pop3_users, .timeout = 60);
+TestSuite(pop3_users, .timeout = 120);
 
 enum { HASH_SIZE = 256 };
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(proxy_protocol, .timeout = 60);
+TestSuite(proxy_protocol, .timeout = 120);
 
 /* ---- headers ---- */
 

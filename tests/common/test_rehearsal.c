@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(rehearsal, .timeout = 60);
+TestSuite(rehearsal, .timeout = 120);
 
 static struct rehearsal rehearsal;
 static char heard[200]; /* of life-cycle calls */

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(relay, .timeout = 60);
+TestSuite(relay, .timeout = 120);
 
 extern const struct application relay_application;
 

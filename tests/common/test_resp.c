@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(resp, .timeout = 60);
+TestSuite(resp, .timeout = 120);
 
 enum { MAX_BULK = 10, LIMIT = 1000 };
 

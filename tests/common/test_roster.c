@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(roster, .timeout = 60);
+TestSuite(roster, .timeout = 120);
 
 static void note(void *names, const char *name)
 {

@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(selector, .timeout = 60);
+TestSuite(selector, .timeout = 120);
 
 enum {
     QUIET_MS = 30,     /* how long a select has to sleep when nothing happens */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(server, .timeout = 60);
+TestSuite(server, .timeout = 120);
 
 static struct server_settings settings;
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-TestSuite(service, .timeout = 60);
+TestSuite(service, .timeout = 120);
 
 static const struct message request = {(const unsigned char *)"hello\n", 6};
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-TestSuite(shared_message, .timeout = 60);
+TestSuite(shared_message, .timeout = 120);
 
 enum {
     THREADS = 8,

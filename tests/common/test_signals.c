@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(signals, .timeout = 60);
+TestSuite(signals, .timeout = 120);
 
 static struct signals opened(void)
 {

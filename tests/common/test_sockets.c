@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-TestSuite(sockets, .timeout = 60);
+TestSuite(sockets, .timeout = 120);
 
 static const struct log quiet = {.program = "prog", .level = LOG_LEVEL_ERROR};
 static const struct log warning = {.program = "prog", .level = LOG_LEVEL_WARN};

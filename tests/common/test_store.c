@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(store_request, .timeout = 60);
-TestSuite(store_table, .timeout = 60);
+TestSuite(store_request, .timeout = 120);
+TestSuite(store_table, .timeout = 120);
 
 /** What the store makes of some bytes, in words: each request's in brackets, then a fault. */
 static void read_all(const char *bytes, size_t length, size_t cut, char *text, size_t room)

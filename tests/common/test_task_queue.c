@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(task_queue, .timeout = 60);
+TestSuite(task_queue, .timeout = 120);
 
 enum {
     MANY = 100,

@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-TestSuite(thread, .timeout = 60);
+TestSuite(thread, .timeout = 120);
 
 static void *hand_back(void *argument)
 {

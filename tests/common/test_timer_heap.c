@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-TestSuite(timer_heap, .timeout = 60);
+TestSuite(timer_heap, .timeout = 120);
 
 enum { TIMERS = 300 };
 

@@ -8,7 +8,7 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(timer_tree, .timeout = 60);
+TestSuite(timer_tree, .timeout = 120);
 
 enum { TIMERS = 200 };
 

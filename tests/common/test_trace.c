@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(trace, .timeout = 60);
+TestSuite(trace, .timeout = 120);
 
 static char file_name[64];
 enum { TEXT_SIZE = 8 << 20 };

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(watch, .timeout = 60);
+TestSuite(watch, .timeout = 120);
 
 Test(watch, a_bucket_ends_where_the_next_one_begins)
 {

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(closing, .timeout = 60);
+TestSuite(closing, .timeout = 120);
 
 /* Several reasons to close at a time: an error, the end of the stream, a timeout, a reset. */
 static void end_in_many_ways(int client, int way, const char *too_long, size_t length)

@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(costs, .timeout = 60);
+TestSuite(costs, .timeout = 120);
 
 /** Seconds for so many messages, one after the other. */
 static double time_of(const struct server_process *server, int messages)

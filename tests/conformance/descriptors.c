@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(descriptors, .timeout = 60);
+TestSuite(descriptors, .timeout = 120);
 
 enum { LIMIT = 32, TRIED = 60 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(echo, .timeout = 60);
+TestSuite(echo, .timeout = 120);
 
 ClientTest(echo, one_line, "")
 {

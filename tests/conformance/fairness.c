@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-TestSuite(fairness, .timeout = 60);
+TestSuite(fairness, .timeout = 120);
 
 /* Sends without a pause and reads all replies, until it is told to stop. */
 struct firehose {

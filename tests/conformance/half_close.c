@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(half_close, .timeout = 60);
+TestSuite(half_close, .timeout = 120);
 
 ClientTest(half_close, nothing_sent, "")
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(handing_over, .timeout = 60);
+TestSuite(handing_over, .timeout = 120);
 
 /*
  * Waiting output rises over the high mark and falls under the low one all the time, so reading is

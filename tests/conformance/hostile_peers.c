@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(hostile_peers, .timeout = 60);
+TestSuite(hostile_peers, .timeout = 120);
 
 ServerTest(hostile_peers, case_08_reset_with_output_pending,
            "--send-buffer 4096 --output-high-mark 16384")

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(idle, .timeout = 60);
+TestSuite(idle, .timeout = 120);
 
 /* On a busy machine it may have something to do for a while yet; one that spins has so each time.
  */

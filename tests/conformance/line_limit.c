@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(line_limit, .timeout = 60);
+TestSuite(line_limit, .timeout = 120);
 
 #define ERROR_LINE "ERR line too long\n"
 

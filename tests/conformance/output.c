@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(output, .timeout = 60);
+TestSuite(output, .timeout = 120);
 
 enum { MIB = 1 << 20, MOST_PUSHED = 48 * MIB, MOST_TAKEN = 24 * MIB, QUIET_MS = 200 };
 

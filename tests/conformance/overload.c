@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(overload, .timeout = 60);
+TestSuite(overload, .timeout = 120);
 
 #define BUSY "ERR server busy\n"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(pipelining, .timeout = 60);
+TestSuite(pipelining, .timeout = 120);
 
 ClientTest(pipelining, case_02_hundred_requests_in_one_segment, "")
 {

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(proxy_protocol, .timeout = 60);
+TestSuite(proxy_protocol, .timeout = 120);
 
 enum {
     FIXED = 16,

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(shutdown, .timeout = 60);
+TestSuite(shutdown, .timeout = 120);
 
 ServerTest(shutdown, case_39_idle_server_exits_0, "")
 {

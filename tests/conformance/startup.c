@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(startup, .timeout = 60);
+TestSuite(startup, .timeout = 120);
 
 ServerTest(startup, ready_line, "")
 {

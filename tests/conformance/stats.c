@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stats, .timeout = 60);
+TestSuite(stats, .timeout = 120);
 
 /** Two clients that send 19 bytes in three lines, and five more that are no line. */
 static void some_traffic(const struct server_process *server)

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(timeouts, .timeout = 60);
+TestSuite(timeouts, .timeout = 120);
 
 static void expect_not_before(double begin, double seconds)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(usage, .timeout = 60);
+TestSuite(usage, .timeout = 120);
 
 /** Runs the program and expects exit status 2 and one line: the program's name, then @p complaint.
  */

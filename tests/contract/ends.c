@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(contract_ends, .timeout = 60);
+TestSuite(contract_ends, .timeout = 120);
 
 #define OBEDIENT "--app obedient "
 

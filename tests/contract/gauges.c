@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(gauges, .timeout = 60);
+TestSuite(gauges, .timeout = 120);
 
 static char text[1 << 16];
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(contract_hold, .timeout = 60);
+TestSuite(contract_hold, .timeout = 120);
 
 #define OBEDIENT "--app obedient "
 

@@ -207,7 +207,7 @@ static void deadline_of_a_busy_one(void)
 }
 
 #define AGAIN_TESTS(suite)                                                                         \
-    TestSuite(suite, .timeout = 60);                                                               \
+    TestSuite(suite, .timeout = 120);                                                              \
     Test(suite, one_that_goes_on_waits_for_no_event)                                               \
     {                                                                                              \
         waits_for_no_event();                                                                      \

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(relay_places, .timeout = 60);
+TestSuite(relay_places, .timeout = 120);
 
 enum {
     PLACES = 4,

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(relay, .timeout = 60);
+TestSuite(relay, .timeout = 120);
 
 /** A relay, a client, and the connection that the relay has made for it. */
 struct scene {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(relay_targets, .timeout = 60);
+TestSuite(relay_targets, .timeout = 120);
 
 Test(relay_targets, the_next_one_is_tried_when_one_refuses)
 {

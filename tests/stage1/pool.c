@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage1_pool, .timeout = 60);
+TestSuite(stage1_pool, .timeout = 120);
 
 /** The threads of a server with a thread for each client and no client: the acceptor's. */
 static long threads_without_clients(void)

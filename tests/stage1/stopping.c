@@ -8,7 +8,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-TestSuite(stage1_stopping, .timeout = 60);
+TestSuite(stage1_stopping, .timeout = 120);
 
 /** Stops the server and returns how long that took. */
 static double time_to_stop(struct server_process *server)

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-TestSuite(stage1_threads, .timeout = 60);
+TestSuite(stage1_threads, .timeout = 120);
 
 static void expect_threads(const struct server_process *server, long expected, const char *when)
 {

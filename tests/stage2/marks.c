@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage2_marks, .timeout = 60);
+TestSuite(stage2_marks, .timeout = 120);
 
 enum { LINE = 10000, QUIET_MS = 150 };
 

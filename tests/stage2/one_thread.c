@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage2_one_thread, .timeout = 60);
+TestSuite(stage2_one_thread, .timeout = 120);
 
 static void expect_one_thread(const struct server_process *server, const char *when)
 {

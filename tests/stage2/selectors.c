@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage2_selectors, .timeout = 60);
+TestSuite(stage2_selectors, .timeout = 120);
 
 static const char *const selectors[] = {"poll", "epoll"};
 

@@ -17,7 +17,7 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 
-TestSuite(stage3_hand_over, .timeout = 60);
+TestSuite(stage3_hand_over, .timeout = 120);
 
 #define BEFORE_CALL   "executor: before a call"
 #define FINDS_NOTHING "worker: finds nothing"

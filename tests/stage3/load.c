@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage3_load, .timeout = 60);
+TestSuite(stage3_load, .timeout = 120);
 
 /** So many under a sanitizer, to keep it short. */
 static int fewer(int many)

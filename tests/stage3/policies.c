@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <string.h>
 
-TestSuite(stage3_policies, .timeout = 60);
+TestSuite(stage3_policies, .timeout = 120);
 
 enum { QUIET_MS = 60 };
 

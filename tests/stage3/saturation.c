@@ -11,7 +11,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(stage3_saturation, .timeout = 60);
+TestSuite(stage3_saturation, .timeout = 120);
 
 /** How long the message blocks the worker: longer than a test takes to look, however slow. */
 static int block_ms(void)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage3_schedules, .timeout = 60);
+TestSuite(stage3_schedules, .timeout = 120);
 
 enum { QUIET_MS = 60 };
 

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(stage3_usage, .timeout = 60);
+TestSuite(stage3_usage, .timeout = 120);
 
 /* No handler here can send to another client, which is what a chat is: the reason for stage 4. */
 Test(stage3_usage, cannot_yet_chat)

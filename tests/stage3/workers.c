@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage3_workers, .timeout = 60);
+TestSuite(stage3_workers, .timeout = 120);
 
 /* Long enough that no test comes to its end: the end is the stop, which cuts it short. */
 #define FOR_EVER "--block-ms 600000 --drain-timeout 0"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage4_bursts, .timeout = 60);
+TestSuite(stage4_bursts, .timeout = 120);
 
 #define BURST_LEAVES "burst: before flush"
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage4_facade, .timeout = 60);
+TestSuite(stage4_facade, .timeout = 120);
 
 static int begin(const char *workers, const char *options)
 {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage4_life_cycle, .timeout = 60);
+TestSuite(stage4_life_cycle, .timeout = 120);
 
 static struct framework framework;
 static struct recorder recorder;

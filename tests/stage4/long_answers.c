@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(stage4_long_answers, .timeout = 60);
+TestSuite(stage4_long_answers, .timeout = 120);
 
 enum {
     PIECE = 4096,

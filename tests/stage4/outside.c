@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(stage4_outside, .timeout = 60);
+TestSuite(stage4_outside, .timeout = 120);
 
 /* One message blocks for longer than any other may wait. */
 Test(stage4_outside, a_message_that_blocks_delays_nobody_else)

@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 
-TestSuite(stage4_posts, .timeout = 60);
+TestSuite(stage4_posts, .timeout = 120);
 
 #define POSTS_CLOSE  "connection: before it takes no more posts"
 #define POST_BETWEEN "connection: between a post and its request"

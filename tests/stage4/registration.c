@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-TestSuite(stage4_registration, .timeout = 60);
+TestSuite(stage4_registration, .timeout = 120);
 
 Test(stage4_registration, lesson_without_the_guard_it_waits_until_something_happens)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage4_runs, .timeout = 60);
+TestSuite(stage4_runs, .timeout = 120);
 
 static struct framework framework;
 static struct recorder recorder;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage4_saturation, .timeout = 60);
+TestSuite(stage4_saturation, .timeout = 120);
 
 enum { BUSY, WAITING, LATE, CLIENTS };
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage4_status_changes, .timeout = 60);
+TestSuite(stage4_status_changes, .timeout = 120);
 
 Test(stage4_status_changes, case_31_changes_while_the_dispatcher_is_awake_cost_nothing)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage4_strand_group, .timeout = 60);
+TestSuite(stage4_strand_group, .timeout = 120);
 
 #define STRAND_LEFT "strand: before it is left"
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage4_strands, .timeout = 60);
+TestSuite(stage4_strands, .timeout = 120);
 
 #define STRAND_LEFT "strand: before it is left"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage4_tasks, .timeout = 60);
+TestSuite(stage4_tasks, .timeout = 120);
 
 enum { ERRANDS = 12 };
 

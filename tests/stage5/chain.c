@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-TestSuite(stage5_chain, .timeout = 60);
+TestSuite(stage5_chain, .timeout = 120);
 
 static struct framework framework;
 static struct recorder recorder;

@@ -30,7 +30,7 @@ static void remove_place(void)
     cipher_place_remove(&place);
 }
 
-TestSuite(stage5_cipher, .init = make_place, .fini = remove_place, .timeout = 60);
+TestSuite(stage5_cipher, .init = make_place, .fini = remove_place, .timeout = 120);
 
 /** A server with the cipher and these options. */
 #define serve(options) server_start("--cipher %s %s", place.key_file, options)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage5_dispatchers, .timeout = 60);
+TestSuite(stage5_dispatchers, .timeout = 120);
 
 /* Each connection goes to the next one; --stats prints a line for each dispatcher. */
 Test(stage5_dispatchers, connections_are_spread_evenly)

@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(stage5_factor, .timeout = 60);
+TestSuite(stage5_factor, .timeout = 120);
 
 static struct framework framework;
 

@@ -85,7 +85,7 @@ static void remove_mailboxes(void)
     }
 }
 
-TestSuite(stage5_logins, .timeout = 60, .init = make_mailboxes, .fini = remove_mailboxes);
+TestSuite(stage5_logins, .timeout = 120, .init = make_mailboxes, .fini = remove_mailboxes);
 
 /* ---- the application in the framework ---- */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage5_outside, .timeout = 60);
+TestSuite(stage5_outside, .timeout = 120);
 
 /* ---- chat across dispatchers ---- */
 

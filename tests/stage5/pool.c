@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(stage5_pool, .timeout = 60);
+TestSuite(stage5_pool, .timeout = 120);
 
 /* ---- connections are given to each in turn ---- */
 

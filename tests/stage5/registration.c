@@ -6,7 +6,7 @@
 
 #include "inside/guard_tests.h"
 
-TestSuite(stage5_registration, .timeout = 60);
+TestSuite(stage5_registration, .timeout = 120);
 
 Test(stage5_registration, lesson_without_the_guard_it_waits_until_something_happens)
 {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage5_runs, .timeout = 60);
+TestSuite(stage5_runs, .timeout = 120);
 
 static struct framework framework;
 static struct recorder recorder;

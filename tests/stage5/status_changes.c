@@ -6,7 +6,7 @@
 
 #include "inside/changes_tests.h"
 
-TestSuite(stage5_status_changes, .timeout = 60);
+TestSuite(stage5_status_changes, .timeout = 120);
 
 Test(stage5_status_changes, case_31_changes_while_the_dispatchers_are_awake_cost_nothing)
 {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(stage5_throttle, .timeout = 60);
+TestSuite(stage5_throttle, .timeout = 120);
 
 enum { MIB = 1 << 20, TRIES = 3 };
 

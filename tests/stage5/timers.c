@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(stage5_timers, .timeout = 60);
+TestSuite(stage5_timers, .timeout = 120);
 
 static struct framework framework;
 static struct recorder recorder;

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(exercise1_1, .timeout = 60);
-TestSuite(exercise1_3, .timeout = 60);
-TestSuite(exercise2_3, .timeout = 60);
-TestSuite(exercise2_4, .timeout = 60);
-TestSuite(exercise2_5, .timeout = 60);
-TestSuite(exercise2_6, .timeout = 60);
-TestSuite(exercise5_2, .timeout = 60);
+TestSuite(exercise1_1, .timeout = 120);
+TestSuite(exercise1_3, .timeout = 120);
+TestSuite(exercise2_3, .timeout = 120);
+TestSuite(exercise2_4, .timeout = 120);
+TestSuite(exercise2_5, .timeout = 120);
+TestSuite(exercise2_6, .timeout = 120);
+TestSuite(exercise5_2, .timeout = 120);
 TestSuite(exercise5_3, .timeout = 120);
-TestSuite(exercise5_4, .timeout = 60);
+TestSuite(exercise5_4, .timeout = 120);
 
 /* What comes before the end of stream, at most so many bytes, as a string. */
 static size_t take_all(int client, char *data, size_t size)
