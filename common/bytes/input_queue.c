@@ -24,14 +24,23 @@ void input_queue_init(struct input_queue *queue, struct buffer_factory *factory,
 
 /* ---- The block ------------------------------------------------------------------------------ */
 
+/* An empty block of the heap. NULL without memory. */
+static struct segment *new_block(size_t capacity)
+{
+    struct segment *block = malloc(sizeof(*block) + capacity);
+    if (block != NULL)
+        *block = (struct segment){.capacity = (uint32_t)capacity};
+    return block;
+}
+
 /* An empty block of that capacity or more. NULL without memory. */
 static struct segment *take_block(struct input_queue *queue, size_t capacity)
 {
-    bool is_segment = capacity <= (size_t)SEGMENT_SIZE;
-    struct segment *block =
-        is_segment ? buffer_factory_take(queue->factory) : malloc(sizeof(*block) + capacity);
+    if (capacity > (size_t)SEGMENT_SIZE)
+        return new_block(capacity);
+    struct segment *block = buffer_factory_take(queue->factory);
     if (block != NULL)
-        *block = (struct segment){.capacity = is_segment ? SEGMENT_SIZE : (uint32_t)capacity};
+        block->capacity = SEGMENT_SIZE;
     return block;
 }
 
@@ -69,14 +78,6 @@ bool input_queue_retire(struct input_queue *queue)
     return true;
 }
 
-/* The message that is out is retired first: whether it is wiped was settled when it was taken. */
-void input_queue_set_secret(struct input_queue *queue, bool secret)
-{
-    if (secret != queue->secret)
-        input_queue_retire(queue);
-    queue->secret = secret;
-}
-
 /* Moves the bytes to where the block begins. */
 static void close_up(const struct input_queue *queue)
 {
@@ -98,8 +99,7 @@ static bool grow(struct input_queue *queue, size_t capacity)
 {
     struct segment *old = queue->block;
     bool in_place = old->capacity > (uint32_t)SEGMENT_SIZE && old->start == 0 && !queue->secret;
-    struct segment *block =
-        in_place ? realloc(old, sizeof(*old) + capacity) : take_block(queue, capacity);
+    struct segment *block = in_place ? realloc(old, sizeof(*old) + capacity) : new_block(capacity);
     if (block == NULL)
         return false;
     block->capacity = (uint32_t)capacity;
@@ -113,8 +113,7 @@ static bool grow(struct input_queue *queue, size_t capacity)
     return true;
 }
 
-/* Makes room for `wanted` bytes, which the limit allows, behind the last. False without memory. */
-static bool make_room(struct input_queue *queue, size_t wanted)
+bool input_queue_make_room(struct input_queue *queue, size_t wanted)
 {
     if (queue->block == NULL) {
         queue->block = take_block(queue, wanted);
@@ -151,7 +150,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
         errno = ENOBUFS;
         return -1;
     }
-    if (!make_room(queue, smaller(room, queue->filled ? ROOM_OF_MANY : ROOM_MIN))) {
+    if (!input_queue_make_room(queue, smaller(room, queue->filled ? ROOM_OF_MANY : ROOM_MIN))) {
         errno = ENOMEM;
         return -1;
     }
@@ -168,37 +167,7 @@ ssize_t input_queue_fill(struct input_queue *queue, int fd)
     return received;
 }
 
-bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, size_t length)
-{
-    input_queue_retire(queue);
-    if (length > queue->limit - input_queue_length(queue))
-        return false;
-    if (length == 0)
-        return true;
-    if (!make_room(queue, length))
-        return false;
-    memcpy(queue->block->data + queue->block->end, bytes, length);
-    queue->block->end += length;
-    return true;
-}
-
 /* ---- Bytes that are there ------------------------------------------------------------------- */
-
-/* Finds a byte at that distance from the front or behind it; it is at most the length. */
-static bool find(const struct segment *block, unsigned char wanted, size_t from, size_t *index)
-{
-    const unsigned char *front = block->data + block->start;
-    const unsigned char *found = memchr(front + from, wanted, segment_length(block) - from);
-    if (found != NULL)
-        *index = (size_t)(found - front);
-    return found != NULL;
-}
-
-bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
-                            size_t *index)
-{
-    return from < input_queue_length(queue) && find(queue->block, wanted, from, index);
-}
 
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index)
 {
@@ -206,17 +175,15 @@ bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_
     if (block == NULL)
         return false;
     size_t from = queue->searched_for == wanted ? block->searched : 0;
-    if (find(block, wanted, from, index))
+    const unsigned char *front = block->data + block->start;
+    const unsigned char *found = memchr(front + from, wanted, segment_length(block) - from);
+    if (found != NULL) {
+        *index = (size_t)(found - front);
         return true;
+    }
     queue->searched_for = wanted;
     block->searched = (uint32_t)segment_length(block);
     return false;
-}
-
-struct message input_queue_peek(const struct input_queue *queue, size_t count)
-{
-    assert(count > 0 && count <= input_queue_length(queue));
-    return (struct message){queue->block->data + queue->block->start, count};
 }
 
 /* The block stays for the message. The one before has been used, so a secret is wiped. */
@@ -229,13 +196,6 @@ struct message input_queue_dequeue(struct input_queue *queue, size_t count)
     block->start += count;
     block->searched = block->searched > count ? block->searched - (uint32_t)count : 0;
     return (struct message){block->data + block->start - count, count};
-}
-
-void input_queue_discard(struct input_queue *queue, size_t count)
-{
-    if (count > 0)
-        input_queue_dequeue(queue, count);
-    input_queue_retire(queue);
 }
 
 unsigned char input_queue_at(const struct input_queue *queue, size_t index)

@@ -14,6 +14,8 @@
  * - A message handed out is a view into the queue. It is valid until the next call on the queue;
  *   calls with a const queue do not count.
  * - A message is handed out where it lies.
+ * - What lines do not need is in input_queue_more.h: messages that end elsewhere, bytes that no
+ *   socket has read, and secrets.
  * - An empty queue holds no memory, once its last message has been retired (input_queue_retire()).
  */
 #ifndef COMMON_INPUT_QUEUE_H
@@ -37,7 +39,7 @@ struct input_queue {
     uint32_t limit;        /* bytes it may hold; never changes */
     uint8_t searched_for;  /* the byte of the last search */
     bool filled;           /* the last fill took all the room there was: the next one offers more */
-    bool secret;           /* what leaves the queue is wiped */
+    bool secret;           /* what leaves the queue is wiped: input_queue_more.h */
 };
 
 /** An empty queue that holds at most limit bytes. The factory has to outlive it. */
@@ -55,10 +57,10 @@ void input_queue_clear(struct input_queue *queue);
 ssize_t input_queue_fill(struct input_queue *queue, int fd);
 
 /**
- * Puts a copy of bytes behind those that are there. False if the limit or memory does not allow all
- * of them; the queue is unchanged then.
+ * Makes room for that many bytes behind the last one; the limit has to allow them. For who puts
+ * them there. False without memory; the bytes are as they were then.
  */
-bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, size_t length);
+bool input_queue_make_room(struct input_queue *queue, size_t wanted);
 
 /**
  * Finds the first wanted byte; *index is its distance from the front. A search goes on where the
@@ -67,36 +69,11 @@ bool input_queue_append(struct input_queue *queue, const unsigned char *bytes, s
  */
 bool input_queue_index_of(struct input_queue *queue, unsigned char wanted, size_t *index);
 
-/**
- * Finds the first wanted byte that is at a distance of at least `from`. For callers that search for
- * several in turn and keep their own position.
- */
-bool input_queue_index_from(const struct input_queue *queue, unsigned char wanted, size_t from,
-                            size_t *index);
-
-/**
- * The first count bytes, which must be there and stay there: for a caller that has to read the
- * beginning of a message to know where it ends.
- */
-struct message input_queue_peek(const struct input_queue *queue, size_t count);
-
 /** Takes count bytes, which must be there, from the front and hands them out as one message. */
 struct message input_queue_dequeue(struct input_queue *queue, size_t count);
 
-/** Drops count bytes, which must be there, from the front. */
-void input_queue_discard(struct input_queue *queue, size_t count);
-
 /** The byte at a distance from the front, which must be there. */
 unsigned char input_queue_at(const struct input_queue *queue, size_t index);
-
-/**
- * Whether what comes may be secret, a password say. If so, every byte that leaves the queue is
- * overwritten as soon as its message has been used, and all of them by input_queue_clear(), because
- * memory that goes back to the factory or to the heap keeps its contents, and its next owner may
- * send them to another client. Set it before the bytes are taken out. A queue without secrets pays
- * one branch for each message.
- */
-void input_queue_set_secret(struct input_queue *queue, bool secret);
 
 /**
  * Frees the memory that only the message handed out last still needed; call it when that message

@@ -4,6 +4,7 @@
  * does when all is well, tests/stage5/cipher.c shows.
  */
 #include "common/apps/cipher/cipher_key.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/bytes/line_framing.h"
 #include "helpers.h"
 

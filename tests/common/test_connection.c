@@ -6,6 +6,7 @@
 #include "common/apps/handler_element.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/bytes/shared_message.h"
 #include "common/server/channel_calls.h"
 #include "common/server/connection.h"

@@ -3,7 +3,7 @@
  * nothing is read past the limit, nothing is searched twice, what was handed out stays right until
  * the next call, and a secret leaves no copy.
  */
-#include "common/bytes/input_queue.h"
+#include "common/bytes/input_queue_more.h"
 #include "faults.h"
 #include "helpers.h"
 #include "support/deadline.h"

@@ -4,6 +4,7 @@
  * The last is tested against a slow, obvious reference: short texts in every possible way of
  * cutting them, long ones in many random ways.
  */
+#include "common/bytes/input_queue_more.h"
 #include "common/bytes/line_framing.h"
 #include "helpers.h"
 #include "support/with.h"

@@ -5,6 +5,7 @@
 #include "common/apps/application_choice.h"
 #include "common/apps/pop3/pop3_session.h"
 #include "common/base/clock.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/server/channel_calls.h"
 #include "common/workers/executor.h"
 #include "pop3/mailboxes.h"

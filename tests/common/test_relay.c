@@ -5,6 +5,7 @@
 #include "common/apps/pair.h"
 #include "common/apps/relay/relay_targets.h"
 #include "common/base/container_of.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/server/channel_calls_back.h"
 #include "common/server/input_handler_calls.h"
 #include "common/server/server.h"

@@ -4,6 +4,7 @@
 #include "common/apps/broker/resp.h"
 
 #include "common/bytes/buffer_factory.h"
+#include "common/bytes/input_queue_more.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>

@@ -5,6 +5,7 @@
  * taken, a byte is looked for, some bytes are dropped. The reference holds the same bytes in one
  * array and looks for line ends in it from the beginning each time.
  */
+#include "common/bytes/input_queue_more.h"
 #include "fuzz.h"
 
 #include <errno.h>

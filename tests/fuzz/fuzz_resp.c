@@ -3,6 +3,7 @@
  * come: the values are the same, and so is the place at which they are none.
  */
 #include "common/apps/broker/resp.h"
+#include "common/bytes/input_queue_more.h"
 #include "fuzz.h"
 
 #include <string.h>

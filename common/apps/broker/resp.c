@@ -1,5 +1,7 @@
 #include "common/apps/broker/resp.h"
 
+#include "common/bytes/input_queue_more.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "common/apps/chain_service.h"
 #include "common/apps/cipher/cipher_nonce.h"
 #include "common/base/container_of.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/bytes/shared_file.h"
 #include "common/bytes/shared_message.h"
 #include "common/server/channel_calls.h"

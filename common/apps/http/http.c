@@ -21,6 +21,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log_value.h"
 #include "common/base/options.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/bytes/shared_file.h"
 #include "common/server/host_port.h"
 #include "common/server/server.h"

@@ -23,6 +23,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/options.h"
+#include "common/bytes/input_queue_more.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,6 +16,7 @@
 #include "common/apps/store/store_parts.h"
 
 #include "common/base/options.h"
+#include "common/bytes/input_queue_more.h"
 #include "common/server/server.h"
 
 #include <stdlib.h>
