@@ -198,9 +198,9 @@ static void cut_off(struct reactor *reactor) NO_LOCK_HELD
 static int select_timeout(struct reactor *reactor)
 {
     struct timer_heap *timers = &reactor->timers;
-    return reactor->again.first == NULL
-               ? timer_heap_timeout(timers, loop_sleeps(&reactor->loop, timers->count))
-               : 0;
+    if (reactor->again.first != NULL)
+        return 0;
+    return timer_heap_timeout(timers, loop_sleeps(&reactor->loop, timers->count));
 }
 
 /* Hands over what this round has found for workers; what they do not take is refused. */

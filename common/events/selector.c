@@ -117,23 +117,18 @@ static void set_interest(struct selection_key *key, unsigned interest)
         deselect(key->selector, key);
 }
 
-/* Whether this thread is the one that selects: then nobody is in select now. */
-static bool is_selecting(const struct selector *selector)
-{
-    return atomic_load_explicit(&selector->thread, memory_order_relaxed) == &own_mark;
-}
-
 int selector_interest(struct selection_key *key, unsigned interest)
 {
     struct selector *selector = key->selector;
-    int result = 0;
     if (interest == SELECT_ONCE)
         interest = SELECT_NOTHING;
-    bool own = is_selecting(selector);
+    /* Whether this thread is the one that selects: then nobody is in select now. */
+    bool own = atomic_load_explicit(&selector->thread, memory_order_relaxed) == &own_mark;
     if (own && !has_to_grow(key, interest)) {
         set_interest(key, interest); /* touches nothing but the key */
         return 0;
     }
+    int result = 0;
     mutex_lock(&selector->lock);
     if (own || has_to_grow(key, interest))
         result = watch(selector, key, interest);
@@ -153,8 +148,10 @@ static void select_key(struct selector *selector, const struct ready_event *even
     key->ready = (uint8_t)(event->ready & key->interest);
     if (key->ready != 0 && (key->interest & SELECT_ONCE) != 0)
         key->interest = SELECT_NOTHING;
-    key->selected = key->ready != 0 ? (uint32_t)selector->selected_count++
-                                    : SELECTOR_BATCH - (uint32_t)++selector->unwanted_count;
+    if (key->ready != 0)
+        key->selected = (uint32_t)selector->selected_count++;
+    else
+        key->selected = SELECTOR_BATCH - (uint32_t)++selector->unwanted_count;
     atomic_store_explicit(&selector->selected[key->selected], key, memory_order_relaxed);
 }
 
@@ -171,14 +168,13 @@ static void tell_of_unwanted(struct selector *selector) REQUIRES(&selector->lock
 }
 
 /* Sleeps, unless a wakeup has come since the last select. Returns events found, or -1. */
-static int wait_for_events(struct selector *selector, struct ready_event *events, int timeout_ms)
-    REQUIRES(&selector->lock)
+static int wait_for_events(struct selector *selector, struct ready_event events[SELECTOR_BATCH],
+                           int timeout_ms) REQUIRES(&selector->lock)
 {
     int awake = AWAKE;
     if (timeout_ms != 0 && !atomic_compare_exchange_strong(&selector->sleep, &awake, ASLEEP))
         timeout_ms = 0;
-    int count =
-        selector->provider->wait(selector->provider_state, events, SELECTOR_BATCH, timeout_ms);
+    int count = selector->provider->wait(selector->provider_state, events, timeout_ms);
     atomic_exchange(&selector->sleep, AWAKE);
     return count;
 }
@@ -190,7 +186,8 @@ size_t selector_select(struct selector *selector, int timeout_ms)
     mutex_lock(&selector->lock);
     trace_event(TRACE_SELECT, TRACE_NO_CONNECTION, (intptr_t)selector);
     selector->selected_count = 0;
-    tell_of_unwanted(selector);
+    if (selector->unwanted_count > 0)
+        tell_of_unwanted(selector);
     int count = wait_for_events(selector, events, timeout_ms);
     for (int i = 0; i < count; i++)
         select_key(selector, &events[i]);

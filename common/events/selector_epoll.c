@@ -79,13 +79,11 @@ static unsigned ready_of(uint32_t events)
            (events & EPOLLRDHUP ? (unsigned)SELECT_END : 0);
 }
 
-static int epoll_wait_events(void *state, struct ready_event *events, size_t capacity,
-                             int timeout_ms)
+static int epoll_wait_events(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms)
 {
     const struct epoll_state *epoll = state;
     struct epoll_event found[SELECTOR_BATCH];
-    int max = capacity < SELECTOR_BATCH ? (int)capacity : SELECTOR_BATCH;
-    int count = epoll_wait(epoll->epoll, found, max, timeout_ms);
+    int count = epoll_wait(epoll->epoll, found, SELECTOR_BATCH, timeout_ms);
     if (count < 0)
         return -1;
 

@@ -119,12 +119,12 @@ static void swallow_wakeups(const struct poll_state *set)
 }
 
 /* Goes once round the set, from where the last search ended. */
-static int collect(struct poll_state *set, struct ready_event *events, size_t capacity)
+static int collect(struct poll_state *set, struct ready_event events[SELECTOR_BATCH])
 {
     size_t used = 0;
     size_t keys = set->used - 1;
     size_t start = set->next < set->used ? set->next - 1 : 0;
-    for (size_t i = 0; i < keys && used < capacity; i++) {
+    for (size_t i = 0; i < keys && used < SELECTOR_BATCH; i++) {
         size_t entry = 1 + (start + i) % keys;
         if (set->fds[entry].revents == 0)
             continue;
@@ -144,14 +144,14 @@ static int back_off(void)
     return -1;
 }
 
-static int poll_wait(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
+static int poll_wait(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms)
 {
     struct poll_state *set = state;
     if (poll(set->fds, (nfds_t)set->used, timeout_ms) < 0)
         return back_off();
     if (set->fds[0].revents != 0)
         swallow_wakeups(set);
-    return collect(set, events, capacity);
+    return collect(set, events);
 }
 
 static void poll_wakeup(void *state)

@@ -34,14 +34,14 @@ struct selector_provider {
     int (*watch)(void *state, struct selection_key *key, unsigned watch);
 
     /**
-     * Waits for events, timeout_ms at most (-1: no limit). Swallows wakeups. How many events
-     * it found; -1 with errno. Each wait reports what is ready, as far as there is room, also what
-     * the one before has reported: an owner may leave some of it, and never says so. A provider
-     * that hears of changes only (EPOLLET) has to look whether what it has reported is still there.
-     * If the kernel has disarmed a key with SELECT_ONCE, key->watched is SELECT_ONCE and nothing
-     * else from then on.
+     * Waits for up to SELECTOR_BATCH events, timeout_ms at most (-1: no limit). Swallows wakeups.
+     * How many events it found; -1 with errno. Each wait reports what is ready, as far as there is
+     * room, also what the one before has reported: an owner may leave some of it, and never says
+     * so. A provider that hears of changes only (EPOLLET) has to look whether what it has reported
+     * is still there. If the kernel has disarmed a key with SELECT_ONCE, key->watched is
+     * SELECT_ONCE and nothing else from then on.
      */
-    int (*wait)(void *state, struct ready_event *events, size_t capacity, int timeout_ms);
+    int (*wait)(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms);
 
     /** Makes the wait of now, or else the next one, return. Any thread, without the lock. */
     void (*wakeup)(void *state);

@@ -1072,11 +1072,11 @@ static int handled_watch(void *state, struct selection_key *one, unsigned watch)
     return handled.real->watch(state, one, watch);
 }
 
-static int handled_wait(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
+static int handled_wait(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms)
 {
     if (handled.wake_before_wait)
         selector_wakeup(&selector);
-    int count = handled.real->wait(state, events, capacity, timeout_ms);
+    int count = handled.real->wait(state, events, timeout_ms);
     if (handled.wake_after_wait)
         selector_wakeup(&selector);
     return count;

@@ -29,9 +29,9 @@ static int watch_or_fail(void *state, struct selection_key *key, unsigned watch)
     return selector_epoll.watch(state, key, watch);
 }
 
-static int wait_really(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
+static int wait_really(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms)
 {
-    return selector_epoll.wait(state, events, capacity, timeout_ms);
+    return selector_epoll.wait(state, events, timeout_ms);
 }
 
 static void wakeup_really(void *state)

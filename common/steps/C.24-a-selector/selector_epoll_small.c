@@ -31,11 +31,11 @@ static int small_watch(void *state, struct selection_key *key, unsigned watch)
     return epoll_ctl(epoll, watch == SELECT_NOTHING ? EPOLL_CTL_DEL : change, key->fd, &event);
 }
 
-static int small_wait(void *state, struct ready_event *events, size_t capacity, int timeout_ms)
+static int small_wait(void *state, struct ready_event events[SELECTOR_BATCH], int timeout_ms)
 {
     (void)state;
     struct epoll_event found[SELECTOR_BATCH];
-    int count = epoll_wait(epoll, found, (int)capacity, timeout_ms);
+    int count = epoll_wait(epoll, found, SELECTOR_BATCH, timeout_ms);
     for (int i = 0; i < count; i++) {
         bool hung_up = (found[i].events & (EPOLLERR | EPOLLHUP)) != 0;
         events[i].key = found[i].data.ptr;
