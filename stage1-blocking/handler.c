@@ -132,15 +132,16 @@ static void set_timeout(struct handler *handler, int64_t now)
 static int64_t send_all(struct handler *handler, struct run *run) NO_LOCK_HELD
 {
     struct connection *connection = &handler->connection;
-    bool may_block = connection_will_block(connection);
-    if (may_block) {
-        if (connection->phase == CONNECTION_DRAINING)
-            fcntl(connection->output.fd, F_SETFL, O_NONBLOCK);
-        else
-            set_timeout(handler, clock_ms());
+    if (!connection_will_block(connection)) {
+        connection_send(connection, run);
+        return run->now;
     }
+    if (connection->phase == CONNECTION_DRAINING)
+        fcntl(connection->output.fd, F_SETFL, O_NONBLOCK);
+    else
+        set_timeout(handler, clock_ms());
     connection_send(connection, run);
-    return may_block ? clock_ms() : run->now;
+    return clock_ms();
 }
 
 /* Read, process, write. There is no selector: the thread waits for its client's bytes, and room. */

@@ -70,7 +70,6 @@ static void handler_give_turn(struct handler *handler)
 /* What the connection waits for decides which of Lea's two states comes next. */
 static void handler_wait(struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
     if (wants == CONNECTION_RUN) {
         handler_give_turn(handler);
@@ -81,9 +80,11 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
     } else {
         handler->key.attachment = (wants & SELECT_READ) != 0 ? &reading : &sending;
     }
-    if (handler->connection.marks != 0) /* else the deadline has not come nearer */
-        timer_heap_set_by(&reactor->timers, &handler->timer,
-                          connection_deadline(&handler->connection, reactor->now));
+    if (handler->connection.marks == 0)
+        return; /* the deadline has not come nearer */
+    struct reactor *reactor = reactor_of(&handler->key);
+    timer_heap_set_by(&reactor->timers, &handler->timer,
+                      connection_deadline(&handler->connection, reactor->now));
 }
 
 static void handler_process(struct handler *handler)

@@ -100,9 +100,9 @@ static void handler_wait(struct handler *handler) NO_LOCK_HELD
                       connection_deadline(&handler->connection, reactor->now));
 }
 
-static void handler_set_processing(struct handler *handler, bool processing)
+static void handler_set_processing(struct reactor *reactor, struct handler *handler,
+                                   bool processing)
 {
-    struct reactor *reactor = reactor_of(&handler->key);
     mutex_lock(&reactor->guard.lock);
     handler->processing = processing;
     mutex_unlock(&reactor->guard.lock);
@@ -124,9 +124,8 @@ static void handler_do(struct handler *handler, enum connection_messages how) NO
 }
 
 /* A run that must take place, as for a due timer, is not given up, however busy the workers are. */
-static void handler_submit(struct handler *handler) NO_LOCK_HELD
+static void handler_submit(struct reactor *reactor, struct handler *handler) NO_LOCK_HELD
 {
-    struct reactor *reactor = reactor_of(&handler->key);
     if (!connection_must_run(&handler->connection))
         task_list_append(&reactor->round, &handler->task);
     else if (!executor_insist(reactor->executor, &handler->task))
@@ -146,8 +145,8 @@ static void handler_process(struct handler *handler)
         return;
     }
     selector_interest(&handler->key, SELECT_NOTHING);
-    handler_set_processing(handler, true);
-    handler_submit(handler);
+    handler_set_processing(reactor, handler, true);
+    handler_submit(reactor, handler);
 }
 
 /* State "reading": input has come, or room for what could not be sent before. */
@@ -251,8 +250,9 @@ static struct handler *handler_of(struct task *task)
 void handler_refuse(struct task *task)
 {
     struct handler *handler = handler_of(task);
-    handler_set_processing(handler, false);
-    loop_serves(&reactor_of(&handler->key)->loop, task->fd);
+    struct reactor *reactor = reactor_of(&handler->key);
+    handler_set_processing(reactor, handler, false);
+    loop_serves(&reactor->loop, task->fd);
     handler_do(handler, REFUSE_MESSAGE);
 }
 
@@ -260,7 +260,7 @@ void handler_go_on(struct task *task)
 {
     struct handler *handler = handler_of(task);
     struct reactor *reactor = reactor_of(&handler->key);
-    handler_set_processing(handler, false);
+    handler_set_processing(reactor, handler, false);
     if (reactor_is_stopping(reactor) && connection_ask(&handler->connection, ASK_STOP, 0))
         handler_process(handler);
     else
@@ -278,9 +278,9 @@ static void handler_hand_back(struct handler *handler)
 {
     struct reactor *reactor = reactor_of(&handler->key);
     unsigned wants = connection_wants(&handler->connection);
-    bool may_be_sooner = handler->connection.marks != 0;
-    int64_t deadline =
-        may_be_sooner ? connection_deadline(&handler->connection, clock_ms()) : INT64_MAX;
+    int64_t deadline = INT64_MAX;
+    if (handler->connection.marks != 0) /* else it has not come nearer */
+        deadline = connection_deadline(&handler->connection, clock_ms());
     TEST_POINT("worker: before hand-back");
     selector_guard_acquire(&reactor->guard);
     TEST_POINT("worker: guard held");

@@ -52,18 +52,13 @@ void deadlines_framed(struct deadlines *deadlines, int64_t now, bool partial)
         deadlines->request = stamp(now);
 }
 
-/* More than the largest number is never looked at. */
-static uint32_t add_owed(uint32_t owed, uint64_t sent)
-{
-    return sent < UINT32_MAX - owed ? owed + (uint32_t)sent : UINT32_MAX;
-}
-
+/* As after a run that has left a message as it was: begun or not. */
 void deadlines_sent(struct deadlines *deadlines, int64_t now, uint64_t sent)
 {
-    deadlines->active = (uint32_t)now;
-    deadlines->owed = add_owed(deadlines->owed, sent);
+    deadlines_ran(deadlines, now, true, deadlines->request != 0, sent);
 }
 
+/* More than the largest number is never owed. */
 void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool partial,
                    uint64_t sent)
 {
@@ -71,7 +66,8 @@ void deadlines_ran(struct deadlines *deadlines, int64_t now, bool received, bool
         deadlines->active = (uint32_t)now;
     if (partial || deadlines->request != 0)
         deadlines_framed(deadlines, now, partial);
-    deadlines->owed = add_owed(deadlines->owed, sent);
+    bool fits = sent < UINT32_MAX - deadlines->owed;
+    deadlines->owed = fits ? deadlines->owed + (uint32_t)sent : UINT32_MAX;
 }
 
 void deadlines_output(struct deadlines *deadlines, int64_t now, bool waits)

@@ -173,8 +173,6 @@ void connection_send(struct connection *connection, struct run *run)
     int64_t now = run->now = clock_ms();
     bool sends =
         connection->phase != CONNECTION_LINGERING && connection->phase != CONNECTION_CONNECTING;
-    unsigned marks = connection->marks;
-    bool is_partial = connection->phase <= CONNECTION_OPEN && (marks & MARK_PART) != 0;
     uint64_t sent = run->sent;
     enum output_result output = sends ? output_chain_look(&connection->output) : OUTPUT_FLOWING;
     if (sends && (run->corks || output != OUTPUT_FLOWING))
@@ -183,7 +181,8 @@ void connection_send(struct connection *connection, struct run *run)
         sent = output_chain_newly_sent(&connection->output);
     if (sent > 0)
         counters_add(home->counters, COUNTER_BYTES_OUT, sent);
-    deadlines_ran(&connection->deadlines, now, (marks & MARK_RECEIVED) != 0, is_partial, sent);
+    deadlines_ran(&connection->deadlines, now, (connection->marks & MARK_RECEIVED) != 0,
+                  (connection->marks & MARK_PART) != 0, sent);
     connection->marks &= ~(unsigned)MARK_RECEIVED;
     if (sends)
         look_whether_it_waits(connection, output, now);
@@ -191,7 +190,7 @@ void connection_send(struct connection *connection, struct run *run)
         connection_look_at_age(connection, now);
     unsigned asked = atomic_load(&connection->asked);
     if (asked != 0 || output != OUTPUT_FLOWING || connection->phase != CONNECTION_OPEN ||
-        (marks & MARK_BROKEN) != 0)
+        (connection->marks & MARK_BROKEN) != 0)
         decide(connection, output, asked, now);
     trace_event(TRACE_RUN_DONE, connection->output.fd, 0);
 }

@@ -93,11 +93,10 @@ void connection_look_at_age(struct connection *connection, int64_t now)
 
 bool connection_will_block(struct connection *connection)
 {
-    connection->blocks = true;
-    bool may_block = output_chain_length(&connection->output) > 0;
-    if (may_block && !deadlines_output_waits(&connection->deadlines))
+    connection->blocks = output_chain_length(&connection->output) > 0;
+    if (connection->blocks && !deadlines_output_waits(&connection->deadlines))
         connection_output_waits(connection, clock_ms(), true);
-    return may_block;
+    return connection->blocks;
 }
 
 /* Until when a new connection may still say its first message. */

@@ -77,11 +77,13 @@ void executor_release(struct executor *executor)
  */
 static struct task *take(struct executor *executor) REQUIRES(&executor->lock)
 {
-    struct task *task = task_list_remove_first(&executor->first_tasks);
-    if (task != NULL)
+    struct task *task;
+    if (executor->promised > 0) {
+        task = task_list_remove_first(&executor->first_tasks);
         executor->promised--;
-    else
+    } else {
         task = task_queue_take(&executor->queue);
+    }
     if (task != NULL)
         signal_room(executor);
     return task;
