@@ -13,7 +13,7 @@
 #ifndef HANDLER_FUTURE_TASK_H
 #define HANDLER_FUTURE_TASK_H
 
-#include "common/server/connection.h"
+#include "common/server/connection_find.h"
 #include "common/workers/future_task.h"
 
 struct handler_adapter;

@@ -22,7 +22,7 @@
 
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
-#include "common/server/connection.h"
+#include "common/server/connection_shared.h"
 #include "handler_future_task.h"
 
 struct admission;

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/test_point.h"
 #include "common/server/connection.h"
+#include "common/server/connection_shared.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

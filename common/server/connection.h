@@ -28,6 +28,9 @@
  *   connection_header.c    a connection that comes through a proxy: --proxy-protocol
  *   connection_feed.c      input that no socket has read: tests, and the proactor
  *
+ * What a stage calls of them is in connection_find.h, connection_shared.h, connection_header.h and
+ * connection_feed.h, and what an application calls in channel_calls.h.
+ *
  * A part touches the core in three places: functions that the core calls when a connection uses the
  * part (struct connection_part), bits in `marks`, and ASK_CALLS in `asked`, which wants a run.
  *
@@ -40,7 +43,7 @@
  *     posts     one atomic, too. Any thread calls connection_post().
  *     output    has a lock if its home shares it (struct connection_sharing). Then any thread calls
  *               connection_enqueue(), connection_release_output() and
- *               connection_set_write_rate().
+ *               connection_set_write_rate() (connection_shared.h).
  *     its state an atomic in the output chain, so that "is it choked?" needs no lock.
  *   A thread that asks, posts or enqueues makes sure that a run, or a call of connection_wants(),
  *   follows.
@@ -181,7 +184,7 @@ struct connection {
     uint8_t life;               /* enum connection_life: the last call that was made */
     uint8_t late;               /* enum deadline: the one that has passed, with MARK_LATE */
     uint8_t reads_left;         /* how often it still reads once the server stops */
-    bool blocks;                /* connection_send() waits for the peer: stage 1 */
+    bool blocks;                /* connection_send() may wait for the peer: stage 1 */
     struct deadlines deadlines;
     struct short_endpoint peer; /* not written any more once the handler knows of it */
     struct input_queue input;
@@ -199,28 +202,6 @@ struct connection {
  */
 void connection_open(struct connection *connection, const struct connection_home *home, int fd,
                      struct input_handler *handler);
-
-/**
- * Begins with a socket that is connecting (socket_connect()), which the connection owns from now
- * on. It calls the handler only when the socket has connected, or has failed to, which it also has
- * after so many milliseconds; 0: when the system says so. (connection_outgoing.c)
- */
-void connection_open_outgoing(struct connection *connection, const struct connection_home *home,
-                              int fd, const struct endpoint *to, int64_t timeout,
-                              struct input_handler *handler);
-
-/** It comes through a proxy: its first bytes are a header, whose time begins. (connection_header.c)
- */
-void connection_expect_header(struct connection *connection);
-
-/** From now on connection_client_behind() knows clients. Before the first connection comes. */
-void connection_keep_clients(void);
-
-/**
- * If a proxy's header has named the client of this descriptor's connection, peer becomes its
- * address. For who looks on, and knows the descriptor only. Any thread, or a signal handler.
- */
-void connection_client_behind(struct endpoint *peer, int fd);
 
 /**
  * Makes those life-cycle calls up to `goal` that have not been made yet. An accepted connection
@@ -321,62 +302,13 @@ void connection_facade_set_handler(struct channel_facade *facade, struct input_h
 int connection_facade_peer(struct channel_facade *facade, struct endpoint *endpoint);
 enum end_reason connection_facade_end_reason(struct channel_facade *facade);
 
-/* ---- A stage that finds messages in one thread and handles them in another: connection_find.c -
- */
-
-/**
- * Whether there is something for the handler. A message that was found is kept in *found, for the
- * run that must follow, which has it as its `found`.
- */
-bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
-
-/**
- * Whether the message that the next run is for goes before those of other connections: what a stage
- * with a priority queue asks when it has received, and before it looks for a worker.
- */
-bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
-
-/**
- * Whether the next run must not be dropped, nor its message refused: because it does more than
- * handle messages, or because they are no client's requests but come by a connection that we have
- * asked for.
- */
-bool connection_must_run(const struct connection *connection);
-
-/* ---- A connection to which others send as well: connection_shared.c -------------------------- */
-
-/** Lets other threads send to all connections of that home. Before the first one. */
-void connection_share(struct connection_home *home, const struct connection_sharing *sharing);
-
-/** Output, as the facade's verbs want it, of a connection of such a home. Any thread. */
-enum output_result connection_enqueue(struct connection *connection, struct piece piece);
-
-/** Drains what a burst (burst.h) holds back here. Any thread. */
-enum output_result connection_release_output(struct connection *connection);
-
-/** As channel_flush(). */
-enum output_result connection_shared_flush(struct channel_facade *facade);
-
-/** Bytes that wait to be sent. Any thread, if the connection is shared. */
-uint64_t connection_output_held(const struct connection *connection);
-
-/** Limits how fast output leaves, in bytes per second; 0: no limit. False without memory.
- * (connection_rate.c) */
-bool connection_set_write_rate(struct connection *connection, uint64_t rate);
+/* ---- Posts: connection_posts.c --------------------------------------------------------------- */
 
 /**
  * Asks for a call in one of the next runs, before `stopping`; posts are called in their order.
  * False after `stopped`: then the caller drops the post. What still waits when the connection ends
- * is dropped by the connection. Any thread. (connection_posts.c)
+ * is dropped by the connection. Any thread.
  */
 bool connection_post(struct connection *connection, struct channel_post *post);
-
-/* ---- Input that no socket has read: connection_feed.c ---------------------------------------- */
-
-/**
- * Takes bytes that came from elsewhere, as if they had been read from the socket. No bytes are the
- * end of the stream. False if there is no room for all of them now: none is taken then.
- */
-bool connection_feed(struct connection *connection, const unsigned char *bytes, size_t length);
 
 #endif

@@ -2,6 +2,7 @@
  * Input that no socket has read. A program that reads in another way gives a connection its bytes:
  * the exercise in docs/proactor.md, and tests.
  */
+#include "common/server/connection_feed.h"
 #include "common/bytes/input_queue_more.h"
 #include "common/server/connection_parts.h"
 

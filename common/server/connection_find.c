@@ -2,6 +2,7 @@
  * What a stage asks of a connection for which one thread looks for messages and another one handles
  * them.
  */
+#include "common/server/connection_find.h"
 #include "common/server/connection_parts.h"
 
 /*

@@ -3,6 +3,7 @@
  * connection it is (proxy_protocol.h). Until they have come the handler does not know of the
  * connection; then it begins like any other, and channel_peer() names the client.
  */
+#include "common/server/connection_header.h"
 #include "common/base/clock.h"
 #include "common/server/connection_parts.h"
 #include "common/server/proxy_protocol.h"

@@ -2,6 +2,7 @@
  * What a connection holds, for the gauges (watch.h).
  */
 #include "common/server/connection_parts.h"
+#include "common/server/connection_shared.h"
 
 uint64_t connection_output_held(const struct connection *connection)
 {

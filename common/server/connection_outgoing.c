@@ -4,8 +4,8 @@
  * SO_ERROR then says what became of it. Java's selector has OP_CONNECT and finishConnect() for
  * these two steps. From then on it is a connection like any other.
  */
-#include "common/base/clock.h"
 #include "common/server/connection_parts.h"
+#include "common/server/connection_shared.h"
 
 #include <errno.h>
 

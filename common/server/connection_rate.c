@@ -4,6 +4,7 @@
  */
 #include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
+#include "common/server/connection_shared.h"
 
 bool connection_set_write_rate(struct connection *connection, uint64_t rate)
 {

@@ -2,6 +2,7 @@
  * A connection to which others send as well, in any thread: stages 4 and 5. Its stage lends a lock
  * for its output, and what a run sends to others is held back while more messages wait (burst.h).
  */
+#include "common/server/connection_shared.h"
 #include "common/bytes/output_parts.h"
 #include "common/server/connection_parts.h"
 

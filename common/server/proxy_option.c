@@ -2,7 +2,7 @@
  * --proxy-protocol, in a file of its own: a program links the lists of networks, and what reads a
  * proxy's header, only if it has the option.
  */
-#include "common/server/connection.h"
+#include "common/server/connection_header.h"
 #include "common/server/network.h"
 #include "common/server/server_options.h"
 

@@ -1,6 +1,7 @@
 #include "noting.h"
 
 #include "common/server/connection.h"
+#include "common/server/connection_header.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "common/apps/pair_upstream.h"
 #include "common/apps/strand_group.h"
 #include "common/server/connection.h"
+#include "common/server/connection_feed.h"
 #include "common/server/input_handler_calls.h"
 #include "helpers.h"
 #include "noting.h"

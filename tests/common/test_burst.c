@@ -1,11 +1,13 @@
 /*
  * Bursts: what one run sends to other connections, and when it leaves.
  */
-#include "common/server/run.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/server/connection.h"
+#include "common/server/connection_feed.h"
+#include "common/server/connection_shared.h"
+#include "common/server/run.h"
 #include "helpers.h"
 
 #include <criterion/criterion.h>

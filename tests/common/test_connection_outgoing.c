@@ -4,6 +4,8 @@
  */
 #include "common/base/clock.h"
 #include "common/server/connection.h"
+#include "common/server/connection_find.h"
+#include "common/server/connection_shared.h"
 #include "common/server/socket_state.h"
 #include "helpers.h"
 #include "noting.h"

@@ -5,6 +5,8 @@
 #include "common/base/container_of.h"
 #include "common/server/channel_calls.h"
 #include "common/server/connection.h"
+#include "common/server/connection_feed.h"
+#include "common/server/connection_find.h"
 #include "helpers.h"
 #include "noting.h"
 #include "support/with.h"

@@ -4,6 +4,7 @@
  */
 #include "common/base/clock.h"
 #include "common/server/connection.h"
+#include "common/server/connection_feed.h"
 #include "common/server/proxy_protocol.h"
 #include "helpers.h"
 #include "noting.h"

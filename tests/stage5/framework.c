@@ -4,6 +4,7 @@
 #include "framework.h"
 
 #include "common/base/clock.h"
+#include "common/server/connection_shared.h"
 #include "support/deadline.h"
 
 #include <criterion/criterion.h>

@@ -4,6 +4,7 @@
  */
 #include "common/server/connection_parts.h"
 #include "common/server/proxy_protocol.h"
+#include "common/server/connection_header.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -18,6 +18,7 @@
 #include "common/server/connection_parts.h"
 #include "common/server/watch.h"
 #include "common/workers/future_task.h"
+#include "common/server/connection_shared.h"
 
 #include <errno.h>
 #include <poll.h>

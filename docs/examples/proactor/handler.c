@@ -2,6 +2,7 @@
 
 #include "common/base/container_of.h"
 #include "common/bytes/shared_file.h"
+#include "common/server/connection_feed.h"
 
 #include <poll.h>
 #include <stdlib.h>

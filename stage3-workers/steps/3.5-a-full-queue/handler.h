@@ -15,7 +15,7 @@
 #define HANDLER_H
 
 #include "common/events/selector.h"
-#include "common/server/connection.h"
+#include "common/server/connection_find.h"
 #include "reactor.h"
 
 struct handler {

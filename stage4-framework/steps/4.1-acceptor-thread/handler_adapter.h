@@ -12,7 +12,7 @@
 #ifndef HANDLER_ADAPTER_H
 #define HANDLER_ADAPTER_H
 
-#include "common/server/connection.h"
+#include "common/server/connection_find.h"
 #include "dispatcher.h"
 
 struct handler_adapter {

@@ -13,7 +13,7 @@
 
 #include "common/events/selector.h"
 #include "common/events/timer_heap.h"
-#include "common/server/connection.h"
+#include "common/server/connection_find.h"
 #include "common/workers/task_queue.h"
 
 struct dispatcher;

@@ -3,6 +3,7 @@
  * send leaves at once.
  */
 #include "common/server/connection_parts.h"
+#include "common/server/connection_shared.h"
 
 void connection_share(struct connection_home *home, const struct connection_sharing *sharing)
 {
