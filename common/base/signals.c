@@ -1,6 +1,5 @@
 #include "common/base/signals.h"
 
-#include "common/base/text.h"
 #include "common/base/thread.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "common/base/text.h"
 #include "common/base/trace.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Taking it apart ------------------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
