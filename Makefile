@@ -85,9 +85,10 @@ LANGUAGE := -std=c11 $(DEFINES) -I.
 # ADDED is an application's own; a CPPFLAGS of the user's would take the place of one that is its own.
 COMPILE   = $(CC) $(LANGUAGE) $(ADDED) $(WARNINGS) -pthread $(CPPFLAGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 # Names are resolved when a program starts. At their first call the linker would save the vector
-# registers on the stack, and with them a password that has just been copied.
-LINK      = $(CC) $(CFLAGS) $(SANITIZE) $(if $(filter thread,$(SANITIZER)),tests/tsan_signals.c) \
-            -pthread -Wl,-z,now $(LDFLAGS)
+# registers on the stack, and with them a password that has just been copied. UBSan describes each place that
+# it checks with pointers: where addresses are not known before, every start would write all of them.
+LINK      = $(CC) $(CFLAGS) $(SANITIZE) $(if $(findstring undefined,$(SANITIZER)),-no-pie) \
+            $(if $(filter thread,$(SANITIZER)),tests/tsan_signals.c) -pthread -Wl,-z,now $(LDFLAGS)
 
 # Libraries of the system: LIBRARIES_stage4 for stage 4 and its tests, LIBRARIES_chat would be for the
 # suite chat. The applications ask crypt(3) about passwords; CRYPT=none builds them without it, where

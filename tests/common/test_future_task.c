@@ -7,6 +7,7 @@
 #include "common/workers/executor.h"
 #include "common/workers/future_task.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/with.h"
 
 #include <criterion/criterion.h>
@@ -342,7 +343,7 @@ BusyTest(future_task, cancelling_releases_who_waits, unbounded, abort)
 OfficeTest(future_task, cancelling_and_starting_have_one_winner)
 {
     enum { ERRANDS = 3000 };
-    static struct errand errands[ERRANDS];
+    struct errand *errands = mapped(ERRANDS * sizeof(*errands));
     static bool cancelled[ERRANDS];
     for (int i = 0; i < ERRANDS; i++)
         errand_init(&errands[i], office, 1);

@@ -8,6 +8,7 @@
 #include "common/base/thread.h"
 #include "helpers.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -257,7 +258,8 @@ static uint64_t count_left_out(const char *text)
 
 Test(log, of_two_threads_at_the_same_moment_one_writes_and_the_other_is_counted)
 {
-    static char text[200 * RACES];
+    enum { SIZE = 200 * RACES };
+    char *text = mapped(SIZE);
     struct race race = {.slowest = 0};
     struct capture capture;
     pthread_t thread;
@@ -265,7 +267,7 @@ Test(log, of_two_threads_at_the_same_moment_one_writes_and_the_other_is_counted)
     pthread_create(&thread, NULL, race_to_the_limit, &race);
     start_rounds(&race);
     pthread_join(thread, NULL);
-    capture_stop(&capture, text, sizeof(text));
+    capture_stop(&capture, text, SIZE);
     size_t lines = count_lines(text);
     uint64_t counted = count_left_out(text) + atomic_load(&race.limit.left_out);
     cr_assert_eq(lines + counted, 2 * RACES, "%zu lines, %zu left out", lines, (size_t)counted);

@@ -29,7 +29,7 @@ enum {
 static struct {
     struct channel_facade facade;
     struct input_queue input;
-    char text[1 << 20];
+    char text[1 << 18];
     size_t length;
     size_t largest; /* that was enqueued at once */
     bool closed;

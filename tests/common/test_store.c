@@ -16,7 +16,8 @@ TestSuite(store_table, .timeout = 120);
 /** What the store makes of some bytes, in words: each request's in brackets, then a fault. */
 static void read_all(const char *bytes, size_t length, size_t cut, char *text, size_t room)
 {
-    static struct request_words words;
+    struct request_words *words = malloc(sizeof *words);
+    cr_assert_not_null(words);
     struct request_reader reader = {0};
     size_t used = 0;
     size_t begin = 0;
@@ -34,19 +35,20 @@ static void read_all(const char *bytes, size_t length, size_t cut, char *text, s
             begin += end;
             struct request_reader again = {0};
             size_t length_again;
-            bool is_right = request_find(&again, (struct message){copy, end}, &words,
+            bool is_right = request_find(&again, (struct message){copy, end}, words,
                                          &length_again) == REQUEST_WHOLE;
             cr_assert(!is_right || length_again == end);
             used += (size_t)snprintf(text + used, room - used, is_right ? "[" : "[quotes");
-            for (size_t i = 0; is_right && i < words.count; i++)
+            for (size_t i = 0; is_right && i < words->count; i++)
                 used += (size_t)snprintf(text + used, room - used, "%s%.*s", i > 0 ? "|" : "",
-                                         (int)words.at[i].length, words.at[i].data);
+                                         (int)words->at[i].length, words->at[i].data);
             used += (size_t)snprintf(text + used, room - used, "]");
             free(copy);
         }
     }
     if (result == REQUEST_BAD)
         snprintf(text + used, room - used, "%s", reader.fault);
+    free(words);
 }
 
 static void expect(const char *bytes, const char *expected)
@@ -167,7 +169,7 @@ static struct message key_of(const int *number)
 Test(store_table, nodes_are_found_while_it_grows_slot_by_slot)
 {
     enum { ENTRIES = 5000 };
-    static struct entry entries[ENTRIES];
+    struct entry *entries = mapped(ENTRIES * sizeof(*entries));
     struct table table;
     size_t count = 0;
     cr_assert(table_open(&table));

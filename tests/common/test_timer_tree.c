@@ -5,6 +5,7 @@
 #include "common/server/channel_calls.h"
 #include "common/server/channel_facade.h"
 #include "helpers.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 
@@ -80,8 +81,8 @@ Test(timer_tree, the_earliest_comes_first_whatever_was_done_before)
 /* 10,000 of them in rising order, which is how timeouts come, are no list. */
 Test(timer_tree, ten_thousand_are_64_bytes_each_at_most_and_quick)
 {
-    static struct channel_timer many[10000];
-    enum { MANY = sizeof(many) / sizeof(many[0]) };
+    enum { MANY = 10000 };
+    struct channel_timer *many = mapped(MANY * sizeof(*many));
     cr_assert_leq(sizeof(struct channel_timer), 64);
     for (int i = 0; i < MANY; i++)
         timer_tree_set(&tree, &many[i].place, i);

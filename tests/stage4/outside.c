@@ -4,6 +4,7 @@
  */
 #include "support/client.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 #include "support/probe.h"
 
 #include <criterion/criterion.h>
@@ -169,11 +170,12 @@ ServerTest(stage4_outside, overload_wait, "--max-connections 1 --overload wait")
 /** As server_await_counter(), for a counter that is not shown before it has counted something. */
 static void await_shown(const struct server_process *server, const char *counter)
 {
-    static char text[1 << 20];
+    enum { SIZE = 1 << 20 };
+    char *text = mapped(SIZE);
     double end = test_deadline();
     do {
         server_counter(server, "accepted");
-        server_errors(server, text, sizeof text);
+        server_errors(server, text, SIZE);
     } while (stats_value(text, counter, NULL) < 1 && test_left_ms(end) > 0);
     cr_assert_geq(stats_value(text, counter, NULL), 1, "%s stays away", counter);
 }

@@ -10,6 +10,7 @@
 #include "common/server/strand.h"
 #include "support/aborts.h"
 #include "support/deadline.h"
+#include "support/mapped.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -226,7 +227,7 @@ static void *post_lines(void *argument)
 /* Beside a client whose runs make the calls, too. */
 WaysTest(stage4_strands, many_threads_post)
 {
-    static struct line lines[THREADS][EACH];
+    struct line(*lines)[EACH] = mapped(THREADS * sizeof(*lines));
     enum { ASKED = 500 };
     pthread_t threads[THREADS];
     begin(workers);
