@@ -36,6 +36,10 @@ void mailboxes_add_mailbox(const char *user);
 void mailboxes_deliver(const char *place, const char *text);
 void mailboxes_deliver_bytes(const char *place, const void *data, size_t length);
 
+/** Puts the bytes of one that is there to another place, too, by a link: for a thousand of them a
+ * new file each would cost the system a second. */
+void mailboxes_deliver_again(const char *place, const char *from);
+
 /** Whether a file is there. */
 bool mailboxes_have(const char *place);
 
