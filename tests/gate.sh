@@ -29,6 +29,9 @@
 # other failure of it, a crash, a timeout or another assertion, is one like that of any test. When it
 # passes the fault is mended, and the suite fails until somebody takes the mark off.
 #
+# ThreadSanitizer marks its shadow as not to be dumped (and has no core dumped anyway). What it renews has no such
+# mark, so that Criterion's runner would have some mappings more after each test, all of which each fork copies.
+#
 # Most tests wait more than they work, so eight of them run at a time for each processor, but no more than
 # 32, because then the longest test decides. Under a sanitizer they work more.
 #
@@ -52,7 +55,7 @@ fi
 common="log_path=$work/report:exitcode=99"
 export ASAN_OPTIONS="$common:detect_leaks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="$common:print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
-export TSAN_OPTIONS="$common:halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+export TSAN_OPTIONS="$common:halt_on_error=1:second_deadlock_stack=1:use_madv_dontdump=0:${TSAN_OPTIONS:-}"
 unset CRITERION_ALWAYS_SUCCEED
 
 {
