@@ -37,7 +37,7 @@ build() { # STEP PATCH FOLDER
     if [ "$1" = strand ]; then
         cp docs/examples/room.c "$3" && patch -s -p 1 -d "$3" <"$2" || return
         # shellcheck disable=SC2086 # CC may be several words
-        ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -pthread -I. -Droom_application=application_added \
+        ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -Wl,-S -pthread -I. -Droom_application=application_added \
             -o "$3/server" "$3/room.c" "$OUT"/obj/stage4-framework/*.o "$OUT/libcommon.a" ${LIBRARIES:-}
         return
     fi
@@ -60,8 +60,9 @@ build() { # STEP PATCH FOLDER
         fi
         inputs="$inputs $file"
     done
-    # shellcheck disable=SC2086 # CC may be several words
-    ${CC:-cc} ${sanitizer:+-fsanitize=$sanitizer} -std=c11 -D_GNU_SOURCE -g -O1 -Wno-unused -pthread -I. -I"$3" \
+    # Only a sanitizer's report names lines.
+    # shellcheck disable=SC2046,SC2086 # CC may be several words
+    ${CC:-cc} $([ -n "$sanitizer" ] && echo "-fsanitize=$sanitizer -g1" || echo -Wl,-S) -std=c11 -D_GNU_SOURCE -O1 -Wno-unused -pthread -I. -I"$3" \
         -o "$3/server" $inputs $library
 }
 

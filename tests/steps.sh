@@ -337,7 +337,7 @@ linked() { # STEP [OBJECT]
     [ -d "$objects" ] || objects=$OUT/steps/$1
     # shellcheck disable=SC2086 # CC may be several words
     ${CC:-cc} ${SANITIZE:-} -pthread -o "$work/program" "$objects"/*.o ${2:+"$2"} "$OUT/libcommon.a" \
-        ${LIBRARIES:-} -Wl,-Map="$work/map" || exit 2
+        ${LIBRARIES:-} -Wl,-S -Wl,-Map="$work/map" || exit 2
     grep -oE 'libcommon\.a\([a-z_0-9]+\.o' "$work/map" | sed 's|.*(|/|; s/\.o$/.c/' | sort -u >"$work/taken"
     find common -name '*.c' ! -path 'common/steps/*' |
         awk 'FILENAME != "-" { taken[$0]; next } { name = $0; sub(/.*\//, "/", name) } name in taken' \
@@ -746,7 +746,7 @@ expect_exercise() { # STEP
     ! grep -q '"common/' "$in"/*.c || library="$OUT/libcommon.a ${LIBRARIES:-}"
     # shellcheck disable=SC2086 # CC may be several words
     if ! patch -s -p 1 -d "$in" <"$solution" >"$work/output" 2>&1 ||
-        ! ${CC:-cc} $flags -std=c11 -D_GNU_SOURCE -g -Wall -Wextra \
+        ! ${CC:-cc} $flags ${flags:+-g1} -std=c11 -D_GNU_SOURCE -Wall -Wextra \
             -Wpedantic -Wshadow -Wconversion -Werror -pthread -I. -o "$in/server" "$in"/*.c $library \
             >>"$work/output" 2>&1; then
         blame "$1" "the solution of its exercise does not build" "$work/output"
@@ -768,13 +768,12 @@ expect_exercise() { # STEP
 # this one.
 expect_diff() { # STEP
     old=$(before "$1")
-    rm -rf "$work/a" "$work/b"
+    rm -rf "$work/a"
     mkdir "$work/a"
-    copied=$(copy "$1" "$work/b") || exit 2
     compare "$old" "$1" "$work/a" >/dev/null
-    compare "$old" "$1" >"$work/output"
+    docs/stage_diff.sh "$work/$from" "$work/$to" >"$work/output"
     if patch -s -E -p 1 -d "$work/a/old" <"$work/output" >"$work/error" 2>&1 &&
-        diff -r "$work/a/old" "$work/b/$copied" >>"$work/error"; then
+        diff -r "$work/a/old" "$work/$to" >>"$work/error"; then
         pass
     else
         blame "$1" "make diff FROM=$old TO=$1 is no patch that leads there" "$work/error"
