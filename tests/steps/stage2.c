@@ -99,8 +99,8 @@ static size_t push_lines(const struct server_process *server, int bob, const cha
  */
 Test(step2_4, a_client_that_reads_late_gets_all_answers)
 {
-    enum { LINES = 16000, LINE = 999, MORE = 100 * LINE };
-    char prefix[1000] = "";
+    enum { LINES = 4000, LINE = 3999, MORE = 25 * LINE };
+    char prefix[LINE + 1] = "";
     size_t length, got;
     memset(prefix, '.', sizeof(prefix) - 9);
     char *lines = lines_numbered(prefix, LINES, &length);
@@ -124,7 +124,7 @@ Test(step2_4, a_client_that_reads_late_gets_all_answers)
 
 Test(step2_4, an_end_behind_lines_comes_behind_their_answers)
 {
-    enum { LINES = 16000, LINE = 1000 };
+    enum { LINES = 4000, LINE = 4000 };
     char prefix[LINE] = "";
     size_t length, got;
     memset(prefix, '.', LINE - 9);
