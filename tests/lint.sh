@@ -50,7 +50,8 @@ newest() { # clang|clang-tidy
     command -v "$1-$version" || echo "$1"
 }
 clang=$(newest clang)
-tidy=$([ -n "${ANALYZER:-}" ] && echo clang-tidy || newest clang-tidy)
+tidy='clang-tidy'
+[ -n "${ANALYZER:-}" ] || tidy=$(newest clang-tidy)
 
 # The version that a clang gives itself.
 major() {
