@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "common/base/trace.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
