@@ -801,7 +801,7 @@ run_differential = $(foreach s,$(STORES),'$(notdir $s) store=$(SAME_ADDRESSES) t
 run_graded_stores = $(foreach s,$(STORES),'$(notdir $s) store, graded=tests/store/grader.py 1-8 $s --app store')
 
 # What CI has time for: one stage, and fewer commands under a sanitizer, where each takes ten times as long.
-run_store_beside_redis = $(if $(filter 5,$(WITH_CHAT)),'store beside redis=COUNT=$(if $(SANITIZER),5000,20000) \
+run_store_beside_redis = $(if $(filter 5,$(WITH_CHAT)),'store beside redis=COUNT=$(if $(SANITIZER),5000,100000) \
     $(SAME_ADDRESSES) tests/store/differential.py $(OUT)/$(call stage,5) --app store')
 
 ### test-store-long: compare --app store with redis-server, five million commands; half an hour
