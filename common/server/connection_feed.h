@@ -2,7 +2,7 @@
  * Input that no socket has read: tests, and the proactor of docs/proactor.md.
  *
  * Interface:
- * - As connection.h: the runner's.
+ * - As connection.h: the runner's, in place of connection_receive(). connection_handle() follows.
  */
 #ifndef COMMON_CONNECTION_FEED_H
 #define COMMON_CONNECTION_FEED_H
@@ -10,8 +10,10 @@
 #include "common/server/connection.h"
 
 /**
- * Takes bytes that came from elsewhere, as if they had been read from the socket. No bytes are the
- * end of the stream. False if there is no room for all of them now: none is taken then.
+ * Takes a copy of bytes that came from elsewhere, as if they had been read from the socket; length
+ * 0: the end of the stream. True also if nobody wants them any more. False if there is no room or
+ * memory for all of them: none is queued then, but a proxy's header before them is taken, so they
+ * cannot be fed once more.
  */
 bool connection_feed(struct connection *connection, const unsigned char *bytes, size_t length);
 

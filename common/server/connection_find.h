@@ -1,9 +1,9 @@
 /*
- * What a stage asks of a connection for which one thread finds messages and another one handles
- * them: stages 3 to 5.
+ * What a stage asks of a connection whose runs another thread may get: stages 3 to 5. Only stage 3,
+ * and 4.1 and 4.2, find the message before they look for a worker.
  *
  * Interface:
- * - As connection.h: the runner's.
+ * - As connection.h: the runner's. The first two call the handler.
  */
 #ifndef COMMON_CONNECTION_FIND_H
 #define COMMON_CONNECTION_FIND_H
@@ -11,8 +11,10 @@
 #include "common/server/connection.h"
 
 /**
- * Whether there is something for the handler. A message that was found is kept in *found, for the
- * run that must follow, which has it as its `found`.
+ * Whether the next run is worth a worker: a whole message, calls, or an answer that goes on. If
+ * not, the caller runs it itself. Either way what was found, also that a line is too long, is kept
+ * in *found, to which run->found of the run that must follow points (run.h): it is a view into the
+ * input queue, so until then nobody receives, feeds or finds.
  */
 bool connection_find(struct connection *connection, struct connection_message *found) NO_LOCK_HELD;
 
@@ -23,9 +25,9 @@ bool connection_find(struct connection *connection, struct connection_message *f
 bool connection_is_urgent(struct connection *connection) NO_LOCK_HELD;
 
 /**
- * Whether the next run must not be dropped, nor its message refused: because it does more than
- * handle messages, or because they are no client's requests but come by a connection that we have
- * asked for.
+ * Whether the next run must take place, and its message must not be refused (executor_insist()):
+ * because it does more than handle messages, or because the connection is one that we have asked
+ * for, whose messages are no client's requests.
  */
 bool connection_must_run(const struct connection *connection);
 

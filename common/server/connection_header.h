@@ -1,5 +1,6 @@
 /*
- * A connection that comes through a proxy, whose handler does not know of it yet.
+ * A connection that comes through a proxy: until its header is here, the handler does not know of
+ * it; then others may ask who is behind it.
  *
  * Interface:
  * - As connection.h: the runner's, where nothing else is said.
@@ -9,15 +10,20 @@
 
 #include "common/server/connection.h"
 
-/** Its first bytes are a proxy's header, whose time begins. */
+/** Its first bytes are a proxy's header, whose time begins. For connection_open(), which calls it.
+ */
 void connection_expect_header(struct connection *connection);
 
-/** From now on connection_client_behind() knows clients. Before the first connection comes. */
+/**
+ * From now on connection_client_behind() knows clients; without memory it knows none. While options
+ * are parsed, before the first connection comes.
+ */
 void connection_keep_clients(void);
 
 /**
- * If a proxy's header has named the client of this descriptor's connection, peer becomes its
- * address. For who looks on, and knows the descriptor only. Any thread, or a signal handler.
+ * *peer is the address of this descriptor's peer. If that is a proxy whose header has named a
+ * client, it becomes the client's; else it stays. For who looks on, and knows the descriptor only.
+ * Any thread, or a signal handler.
  */
 void connection_client_behind(struct endpoint *peer, int fd);
 
