@@ -167,6 +167,7 @@ Test(step4_4, what_waits_for_a_listener_leaves_when_he_reads)
     int ann = join_chat(&server);
     int bob = client_connect_with(&server, (struct client_buffers){.receive = 4096});
     cr_assert(hears(bob, "welcome"));
+    probe_await_asleep(server.pid); /* or Bob's first turn takes them along */
     for (int i = 0; i < LINES; i++)
         client_send_text(ann, "I have so much to say that Bob's socket will be full of it\n");
     client_send_text(ann, "good night\n");
