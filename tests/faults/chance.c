@@ -28,7 +28,8 @@ static void expect_no_fault_in(const struct fault_report *report, const char *wh
 
 /*
  * Lines of all lengths, an end of stream, and all of it back. A slow machine may take a minute to
- * read the long one byte by byte; that it goes on, the count of bytes tells meanwhile.
+ * read the long one byte by byte; that it goes on, the count of bytes tells meanwhile, and the
+ * server must be told to wait as long for a line.
  */
 static void converse(const struct server_process *server, int rounds, bool byte_by_byte)
 {
@@ -59,7 +60,7 @@ Test(case_40_chance, case_40_one_byte_at_a_time)
 {
     static struct fault_report report;
     faults_plan("readv:1-=SHORT,writev:1-=SHORT,recv:1-=SHORT,send:1-=SHORT", true);
-    struct server_process server = server_start("--stats");
+    struct server_process server = server_start("--stats --request-timeout 0");
     converse(&server, 1, true);
     fault_end(&server, true, 0, &report);
     expect_no_fault_in(&report, "one byte at a time");
