@@ -88,7 +88,8 @@ bool executor_insist(struct executor *executor, struct task *task)
     begin_wait(executor, task);
     mutex_lock(&executor->lock);
     bool accepted = executor_place_task(executor, task, task_queue_insist);
-    executor_release(executor);
+    executor_wake(executor); /* and keeps the processor: a loop insists for one after the other */
+    mutex_unlock(&executor->lock);
     return accepted;
 }
 

@@ -19,6 +19,7 @@
 #include <criterion/parameterized.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -970,6 +971,37 @@ Test(executor, each_task_of_a_round_wakes_a_worker)
     cr_assert_eq(executor_stats(&executor).idle, 0, "each has its task already");
     gate_await(COUNT);
     gate_let(COUNT);
+    finish();
+}
+
+static atomic_int yields;
+
+/* Instead of the C library's, for all of this program. */
+int sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    return (int)syscall(SYS_sched_yield);
+}
+
+/*
+ * A loop hands its round over at the end, and insists for one client after the other: on a machine
+ * with much to do, each time that it offers the processor costs a turn of all others.
+ */
+Test(executor, a_loop_offers_the_processor_once_a_round)
+{
+    enum { COUNT = 3 };
+    struct job jobs[COUNT];
+    open_idle(jobs, COUNT, &task_queue_unbounded, &saturation_abort);
+    jobs_init(jobs, COUNT, true);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert(executor_insist(&executor, &jobs[i].task));
+    cr_expect_eq(atomic_load(&yields), 0, "insists, and offers others the processor");
+    gate_await(COUNT);
+    gate_let(COUNT);
+    AWAIT(executor_stats(&executor).idle == COUNT);
+    jobs_init(jobs, COUNT, false);
+    cr_assert_eq(submit_round(jobs, COUNT), 0);
+    cr_expect_eq(atomic_load(&yields), 1);
     finish();
 }
 
