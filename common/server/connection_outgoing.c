@@ -27,10 +27,10 @@ static void give_up(struct connection *connection, int error) NO_LOCK_HELD
 static int outcome(const struct connection *connection, unsigned asked)
 {
     int error;
+    if ((asked & (ASK_CLOSE | ASK_END)) == 0 && socket_has_connected(connection->output.fd, &error))
+        return error;
     if ((asked & (ASK_CLOSE | ASK_STOP | ASK_END)) != 0)
         return ECANCELED;
-    if (socket_has_connected(connection->output.fd, &error))
-        return error;
     return connection_is(connection, MARK_LATE) ? ETIMEDOUT : EINPROGRESS;
 }
 

@@ -236,6 +236,18 @@ Test(connection_outgoing, a_server_that_stops_waits_for_an_answer_no_longer_than
     bench_close(&bench, "not_connected");
 }
 
+/* The second is over, but nobody has looked since it came about: what waits for it is not lost. */
+OutgoingTest(connection_outgoing, an_answer_that_is_there_when_a_server_stops_counts,
+             bench_open(bench, true), "starting end_of_input stopped")
+{
+    await_writable(bench);
+    bench->connection.deadlines.born -= SERVER_GRACE_MS;
+    connection_ask(&bench->connection, ASK_STOP, 0);
+    cr_assert_eq(run(bench, false), SELECT_READ);
+    cr_assert_str_eq(bench->noting.calls, "starting");
+    cr_assert_eq(counters_get(&bench->server.counters, COUNTER_CONNECTS_FAILED), 0);
+}
+
 /* ---- Two halves ---- */
 
 static void end_peer(struct bench *bench)
