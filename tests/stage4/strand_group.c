@@ -45,6 +45,7 @@ static struct input_handler_factory *factory;
 static void *memory[MEMBERS];
 static size_t connected;
 static struct board board;
+static atomic_int waits;
 static atomic_int ends;
 
 static void enter(void)
@@ -111,6 +112,7 @@ static bool said(struct strand_group *group, struct strand_member *member, struc
         board.alarm.fired = rang;
         if (is(line, "alarm"))
             channel_set_timer(strand_facade(&group->strand), &board.alarm, 20);
+        atomic_fetch_add(&waits, 1);
         is_answered = false;
     } else if (is(line, "at once")) { /* has itself go on before it waits: so it does not */
         board.waits = member;
@@ -286,10 +288,13 @@ WaysTest(stage4_strand_group, answers_later)
     int client = connect_speaker();
     int other = connect_speaker();
     client_send_text(client, "wait\nnext\nat once\nnext\nalarm\nlast\n");
+    recorder_await_at(HERE, "waits", &waits, 1);
     client_expect_silence(client, 50);
-    client_send_text(other, "go\ngo\n");
+    client_send_text(other, "go\n");
     client_expect_text(client, "went\n2 next\nat once\n4 next\nrang\n6 last\n");
+    client_ask(other, "go\nnobody\n", "3 nobody\n");
     client_send_text(client, "wait\nagain\n");
+    recorder_await_at(HERE, "waits", &waits, 3);
     client_expect_silence(client, 50);
     client_send_text(other, "go\n");
     client_expect_text(client, "went\n8 again\n");
