@@ -85,14 +85,20 @@ SceneTest(store, what_is_no_request_costs_only_its_sender, "")
     ask(scene->bob, "GET a\r\n", "$1\r\n1\r\n");
 }
 
-static void expect_info(int client, const char *line)
+static const char *info_for(int client)
 {
-    char info[2048];
+    static char info[2048];
     size_t got;
     client_send_text(client, "INFO\r\n");
     client_await_reply(client);
     client_try_receive(client, info, sizeof info - 1, test_now() + 0.5, &got);
     info[got] = '\0';
+    return info;
+}
+
+static void expect_info(int client, const char *line)
+{
+    const char *info = info_for(client);
     cr_assert_not_null(strstr(info, line), "expected %s in %s", line, info);
 }
 
@@ -228,6 +234,7 @@ ServerTest(store, clients_come_and_go_in_the_middle, "--app store --stats")
 SceneTest(store, who_waits_for_several_lists_gets_one_element, "")
 {
     client_send_text(scene->ann, "BLPOP a b 0\r\nPING\r\n");
+    WAIT_FOR(strstr(info_for(scene->bob), "blocked_clients:1\r\n") != NULL);
     client_expect_silence(scene->ann, 100);
     expect_info(scene->bob, "blocked_clients:1\r\n");
     ask(scene->bob, "MULTI\r\n", "+OK\r\n");
