@@ -49,6 +49,14 @@ static void fill_queue(void)
     framework_await_asleep_but(&framework, 1);
 }
 
+/** What LATE has sent has pushed out so many tasks, itself perhaps, and nothing more follows. */
+static void await_discarded(uint64_t count)
+{
+    WAIT_FOR(executor_stats(&framework.executor).discarded >= count);
+    framework_await_asleep_but(&framework, 1);
+    cr_assert_eq(executor_stats(&framework.executor).discarded, count);
+}
+
 #define QUEUE_OF_ONE " --queue bounded:1 --saturation "
 
 #define begin(policy) (open_with(QUEUE_OF_ONE policy), hold_worker(), fill_queue())
@@ -85,6 +93,7 @@ Test(stage4_saturation, case_35_discard_drops_the_message_and_keeps_the_connecti
 {
     begin("discard");
     client_send_text(clients[LATE], "late\n");
+    await_discarded(1);
     client_expect_silence(clients[LATE], 100);
     release();
     client_expect_text(clients[WAITING], "waiting\n");
@@ -97,6 +106,7 @@ Test(stage4_saturation, case_35_discard_oldest_drops_the_one_that_waited)
 {
     begin("discard-oldest");
     client_send_text(clients[LATE], "late\n");
+    await_discarded(1);
     client_expect_silence(clients[LATE], 50);
     release();
     client_expect_text(clients[LATE], "late\n");
@@ -115,6 +125,7 @@ Test(stage4_saturation, case_35_discard_oldest_loses_no_life_cycle_call)
     framework_await_waiting(&framework, 1);
     client_send_text(clients[WAITING], "waiting\n");
     client_send_text(clients[LATE], "late\n");
+    await_discarded(3); /* each of the two has pushed out the newcomer, and LATE the other one */
     client_expect_silence(clients[LATE], 50);
     cr_assert_eq(atomic_load(&fresh.calls[LIFE_STARTED]), 0);
     release();
