@@ -183,8 +183,11 @@ Test(stage3_schedules, erratum_13_without_the_guard_it_waits_for_another_client)
     cr_assert_eq(test_point_count(WORKER_HANDED_BACK), handed_back,
                  "the worker should wait for the selector");
 
+    test_point_hold(REACTOR_AWAKE); /* or it could sleep again before the worker runs */
     int other = client_connect(&box.process);
+    test_point_await_held(REACTOR_AWAKE, 1);
     test_point_await_count(WORKER_HANDED_BACK, handed_back + 1);
+    test_point_release(REACTOR_AWAKE);
     client_close(other);
     client_expect_text(client, "second\n");
     white_box_stop(&box);
