@@ -118,22 +118,40 @@ ServerTest(stage3_load, erratum_13_the_next_request_does_not_wait,
     client_expect_text(client, "second\n");
 }
 
-/* With --guard none the reply comes when somebody else happens to wake the reactor. */
-ServerTest(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client,
-           "--workers 1 --block-ms 300 --cost-every 1000 --guard none")
+/* The reactor may sleep again, with the lock, before the worker runs: then it takes one more. */
+static bool waits_for_another_client(const struct server_process *server)
 {
+    double end = test_deadline();
     int client = answer_first_of_two(server);
-    client_expect_silence(client, 200);
-    client_connect(server);
+    bool waits = !test_await(client, POLLIN, test_now() + 0.2);
+    do {
+        client_connect(server);
+    } while (!test_await(client, POLLIN, test_now() + 0.05) && test_left_ms(end) > 0);
     client_expect_text(client, "second\n");
+    return waits;
+}
+
+/* With --guard none the reply comes when somebody else happens to wake the reactor. A busy machine
+ * can make that a report, or the look that it has once a second; with a guard it never waits. */
+Test(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client)
+{
+    enum { ATTEMPTS = 10 };
+    bool waits = false;
+    for (int attempt = 0; attempt < ATTEMPTS && !waits; attempt++) {
+        struct server_process server =
+            server_start("--workers 1 --block-ms 300 --cost-every 1000 --guard none");
+        waits = waits_for_another_client(&server);
+        server_close_all(&server);
+    }
+    cr_assert(waits, "the second request was answered at once, %d times", ATTEMPTS);
 }
 
 /* A worker waits for the selector while the reactor sleeps in it; a signal wakes the reactor. */
 ServerTest(stage3_load, sigterm_is_heard_without_the_guard_too,
            "--workers 1 --block-ms 300 --cost-every 1000 --guard none --drain-timeout 2")
 {
-    int client = answer_first_of_two(server);
-    client_expect_silence(client, 100);
+    answer_first_of_two(server);
+    cr_assert(probe_await_asleep(server->pid)); /* so the worker has come to that lock */
     server_stop(server);
 }
 
