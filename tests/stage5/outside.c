@@ -210,7 +210,8 @@ Test(stage5_outside, sigterm_is_heard_without_the_guard_too)
     struct server_process server = server_start(
         "--guard none --idle-timeout 0 --request-timeout 0 --drain-timeout 2 --dispatchers 3");
     int client = client_connect(&server);
-    client_expect_silence(client, 100); /* so the acceptor has the time to come to that lock */
+    client_expect_silence(client, 100);
+    cr_assert(probe_await_asleep(server.pid)); /* so the acceptor has come to that lock */
     server_stop(&server);
     client_close(client);
 }
