@@ -201,9 +201,9 @@ OneClientTest(stage4_life_cycle, close_and_the_peer_never_reads,
               SMALL_SOCKETS "--idle-timeout 0.4 --drain-timeout 0.1")
 {
     const double idle = 0.4;
+    double begun = test_now();
     client_send_text(client, "big 2097152\nclose\n");
     recorder_await(&recorder, calls[LIFE_STOPPING], 1);
-    double begun = test_now();
     framework_await_closed(&framework, 1);
     double took = test_now() - begun;
     cr_assert(took > idle - 0.1 && took < idle + 3,
