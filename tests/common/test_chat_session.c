@@ -66,16 +66,22 @@ Test(chat_session, names_in_any_case_are_one)
     rehearsal_close(&rehearsal);
 }
 
-/** Reads all that has come; how many lines are said by that user. */
-static int count_lines(struct rehearsed *user, const char *nick)
+/** How many lines are said by that user. */
+static int count_said(const char *text, const char *nick)
 {
     char prefix[32];
     int count = 0;
     snprintf(prefix, sizeof prefix, "[%s]", nick);
-    for (const char *text = rehearsed_read(user); (text = strstr(text, prefix)) != NULL; text++) {
+    for (; (text = strstr(text, prefix)) != NULL; text++) {
         count++;
     }
     return count;
+}
+
+/** The same in all that has come, which is read. */
+static int count_lines(struct rehearsed *user, const char *nick)
+{
+    return count_said(rehearsed_read(user), nick);
 }
 
 /*
@@ -104,7 +110,9 @@ Test(chat_session, a_flooder_is_slowed_and_told)
     cr_assert(heard >= 1000 / LENGTH && heard <= most, "%d lines at once", heard);
     expect(ann, "* you say more than 1000 bytes a second, so the others hear you later\n");
     send_text(carl, "hello\n");
-    cr_assert_eq(count_lines(bob, "carl"), 1);
+    const char *said = rehearsed_read(bob);
+    cr_assert_eq(count_said(said, "carl"), 1);
+    heard += count_said(said, "ann"); /* one more, if the machine is busy */
     for (int second = 1; second <= 5; second++) {
         rehearsal_pass_time(&rehearsal, 1000);
         int more = count_lines(bob, "ann");

@@ -28,15 +28,15 @@ static void expect_no_fault_in(const struct fault_report *report, const char *wh
 
 /*
  * Lines of all lengths, an end of stream, and all of it back. A slow machine may take a minute to
- * read the long one byte by byte; that it goes on, the count of bytes tells meanwhile, and the
- * server must be told to wait as long for a line.
+ * read one of more than a segment byte by byte; that it goes on, the count of bytes tells
+ * meanwhile, and the server must be told to wait as long for a line.
  */
 static void converse(const struct server_process *server, int rounds, bool byte_by_byte)
 {
     size_t many_length;
     size_t long_length;
     char *many = lines_numbered("one of many", 40, &many_length);
-    char *one = line_of(9000, "\r\n", &long_length);
+    char *one = line_of(byte_by_byte ? 4500 : 9000, "\r\n", &long_length);
     for (int i = 0; i < rounds; i++) {
         int client = client_connect(server);
         client_exchange(client, many, many_length, many, many_length);
@@ -56,7 +56,7 @@ static void converse(const struct server_process *server, int rounds, bool byte_
     free(one);
 }
 
-Test(case_40_chance, case_40_one_byte_at_a_time)
+Test(case_40_chance, case_40_one_byte_at_a_time, .timeout = 300)
 {
     static struct fault_report report;
     faults_plan("readv:1-=SHORT,writev:1-=SHORT,recv:1-=SHORT,send:1-=SHORT", true);
