@@ -223,7 +223,7 @@ def rests_without_descriptors(program, opened):
 
 def answers_those_who_wait_when_it_stops(program, opened):
     """They have connected, to more than are accepted in a round, and are found together with SIGTERM."""
-    with Server(program) as server:
+    with Server(program, "--drain-timeout", str(int(DEADLINE))) as server:
         early = clients(opened, server.ports(), b"early\n")
         expect_answers(early, b"early\n", "comes early")
         server.held()
