@@ -10,8 +10,7 @@
 
 #include "common/server/connection.h"
 
-/** Its first bytes are a proxy's header, whose time begins. For connection_open(), which calls it.
- */
+/** Its first bytes are a proxy's header, whose time begins. connection_open() calls it. */
 void connection_expect_header(struct connection *connection);
 
 /**

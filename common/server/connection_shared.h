@@ -4,8 +4,7 @@
  *
  * Interface:
  * - As connection.h, the runner's, where nothing else is said.
- * - Any thread: it has retained the facade, and does not hold the output lock, which the call
- * takes.
+ * - Any thread: it has retained the facade, and does not hold the output lock.
  */
 #ifndef COMMON_CONNECTION_SHARED_H
 #define COMMON_CONNECTION_SHARED_H
@@ -24,8 +23,8 @@ void connection_share(struct connection_home *home, const struct connection_shar
  */
 enum output_result connection_enqueue(struct connection *connection, struct piece piece);
 
-/** Drains what a burst (burst.h) holds back here: burst.c tells the stage of the result. Any
- * thread.
+/**
+ * Drains what a burst (burst.h) holds back here: burst.c tells the stage of the result. Any thread.
  */
 enum output_result connection_release_output(struct connection *connection);
 

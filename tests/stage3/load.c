@@ -131,8 +131,10 @@ static bool waits_for_another_client(const struct server_process *server)
     return waits;
 }
 
-/* With --guard none the reply comes when somebody else happens to wake the reactor. A busy machine
- * can make that a report, or the look that it has once a second; with a guard it never waits. */
+/*
+ * With --guard none the reply comes when somebody else happens to wake the reactor. A busy machine
+ * can make that a report, or the look that it has once a second; with a guard it never waits.
+ */
 Test(stage3_load, erratum_13_without_the_guard_it_waits_for_another_client)
 {
     enum { ATTEMPTS = 10 };
