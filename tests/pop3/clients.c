@@ -123,6 +123,7 @@ Test(pop3_clients, mpop)
     server_stop(&server);
 }
 
+/* Two suites run beside each other, and root's runs once on a machine, but for a pid file. */
 Test(pop3_clients, fetchmail)
 {
     char script[1024];
@@ -132,7 +133,7 @@ Test(pop3_clients, fetchmail)
     snprintf(script, sizeof script,
              "cd %s && echo 'poll 127.0.0.1 protocol POP3 service %d user ann password \"%s\" "
              "sslproto \"\" fetchall no keep mda \"cat >>got\"' >rc && chmod 600 rc && "
-             "FETCHMAILHOME=. timeout 30 fetchmail --nosyslog --invisible -f rc && "
+             "FETCHMAILHOME=. timeout 30 fetchmail --pidfile pid --nosyslog --invisible -f rc && "
              "cat got",
              mailboxes_path("."), server.port, MAILBOX_PASSWORD);
     const char *got = shell("%s", script);
