@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import re
 import select
 import shlex
@@ -184,6 +185,9 @@ class Client:
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
         self.port = self.socket.getsockname()[1]
         self.sent, self.got, self.expected, self.over = "", b"", 0, False
+        # What tells the server's system of it follows connect(2), on a busy machine by a while: before that its side is SYN_RECV.
+        known = re.compile(rf":{port:04X} \S+:{self.port:04X} (?!03)")
+        self.await_kernel(lambda: known.search(pathlib.Path("/proc/net/tcp").read_text("ascii")))
 
     def await_kernel(self, done, seconds=DEADLINE):
         """Until the system has it; it acknowledges what it takes just before it wakes the reader up."""
