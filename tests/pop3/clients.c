@@ -123,7 +123,7 @@ Test(pop3_clients, mpop)
     server_stop(&server);
 }
 
-/* Two suites run beside each other, and root's runs once on a machine, but for a pid file. */
+/* Of root's fetchmail one runs on a machine, unless each has a pid file of its own. */
 Test(pop3_clients, fetchmail)
 {
     char script[1024];

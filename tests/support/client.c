@@ -217,21 +217,6 @@ size_t client_push(int fd, const void *data, size_t length, size_t most, int qui
     return done;
 }
 
-size_t client_system_holds(int ways)
-{
-    static const char *const limits[] = {"/proc/sys/net/ipv4/tcp_rmem",
-                                         "/proc/sys/net/ipv4/tcp_wmem"};
-    size_t held = 0;
-    for (int i = 0; i < 2; i++) {
-        FILE *file = fopen(limits[i], "r");
-        size_t most = 0;
-        cr_assert(file && fscanf(file, "%*s %*s %zu", &most) == 1, "%s", limits[i]);
-        fclose(file);
-        held += most;
-    }
-    return held * (size_t)ways;
-}
-
 void client_await_delivered_at(const char *where, int fd)
 {
     double end = test_deadline();

@@ -88,10 +88,6 @@ size_t client_try_send(int fd, const void *data, size_t length, double end);
  */
 size_t client_push(int fd, const void *data, size_t length, size_t most, int quiet_ms);
 
-/** The most that the system may hold of @p ways from one socket to another, in bytes: tcp_rmem and
- * tcp_wmem. */
-size_t client_system_holds(int ways);
-
 /** Waits until the server's system has got all that was sent (the server need not have read it). */
 #define client_await_delivered(fd) client_await_delivered_at(HERE, fd)
 void client_await_delivered_at(const char *where, int fd);
