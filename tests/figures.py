@@ -293,19 +293,26 @@ class Stage:
 
     def on_the_way(self, known):
         """The given lines that a warm line executes: {(file, line)}."""
-        few, many = (self.executed(lambda count=count: serve_warm(self.program, count)) for count in (FEW, MANY))
+        lasted = []
+        many = self.executed(lambda: lasted.append(serve_warm(self.program, MANY)))
+        few = self.executed(lambda: serve_warm(self.program, FEW, *lasted))
         return {place for place, count in many.items()
                 if place[0] in known and count - few.get(place, 0) >= (MANY - FEW) / 2}
 
 
-def serve_warm(program, count):
-    """One line at a time, when all threads sleep. A quiet client's thread in stage 1 sleeps in poll, not in recv."""
+def serve_warm(program, count, least=0):
+    """One line at a time, when all threads sleep. A quiet client's thread in stage 1 sleeps in poll, not in recv. Returns how many
+    seconds that took, which are at least so many: some lines are executed once in a while, whoever talks."""
+    began = time.monotonic()
     with Server(program) as server, server.client() as client:
         for _ in range(count):
             time.sleep(QUIET)
             listing.settle(server.process.pid)
             say(client, b"hello\n")
         listing.settle(server.process.pid)
+        took = time.monotonic() - began
+        time.sleep(max(0, least - took))
+        return took
 
 
 def function_at(file, number):
