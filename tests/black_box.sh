@@ -10,32 +10,37 @@
 set -u
 
 for folder; do
-    awk '
-        FNR == 1 { name = FILENAME; sub(/.*\//, "", name); names[++files] = name }
-        /^#include "/ {
-            included = $2
-            gsub(/"/, "", included)
-            if (included == "support/test_points.h")
-                white[name]
-            else if (included !~ /^support\//)
-                needs[name] = needs[name] " " included
-        }
-        END {
-            for (i = 1; i <= files; i++)
-                here[names[i]]
-            do {
-                changed = 0
-                for (i = 1; i <= files; i++) {
-                    count = split(needs[names[i]], each, " ")
-                    for (j = 1; j <= count; j++)
-                        if (!(names[i] in white) && (!(each[j] in here) || each[j] in white)) {
-                            white[names[i]]
-                            changed = 1
-                        }
-                }
-            } while (changed)
-            for (i = 1; i <= files; i++)
-                if (names[i] ~ /\.c$/ && !(names[i] in white))
-                    print folder "/" names[i]
-        }' folder="${folder%/}" "${folder%/}"/*.[ch]
+    shift
+    set -- "$@" "${folder%/}"/*.[ch]
 done
+awk '
+    FNR == 1 {
+        files[++count] = FILENAME
+        folder = FILENAME
+        sub(/[^\/]*$/, "", folder)
+        here[FILENAME]
+    }
+    /^#include "/ {
+        included = $2
+        gsub(/"/, "", included)
+        if (included == "support/test_points.h")
+            white[FILENAME]
+        else if (included !~ /^support\//)
+            needs[FILENAME] = needs[FILENAME] " " folder included
+    }
+    END {
+        do {
+            changed = 0
+            for (i = 1; i <= count; i++) {
+                needed = split(needs[files[i]], each, " ")
+                for (j = 1; j <= needed; j++)
+                    if (!(files[i] in white) && (!(each[j] in here) || each[j] in white)) {
+                        white[files[i]]
+                        changed = 1
+                    }
+            }
+        } while (changed)
+        for (i = 1; i <= count; i++)
+            if (files[i] ~ /\.c$/ && !(files[i] in white))
+                print files[i]
+    }' "$@"

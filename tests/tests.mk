@@ -98,7 +98,7 @@ $(CONTRACT_SERVERS): $(OUT)/contract/%: $$(call objects,$$*) \
 # Servers whose calls can fail (tests/faults/shim.c): the same objects, linked in another way. The
 # names that are wrapped are those of the shim's WRAP lines.
 FAULT_SERVERS := $(if $(wildcard tests/faults/shim.c),$(STAGES:%=$(OUT)/faults/%))
-WRAPPED := $(shell sed -n 's/^WRAP.[^,]*, \([a-z0-9_]*\),.*/\1/p' tests/faults/shim.c 2>/dev/null)
+WRAPPED = $(shell sed -n 's/^WRAP.[^,]*, \([a-z0-9_]*\),.*/\1/p' tests/faults/shim.c 2>/dev/null)
 
 $(FAULT_SERVERS): $(OUT)/faults/%: $$(call objects,$$*) $(OUT)/obj/tests/faults/shim.o \
     $(LIBRARY) % Makefile
@@ -876,7 +876,7 @@ format-check:
 
 ### lint [APP=path]: look for mistakes with the tools that are there: clang, clang-tidy, cppcheck, shellcheck; in your application only
 ### analyze: the same, and clang's analyzer, which follows each way through a function: five minutes
-LINTED_EXAMPLES := $(shell grep -ls '^const struct application ' docs/examples/*.c docs/examples/*/*.c)
+LINTED_EXAMPLES = $(shell grep -ls '^const struct application ' docs/examples/*.c docs/examples/*/*.c)
 LINTED = $(patsubst $(OUT)/obj/%.o,%.c,$(COMMON_OBJECTS)) $(wildcard $(STAGES:%=%/*.c)) $(STEPS_LINTED) \
     $(if $(PROACTOR),$(wildcard docs/examples/proactor/*.c)) $(LINTED_EXAMPLES)
 .PHONY: lint analyze

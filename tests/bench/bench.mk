@@ -4,8 +4,9 @@
 # its library: peer_libuv.c is linked to libuv. None of this is part of `make` or `make test-build`.
 BENCH_TOOLS := $(addprefix $(OUT)/tests/,load raw_epoll raw_threads first_read file_ways \
     $(if $(wildcard /usr/include/linux/io_uring.h),raw_uring))
-PEERS := $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
-    $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p))
+PEERS := $(if $(filter bench% withstands,$(MAKECMDGOALS)), \
+    $(foreach p,$(patsubst tests/bench/peer_%.c,%,$(wildcard tests/bench/peer_*.c)), \
+    $(shell pkg-config --exists $p 2>/dev/null && echo $(OUT)/tests/peer_$p)))
 
 $(OUT)/obj/tests/bench/%.o: tests/bench/%.c $(OUT)/flags
 	@mkdir -p $(@D)
@@ -27,7 +28,7 @@ $(OUT)/tests/peer_%: $(OUT)/obj/tests/bench/peer_%.o
 
 # Servers that count what a line costs them (tests/bench/counted.c), compiled once more.
 COUNTED := $(STAGES:%=$(OUT)/counted/%)
-COUNTED_LOCKS := $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null) \
+COUNTED_LOCKS = $(shell sed -n 's/^LOCK.\([a-z_]*\),.*/\1/p' tests/bench/counted.c 2>/dev/null) \
     pthread_cond_timedwait pthread_mutex_unlock
 counted = $(patsubst $(OUT)/obj/%,$(OUT)/obj-counted/%,$1)
 
