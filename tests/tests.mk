@@ -5,7 +5,7 @@
 # Criterion is asked for only here, so that servers build and run without it. The answers are kept
 # in files that the compiler reads with @, because they are not there before it is installed.
 CRITERION := $(OUT)/criterion.cflags
-WHOLE_TESTS := test test-all test-servers test-course
+WHOLE_TESTS := test test-all test-servers test-course test-rest
 NEED_CRITERION := tests/need.sh Criterion 'pkg-config --exists criterion' libcriterion-dev pkg-config
 
 # Where Criterion's library wants libgit2, the tests get a small one in its place (tests/no_differences.c):
@@ -198,9 +198,11 @@ run_other_servers = $(foreach n,$(NUMBERS),$(call run_suites,$n,$(filter-out con
     $(if $(need_hang),$(run_hang)) $(run_metrics) $(run_doubled) $(run_store_beside_redis) $(call run_restarts,CLIENTS=few) \
     $(if $(SANITIZER),,$(run_unit) $(run_given) $(run_state) $(run_logs) $(run_faulty) $(run_slow) $(run_unguarded) $(run_card))
 
-# And the rest of everything: steps, labs, documents and tools.
-run_course = $(run_other_steps) $(run_step_pages) $(run_figures) $(run_labs) $(run_graders) \
-    $(if $(SANITIZER),,$(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
+# Steps and labs.
+run_course = $(run_other_steps) $(run_step_pages) $(run_figures) $(run_labs) $(run_graders)
+
+# And the rest of everything: documents and tools.
+run_rest = $(if $(SANITIZER),,$(run_cases) $(run_sources) $(run_docs) $(if $(LISTED_BY_TEST),$(call run_listing,2)) \
     $(if $(MYSTERIES),'mysteries=tests/mystery/mystery.py applies') $(if $(wildcard tests/planted/*.patch),'planted=tests/planted.sh') $(run_makefile))
 
 ## test: build and run the tests of the servers, in two minutes; test-all: all tests that there are
@@ -213,15 +215,15 @@ need_course = $(need_steps) $(if $(SANITIZER),,$(need_graders) $(call need_listi
 ### test-all: those of test, and then labs, documents, tools, every application on every stage; ten minutes
 .PHONY: test-all
 test-all: test-tools test-all-build
-	@tests/run.sh $(run_test) $(run_other_servers) $(run_course)
+	@tests/run.sh $(run_test) $(run_other_servers) $(run_course) $(run_rest)
 
-### test-servers, test-course: the two parts of test-all, all that runs the servers, and all that does not
-# They may run beside each other if `make test-all-build` has built what both want.
-.PHONY: test-servers test-course
+### test-servers, test-course, test-rest: the parts of test-all: all that runs the servers; steps and labs; documents and tools
+# They may run beside each other if `make test-all-build` has built what they want.
+.PHONY: test-servers test-course test-rest
 test-servers: test-tools all test-build $$(need_bare_steps) $$(need_servers)
 	@tests/run.sh $(run_test) $(run_other_servers)
-test-course: test-tools all test-build $$(need_course)
-	@tests/run.sh $(run_course)
+test-course test-rest: test-tools all test-build $$(need_course)
+	@tests/run.sh $(run_$(@:test-%=%))
 
 ### test-all-build: build what `make test-all` runs, and run nothing
 .PHONY: test-all-build
@@ -640,7 +642,7 @@ test-mystery: all
 # A stage with test points at which each thread stops, its main included: tests/slow/slow.c. What is
 # wrapped are the names of its WRAP lines. Addresses are those in the file, for addr2line.
 SLOWED := $(foreach n,3 4 5,$(if $(wildcard tests/slow/slow.c),$(filter $n,$(NUMBERS))))
-SLOW_WRAPPED := status_change_queue_init $(shell sed -nE 's/^WRAP[A-Z_]*.((int|void), )?([a-z_]*),.*/\3/p' tests/slow/slow.c 2>/dev/null)
+SLOW_WRAPPED = status_change_queue_init $(shell sed -nE 's/^WRAP[A-Z_]*.((int|void), )?([a-z_]*),.*/\3/p' tests/slow/slow.c 2>/dev/null)
 slow_parts = $(OUT)/obj/tests/slow/slow.o $(OUT)/slow/obedient.o $(if $(filter-out 3,$1),$(OUT)/slow/framework$1.o)
 slow_objects = $(call with_points,$(call objects,$(call stage,$1)))
 LINK_SLOW = $(LINK) -no-pie $(SLOW_WRAPPED:%=-Wl,--wrap=%) -o $@
