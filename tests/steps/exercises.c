@@ -142,10 +142,8 @@ Test(exercise2_4, a_long_answer_is_made_as_there_is_room)
     client_echo(ann, "hello\n");
     client_echo(bob, "hello\n");
     long before = probe_resident_kib(server.pid);
-    size_t size = 0, length = 0;
-    for (int i = 1; i <= LAST; i++)
-        size += (size_t)snprintf(number, sizeof(number), "%d\n", i);
-    char *wanted = malloc(size + 16), *answers = malloc(size + 16);
+    size_t size, length = 0;
+    char *wanted = malloc(LAST * 8 + 16), *answers = malloc(LAST * 8 + 16);
     cr_assert(wanted != NULL && answers != NULL);
     for (int i = 1; i <= LAST; i++)
         length += (size_t)sprintf(wanted + length, "%d\n", i);
