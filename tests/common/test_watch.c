@@ -109,6 +109,28 @@ Test(watch, only_the_last_minute_counts, .init = set_up, .fini = tear_down)
     cr_assert_eq(gauge("rounds"), 0, "more than a minute ago");
 }
 
+static struct watched_part observed;
+static int64_t looked;
+
+static void note_look(struct watched_part *own, struct watch *by, int64_t now_ns)
+{
+    (void)own;
+    (void)by;
+    looked = now_ns;
+}
+
+/* Whoever is seen by two looks has been there for a second, however late the first look came. */
+Test(watch, from_one_look_to_the_next_is_a_second, .init = set_up, .fini = tear_down)
+{
+    observed.look = note_look;
+    watch_add_part(&watch, &observed);
+    int64_t next = server_look(&server, clock_ms());
+    int64_t first = looked;
+    server_look(&server, next);
+    cr_assert_geq(looked - first, 1000000000, "%lld ns", (long long)(looked - first));
+    watch.part_count = 0;
+}
+
 Test(watch, a_loop_that_has_more_to_do_counts_its_rounds, .init = set_up, .fini = tear_down)
 {
     loop_woke(&loop);
