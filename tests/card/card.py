@@ -44,6 +44,7 @@ PATIENCE = 20  # seconds for what a server should do at once
 FREE = 20  # descriptors that a process has left
 LARGE = 4096  # large requests, whose answers fit into no socket's buffer
 LOOKS = 50  # in a second, at what the threads of a process do
+DYING = 5  # seconds in which a process may end after its listener
 
 Row = collections.namedtuple("Row", "case does numbers")
 
@@ -247,6 +248,13 @@ class Process:
                 return "ended" if file.read().rsplit(")", 1)[1].split()[0] in "ZX" else None
         except OSError:
             return "ended"
+
+    def status_soon(self):
+        """The same of one that answers nobody: it may be about to end, and its listener goes before it has."""
+        end = time.monotonic() + DYING
+        while self.status() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.status()
 
 
 # ---- clients ------------------------------------------------------------------------------------
@@ -626,7 +634,7 @@ class Card:
         try:
             does, numbers = CASES[name](self)
         except (Wrong, OSError) as error:
-            how = self.process and self.process.status()
+            how = self.process and self.process.status_soon()
             return Row(name, "dies" if how else "no longer answers", f"{error}{f'; {how}' if how else ''}")
         how = self.process and name != "SIGTERM" and self.process.status()
         return Row(name, "dies", f"{how}; {does}") if how else Row(name, does, "; ".join(numbers))

@@ -60,6 +60,8 @@ class Server:
         self.selector.unregister(client.connection)
         self.clients.discard(client)
         if was_reset and self.fault == "dies":
+            self.listener.close()  # as the system does it, and it may take a while to do the rest
+            time.sleep(0.3)
             os._exit(3)
         if was_reset and self.fault == "leaks":
             self.leaked.append(client)
