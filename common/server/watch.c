@@ -176,8 +176,9 @@ static void take_snapshot(struct watched_loop *watched, unsigned number)
         rounds[i] = atomic_load_explicit(&watched->loop->lag[i], memory_order_relaxed);
 }
 
-static void look_round(struct watch *watch, int64_t now) REQUIRES(&watch->lock)
+static void look_round(struct watch *watch) REQUIRES(&watch->lock)
 {
+    int64_t now = clock_ns();
     for (size_t i = 0; i < watch->loop_count; i++) {
         look_at_loop(watch, &watch->loops[i], now);
         if (watch->loops[i].selector == NULL)
@@ -196,9 +197,10 @@ static int64_t look(struct server_observer *observer, int64_t now)
     if (now < watch->next_look)
         return watch->next_look;
     mutex_lock(&watch->lock);
-    look_round(watch, now * 1000000); /* a clock would be later, and the next look on time */
+    look_round(watch);
     mutex_unlock(&watch->lock);
-    watch->next_look = now + SERVER_LOOK_MS;
+    /* A second after what it has seen: now may be long past. */
+    watch->next_look = clock_ms() + 1 + SERVER_LOOK_MS;
     return watch->next_look;
 }
 
