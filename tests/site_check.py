@@ -91,29 +91,38 @@ LOOK = """(width => {
     return JSON.stringify(wrong);
 })"""
 
-# What axe-core finds. It takes seconds for the contrast of a long page, so it gets one text of each kind for
-# that: of each element, class, colour, background and size. Nothing else depends on light and dark.
-AXE = """(async scheme => {
+# What axe-core finds. It takes seconds for a long page, so it gets what no earlier view of the page had: for the
+# contrast one text of each kind, that is of each element, class, colour, background and size; for what has to be
+# scrolled the page, if that is something else; and for all other rules, if something else is shown.
+AXE = """(async seen => {
     if (typeof axe === 'undefined')
-        return '[]';
-    const kinds = new Map();
+        return '[[], []]';
+    const kinds = new Map(), old = new Set(seen), found = [];
+    const look = async (where, which) =>
+        found.push(...(await axe.run(where, {preload: false, resultTypes: ['violations'], ...which})).violations);
+    let shown = 'shown ', scrolled = 'scrolled ';
     for (const element of document.querySelectorAll('body *')) {
-        if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()))
+        const visible = element.checkVisibility({visibilityProperty: true});
+        shown += Number(visible);
+        scrolled += Number(element.scrollWidth > element.clientWidth);
+        if (!visible || ![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()))
             continue;
         const style = getComputedStyle(element);
         const over = [];
         for (let at = element; at && over.length < 4; at = at.parentElement)
             over.push(getComputedStyle(at).backgroundColor);
         const kind = [element.tagName, element.className, style.color, style.fontSize, ...over].join();
-        if (!kinds.has(kind) && element.checkVisibility({visibilityProperty: true}))
+        if (!old.has(kind))
             kinds.set(kind, element);
     }
-    const options = {preload: false, resultTypes: ['violations']};
-    const found = [await axe.run({include: [...kinds.values()]}, {...options, runOnly: ['color-contrast']})];
-    if (scheme === 'light')
-        found.push(await axe.run(document, {...options, rules: {'color-contrast': {enabled: false}}}));
-    return JSON.stringify(found.flatMap(each => each.violations).map(violation => 'axe: ' + violation.id + ', ' +
-        violation.nodes.length + ' times, as in ' + violation.nodes[0].html.slice(0, 120)));
+    if (kinds.size)
+        await look({include: [...kinds.values()]}, {runOnly: ['color-contrast']});
+    if (!old.has(shown))
+        await look(document, {rules: {'color-contrast': {enabled: false}}});
+    else if (!old.has(scrolled))
+        await look(document, {runOnly: ['scrollable-region-focusable']});
+    return JSON.stringify([found.map(violation => 'axe: ' + violation.id + ', ' + violation.nodes.length +
+        ' times, as in ' + violation.nodes[0].html.slice(0, 120)), [...kinds.keys(), shown, scrolled]]);
 })"""
 
 # On a page of changes: each file is folded up until somebody asks for it; then all are opened, to be looked at.
@@ -397,9 +406,11 @@ def lost_pictures(site):
     return lost
 
 
-def look_at(browser, site, page, width, scheme):
+def look_at(browser, site, page, width, scheme, seen):
     wrong = json.loads(browser.value_of(f"{LOOK}({width})"))
-    wrong += json.loads(browser.value_of(f"{AXE}('{scheme}')"))
+    found, kinds = json.loads(browser.value_of(f"{AXE}({json.dumps(sorted(seen))})"))
+    wrong += found
+    seen.update(kinds)
     if (width, scheme) == VIEWS[0] and page == "index.html":
         found = browser.value_of(SEARCH)
         wrong += [] if "selector" in found else [f"the search for selector_wakeup finds {found}"]
@@ -418,6 +429,7 @@ def look_at(browser, site, page, width, scheme):
 def look_at_all(browser, site, pages, axe):
     """What is wrong with each page in each view: a page is loaded in each width, in light, and then darkened."""
     found = {(page, *view): ["chromium has gone"] for page in pages for view in VIEWS}
+    seen = {page: set() for page in pages}
     try:
         for domain in ("Page", "Runtime", "Log", "Network"):
             browser.call(domain + ".enable")
@@ -431,7 +443,7 @@ def look_at_all(browser, site, pages, axe):
             try:
                 opened = scheme == "light" and page.startswith("changes")
                 wrong = json.loads(browser.value_of(UNFOLD)) if opened else []
-                wrong += look_at(browser, site, page, width, scheme)
+                wrong += look_at(browser, site, page, width, scheme, seen[page])
             except ValueError as error:
                 wrong = [str(error)]
             if (width, scheme) == (1024, "dark"):
