@@ -711,7 +711,7 @@ echo '  somebody'"'"'s own application'
 mkdir real real/docs real/tests real/build real/build/obj mine other
 cp -a "$top/Makefile" "$top/.clang-tidy" "$top/common" "$top"/stage[1-5]-* real
 cp -a "$top"/tests/*.sh "$top"/tests/*.mk real/tests
-cp -a "$top"/docs/*.mk real/docs
+cp -a "$top"/docs/*.mk "$top/docs/changelog.md" real/docs
 mkdir real/tests/bench
 cp -a "$top"/tests/bench/*.mk real/tests/bench
 for built in flags obj/common \
