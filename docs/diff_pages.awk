@@ -1,12 +1,12 @@
 # Writes what changes in one file from a stage or step to the next, as a part of a page for Doxygen: HTML for
 # the code, and the remarks on it as Markdown beside the hunks they speak of.
 #
-#   usage: awk -v name=handler.c -v what=changed -v was=handler.c -v before=PATH -v after=PATH \
+#   usage: awk -v name=handler.c -v what=changed -v was=handler.c -v sources_before=LIST -v sources_after=LIST \
 #              -v old=FILE -v new=FILE -v remarks=NAME -v overview=FILE \
 #              -f docs/names.awk -f docs/diff_pages.awk REMARKS DIFF
 #
-# DIFF is what diff -u says of both sides; `was` is what the side before calls the file, before and after are
-# where the file is in the repository, and old and new the same with names mapped. A row with its counts is
+# DIFF is what diff -u says of both sides; `was` is what the side before calls the file; the lists have the paths in the
+# repository of all files of a side, and old and new are the file's with names mapped. A row with its counts is
 # added to overview, or a link to a file that is unchanged. What changes in a file is folded up, behind what it
 # is and how many lines and remarks it has: a page opens as a list of its files. Above each hunk stand the
 # functions and structs that it changes. In REMARKS a heading says what a remark is about,
@@ -17,6 +17,16 @@
 # and the text below it goes to the first hunk that changes something in there, beside the lines where
 # the definition begins. A remark about something that is not there, or does not change, is an error:
 # the remark has to be mended.
+
+# Where a file is in the repository.
+function path_in(list, file,    path, found)
+{
+    while ((getline path <list) > 0)
+        if (bare_name(path) == file)
+            found = path
+    close(list)
+    return found
+}
 
 # ---- what is defined where ----
 
@@ -239,6 +249,8 @@ BEGIN {
     KEYWORDS = "^(break|case|const|continue|default|do|else|enum|extern|for|goto|if|return|sizeof|" \
         "static|struct|switch|typedef|union|volatile|while)$"
     TYPES = "^(bool|char|double|int|long|short|signed|unsigned|void|[a-z_0-9]+_t)$"
+    before = path_in(sources_before, was)
+    after = path_in(sources_after, name)
     if (what != "unchanged") {
         read_file(1, old)
         read_file(2, new)

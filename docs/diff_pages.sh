@@ -40,18 +40,18 @@ page() { # FROM TO REMARKS
     mkdir "$parts" && tests/steps.sh diff "$1" "$2" "$parts" >"$work/moved" &&
         tests/steps.sh sources "$1" >"$work/sources" && tests/steps.sh sources "$2" >"$parts/sources" || exit 2
     files "$2" >"$work/files"
-    page=$folder/docs/remarks/$(basename "$3")
+    remarks=${3##*/}
+    page=$folder/docs/remarks/$remarks
     : >"$work/overview"
     while read -r file; do
-        old=$parts/old/$file new=$parts/new/$file what=changed
-        was=$(awk -v file="$file" '$2 == file { print $1 }' "$work/moved")
+        old=$parts/old/$file new=$parts/new/$file diff=$parts/diff what=changed was=$file
+        [ ! -s "$work/moved" ] || was=$(awk -v file="$file" '$2 == file { file = $1 } END { print file }' "$work/moved")
         [ -e "$old" ] || { old=$work/empty what=added; }
         [ -e "$new" ] || { new=$work/empty what=removed; }
-        ! cmp -s "$old" "$new" || what=unchanged
-        awk -v name="$file" -v what=$what -v was="${was:-$file}" -v old="$old" -v new="$new" \
-            -v before="$(grep "/${was:-$file}$" "$work/sources")" -v after="$(grep "/$file$" "$parts/sources")" \
-            -v remarks="docs/remarks/$(basename "$3")" -v overview="$work/overview" \
-            -f docs/names.awk -f docs/diff_pages.awk "$3" "$parts/diff" || failed=1
+        ! cmp -s "$old" "$new" || what=unchanged diff=$work/empty
+        awk -v name="$file" -v what=$what -v was="$was" -v old="$old" -v new="$new" -v sources_before="$work/sources" \
+            -v sources_after="$parts/sources" -v remarks="docs/remarks/$remarks" -v overview="$work/overview" \
+            -f docs/names.awk -f docs/diff_pages.awk "$3" "$diff" || failed=1
     done <"$work/files" >"$work/body"
     {
         awk '/^## / { exit } { print }' "$3"

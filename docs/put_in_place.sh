@@ -10,6 +10,7 @@
 set -eu
 
 new=$1 old=$2
+[ -e "$old" ] || exec mv "$new" "$old"
 list=$(mktemp "${TMPDIR:-/tmp}/files.XXXXXX")
 trap 'rm -f "$list"' EXIT
 trap 'exit 130' INT TERM

@@ -142,7 +142,7 @@ chapters() { # STAGE...
     # What the chapters show of the sources: copies with markers.
     for source in common/*/*.[ch] common/apps/*/*.[ch] stage[1-5]-*/*.[ch] docs/examples/*.c docs/examples/*/*.[ch]; do
         [ -e "$source" ] || continue
-        mkdir -p "$work/snippets/$(dirname "$source")"
+        mkdir -p "$work/snippets/${source%/*}"
         awk -f docs/names.awk -f docs/snippets.awk "$source" >"$work/snippets/$source"
     done
     run 'Scalable servers, stage by stage' . docs/index.md "$(texts)" <<END
@@ -153,10 +153,15 @@ END
 
 # ---- the last touch ----------------------------------------------------------------------------------
 
-# The bar and the side bar go into a page, in which @TOP@ is the way to the top.
+# The bar and the side bar of a part; @TOP@ in them is the way to the top.
+bars() { # WAY_TO_THE_TOP SIDE
+    sed "s|@TOP@|$1|g" "$2" >"$work/side.$part"
+    sed "s|@TOP@|$1|g" docs/theme/bar.html >"$work/bar.$part"
+}
+
+# They go into a page.
 framed() { # WAY_TO_THE_TOP FILE
-    sed -e "/^@SIDE@$/r $work/side.$part" -e '/^@SIDE@$/d' -e '/^@BAR@$/r docs/theme/bar.html' -e '/^@BAR@$/d' "$2" |
-        sed "s|@TOP@|$1|g"
+    sed -e "s|@TOP@|$1|g" -e "/^@SIDE@$/r $work/side.$part" -e '/^@SIDE@$/d' -e "/^@BAR@$/r $work/bar.$part" -e '/^@BAR@$/d' "$2"
 }
 
 polish() { # PART
@@ -171,7 +176,8 @@ polish() { # PART
             echo '</ul></div>'
         fi
         cat "$work/side"
-    } >"$work/side.$part"
+    } >"$work/whole.$part"
+    bars "$top" "$work/whole.$part"
     # Doxygen's own theme, and its lists of all there is, stay behind: the side bar and the search take their
     # place. Which lists and pictures there are differs from version to version.
     for html in "$work/raw/$part"/*.html; do
@@ -223,7 +229,7 @@ links_of() { # FOLDER PREFIX
 # where those to the page before it and behind it do.
 alone() { # ADDRESS WAY_TO_THE_TOP FILE
     part=alone
-    cp "$work/side" "$work/side.alone"
+    bars "$2" "$work/side"
     awk -F '\t' -v page="$1" -v top="$2" '
         { title[$1] = $2 }
         $1 == page { before = $4; after = $5 }
@@ -307,11 +313,12 @@ check_links() { # STAGE...
     sed -n 's|^files/||p' "$work/targets" | while read -r copy; do
         file=${copy%.txt}
         [ -e "$file" ] || continue
-        mkdir -p "$(dirname "$site/files/$copy")"
+        copy=$site/files/$copy
+        mkdir -p "${copy%/*}"
         if [ -d "$file" ]; then
-            find "$file" -type f | LC_ALL=C sort >"$site/files/$copy"
+            find "$file" -type f | LC_ALL=C sort >"$copy"
         else
-            cp "$file" "$site/files/$copy"
+            cp "$file" "$copy"
         fi
     done
     while read -r file; do

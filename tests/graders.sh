@@ -56,7 +56,7 @@ build() { # STEP PATCH FOLDER
     done
     for file in "$3"/*.c; do
         if [ -z "$anew" ] && cmp -s "$file" "$3/before/${file##*/}"; then
-            file=$compiled/$(basename "$file" .c).o
+            file=${file##*/} file=$compiled/${file%.c}.o
         fi
         inputs="$inputs $file"
     done
