@@ -343,6 +343,7 @@ Test(stepC_32, a_client_gets_no_more_than_its_rate)
     for (int i = 0; i < BYTES / 6; i++)
         client_send_text(eve, "hello\n");
     double busy = probe_busy_during(server.pid, 200);
+    step_expect_alive(&server);
     size_t got = step_receive(eve, answers, BYTES);
     double took = test_now() - begin;
     verdict(got == BYTES, "Eve had %zu of %d bytes, and nothing wakes the rest", got, BYTES);

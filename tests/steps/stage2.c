@@ -24,6 +24,7 @@ static void expect_sleep(struct server_process *server, const char *why)
 {
     enum { WATCHED_MS = 300 };
     double busy = probe_busy_during(server->pid, WATCHED_MS);
+    step_expect_alive(server); /* one that has ended does not sleep either */
     verdict(busy < 0.2, "%s, and the server keeps %.0f %% of a processor busy", why, 100 * busy);
 }
 

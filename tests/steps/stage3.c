@@ -198,6 +198,7 @@ Test(step3_4, keeps_sleeping_with_nothing_to_do)
     struct server_process server = step_start_with("");
     step_client(&server);
     double busy = probe_busy_during(server.pid, 300);
+    step_expect_alive(&server);
     verdict(busy < 0.1, "nobody sends anything, and the server keeps %.0f %% of a processor busy",
             100 * busy);
     step_stop(&server);

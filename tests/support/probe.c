@@ -184,18 +184,8 @@ static double busy_once(pid_t pid, int milliseconds)
     }
     /* A thread that ended in between took its time with it. */
     double busy = after > before ? (after - before) / (test_now() - begin) : 0;
-    /*
-     * One that waits for a processor is not charged before it gets one, and then it sleeps again,
-     * or spins. (A sanitizer has a thread that wakes ten times a second.)
-     */
-    double end = test_now() + milliseconds / 1000.0;
-    while (busy <= CALM && !all_sleep(pid)) {
-        if (test_left_ms(end) == 0) {
-            return 1;
-        }
-        test_pause_ms(2);
-    }
-    return busy;
+    /* One that has waited for a processor all that time is not charged before it gets one. */
+    return busy <= CALM && !all_sleep(pid) ? 1 : busy;
 }
 
 double probe_busy_during(pid_t pid, int milliseconds)
