@@ -25,7 +25,8 @@ long probe_own_threads(pid_t pid);
  */
 bool probe_await_own_threads(pid_t pid, long wanted);
 
-/** Waits until all its threads sleep: what they were about to do is done. False: it was in vain. */
+/** Waits until all threads of its own sleep: what they were about to do is done. False: it was in
+ * vain. */
 bool probe_await_asleep(pid_t pid);
 
 /** Open descriptors. */
@@ -35,10 +36,10 @@ long probe_descriptors(pid_t pid);
 bool probe_await_descriptors(pid_t pid, long most);
 
 /**
- * The part of @p milliseconds in which the process ran or wanted to run, all its threads together:
- * 0 for one that sleeps, 1 for one that spins, however busy the machine is. (Where the system does
- * not tell how long a thread waited for a core, only the CPU time that it got.) A busy time is
- * watched again, a few times, and the least counts: one that spins does so each time.
+ * The part of @p milliseconds in which the process ran or wanted to run, all threads of its own
+ * together: 0 for one that sleeps, 1 for one that spins, however busy the machine is. (Where the
+ * system does not tell how long a thread waited for a core, only the CPU time that it got.) A busy
+ * time is watched again, a few times, and the least counts: one that spins does so each time.
  */
 double probe_busy_during(pid_t pid, int milliseconds);
 
