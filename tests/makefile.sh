@@ -391,6 +391,18 @@ check 'an unknown step is refused, with a list of those there are' \
         says "STEP=2.9: no such step; there are: 2.1 small, 2.2 next, 2.3 last, 2.4 back, 2.5 renamed"'
 run make run STEP=2.4
 check 'a step may take a file from another one than the rest' '[ $status -eq 0 ] && says "^number 1 $"'
+check 'a file that stands in several steps is compiled once' \
+    '[ build/steps/2.2/main.o -ef build/steps/2.1/main.o ] &&
+        [ build/steps/2.4/number.o -ef build/steps/2.1/number.o ] &&
+        ! [ build/steps/2.2/number.o -ef build/steps/2.1/number.o ]'
+sed -i.old 's/number %d/the &/' $small/main.c
+run make run STEP=2.4
+check 'and once more when it has changed' '[ $status -eq 0 ] && says "^the number 1 $"'
+cp $small/number.h $next/number.h
+run make run STEP=2.2
+check 'and once more where it has another header' \
+    '[ $status -eq 0 ] && says "^the number 2 $" && ! [ build/steps/2.2/main.o -ef build/steps/2.4/main.o ]'
+rm $next/number.h && mv $small/main.c.old $small/main.c
 run make run STEP=2.5
 check 'a step may leave out files of those it shares' '[ $status -eq 0 ] && says "^figure 2 $"'
 check 'and does not have them' '[ ! -e build/steps/2.5/number.c ] && [ -e build/steps/2.5/figure.c ]'

@@ -30,8 +30,7 @@ $(STEP_PROGRAMS): $$(call step_sources,$$(@D)) $$(call step_library,$$(call step
     $(OUT)/flags tests/steps.mk
 	$(call say,STEP,$@)
 	$(Q)tests/steps.sh lay-out $(notdir $(@D)) $(@D)
-	$(Q)for source in $(@D)/*.c; do \
-	    $(COMPILE) -c -o "$${source%.c}.o" "$$source" || exit 1; done
+	$(Q)tests/steps.sh compile $(@D) $(COMPILE)
 	$(Q)$(LINK) -o $@ $(@D)/*.o $(filter %.a,$^) $(call libraries,stage$(firstword $(subst ., ,$(notdir $(@D)))))
 
 # The sources of all steps for `make lint`: those that include files which they share stand among them.

@@ -16,6 +16,8 @@
 #   sanitized            the programs that are wanted with a sanitizer beside the others
 #   sources [STEP]       the sources of its program, or a stage's; of all steps, with STEP: in front of each
 #   lay-out STEP FOLDER  makes links to them in FOLDER
+#   compile FOLDER COMMAND...
+#                        compiles what was laid out there, but for what another step beside it has compiled
 #   run PROGRAM...       runs a program for make, which has nothing to complain of when somebody stops it
 #   diff FROM TO [PARTS] what changes between two steps or stages; in parts (docs/stage_diff.sh)
 #   new_lines STEP       how many lines of code are not in the step before
@@ -208,6 +210,32 @@ lay_out() { # STEP FOLDER
     mkdir -p "$2" && rm -f "$2"/*.[chod]
     sources "$1" | while read -r file; do
         ln -s "$PWD/$file" "$2" || exit 2
+    done
+}
+
+# Most files stand in several steps, and are compiled in the first that finds no object of the same source and the
+# same headers. One that is being compiled has another name until it is whole.
+compile() { # FOLDER COMMAND...
+    folder=$1
+    shift
+    for source in "$folder"/*.c; do
+        name=${source##*/} name=${name%.c}
+        for other in "${folder%/*}"/*/"$name.o"; do
+            ! has_compiled_the_same "${other%/*}" "$name" || { ln "$other" "$folder" 2>/dev/null && continue 2; }
+        done
+        "$@" -c -o "$folder/$name.part.o" "$source" && mv "$folder/$name.part.o" "$folder/$name.o" || exit
+    done
+}
+
+# shellcheck disable=SC3013 # -ef and -nt are in POSIX since 2024
+has_compiled_the_same() { # OTHER_FOLDER NAME
+    { [ "$1/$2.c" -ef "$folder/$2.c" ] && [ -e "$1/$2.part.d" ]; } || return
+    used=$(sed 's/^.*\.o://; s/\\$//; /:$/d' "$1/$2.part.d" 2>/dev/null) || return
+    for file in "${folder%/*/*}/flags" $used; do
+        case $file in
+        "$1"/*) [ "$file" -ef "$folder/${file##*/}" ] || return ;;
+        esac
+        [ "$1/$2.o" -nt "$file" ] || return
     done
 }
 
@@ -948,6 +976,7 @@ numbers | core | map | names | folder | before | field | lost | sources | saniti
     ;;
 stage-steps) stage_steps; exit ;;
 lay-out) lay_out "$@"; exit ;;
+compile) compile "$@"; exit ;;
 esac
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/steps.XXXXXX") || exit 2
