@@ -46,22 +46,15 @@ trace-stills: $(SCENARIO) all
 
 # ---- a listing on paper ------------------------------------------------------------------------
 
-# A server that notes each function that it enters, because that is what the listing's order comes from.
-# Addresses are those in the file, for addr2line.
+# A server that notes each function that it enters, because that is what the listing's order comes from: of its own, and of
+# what it links with echo alone, which is all that the listing has. Addresses are those in the file, for addr2line.
 LISTED := $(or $(STAGE),$(NUMBERS))
 ENTERED := $(STAGES:%=$(OUT)/listing/%)
-entered = $(patsubst $(OUT)/obj/%,$(OUT)/obj-entered/%,$1)
 
-$(OUT)/obj-entered/%.o: %.c $(OUT)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$@)
-	$(Q)$(COMPILE) -O0 -g -finstrument-functions -c -o $@ $<
-
-$(ENTERED): $(OUT)/listing/%: $$(call entered,$$(call objects,$$*) $(COMMON_OBJECTS)) \
-    $(OUT)/obj/docs/listing/entered.o % Makefile
-	@mkdir -p $(@D)
+$(ENTERED): $(OUT)/listing/%: $(OUT)/listing/%.files $(OUT)/obj/docs/listing/entered.o Makefile
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -no-pie -o $@ $(filter %.o,$^) $(call libraries,$*)
+	$(Q)$(filter-out -MMD -MP,$(COMPILE)) -O0 -g -finstrument-functions -no-pie -o $@ $(wildcard $*/*.c) \
+	    $$(sed -n 's/.* \(common.*\.c\)$$/\1/p' $<) $(filter %.o,$^) $(LIBRARY) $(call libraries,$*)
 
 # What it links with echo alone.
 $(ENTERED:%=%.files): $(OUT)/listing/%.files: $(OUT)/% tests/steps.sh
