@@ -120,20 +120,26 @@ split_blocks() { # FOLDER DOCUMENT...
         { continues = 0; print >output }' "$@"
 }
 
-# What runs one block: a script for a bash of its own. Leaves a file "mismatch", or else "seen", how
-# many bytes of the output are accounted for.
+# What runs one block: a script for a bash of its own. Leaves a file "mismatch", or else "seen", the
+# output that is accounted for. Nobody ever writes into NEVER, a fifo.
+mkfifo "$work/never"
 cat >"$work/run_block" <<'END_OF_SCRIPT'
-folder=$1 deadline=$2
+folder=$1 deadline=$2 never=$3
 exec </dev/null >"$folder/output" 2>&1
-seen=0 # bytes of the output that belong to the commands before
+seen=0 # how much of the output belongs to the commands before
 
-output_since() {
-    tail -c "+$((seen + 1))" "$folder/output"
+# This waits more often than anything else here, so it begins no process.
+read_output() { # into $all
+    local pieces
+    mapfile -d '' pieces <"$folder/output"
+    printf -v all %s "${pieces[@]}"
 }
 
 matches() { # the output, of the pattern
     local output
-    output=$(output_since)
+    read_output
+    output=${all:seen}
+    output=${output%"${output##*[!$'\n']}"}
     case $output in
     $pattern) return 0 ;;
     *' event=handler_'*) ;;
@@ -149,7 +155,7 @@ for ((k = 1; ; k++)); do
     [ -e "$folder/$k.command" ] || break
     # The characters that a shell pattern gives a meaning to are to mean themselves.
     pattern=$(sed 's/[][*?\\]/\\&/g; s/\.\.\./*/g' "$folder/$k.expected")
-    command=$(cat "$folder/$k.command")
+    command=$(<"$folder/$k.command")
     # At a prompt a shell forgets the jobs that are done; otherwise, now and then, what a wait has seen
     # end keeps its number, and the next server is not job 1.
     jobs >/dev/null
@@ -162,15 +168,16 @@ for ((k = 1; ; k++)); do
                 echo '--- expected'
                 cat "$folder/$k.expected"
                 echo '--- seen'
-                output_since
+                printf %s "${all:seen}"
             } >"$folder/mismatch"
             exit 1
         fi
-        sleep 0.02
+        read -rt 0.02 <>"$never"
     done
-    seen=$(($(wc -c <"$folder/output")))
+    read_output
+    seen=${#all}
 done
-echo "$seen" >"$folder/seen"
+printf %s "$all" >"$folder/seen"
 END_OF_SCRIPT
 
 # A copy of the tree with what is built of the servers.
@@ -209,25 +216,28 @@ find_lacking() { # FOLDER OF ALL BLOCKS
     done
 }
 
-builds_application() { # FOLDER
-    grep -q 'make.* APP=' "$1"/*.command
-}
-
-makes_more() { # FOLDER: than the program of a step
-    sed -E 's/make (run STEP=|build\/steps\/)//' "$1"/*.command | grep -qw make
+# Leaves a file "makes" in the folder of each block that makes more than the program of a step, or "with_app"
+# if that is a server with an application.
+find_makers() { # FOLDER OF ALL BLOCKS
+    awk '
+        function mark(name) { sub(/[^\/]*$/, name, folder); printf "" >folder; close(folder) }
+        { folder = FILENAME }
+        /make.* APP=/ { mark("with_app"); next }
+        { sub(/make (run STEP=|build\/steps\/)/, "") }
+        /(^|[^A-Za-z0-9_])make([^A-Za-z0-9_]|$)/ { mark("makes") }' "$1"/*/*.command
 }
 
 # Runs one block. timeout makes a process group of all that the block starts.
 run_block() { # FOLDER
     [ ! -e "$1/lacks" ] || return
-    if builds_application "$1"; then
+    if [ -e "$1/with_app" ]; then
         cd "$work/with_app" || exit
-    elif [ -z "$strict" ] && makes_more "$1"; then
+    elif [ -z "$strict" ] && [ -e "$1/makes" ]; then
         cd "$top" || exit
     else
         cd "$work/fresh" || exit
     fi
-    timeout -k 2 "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" &
+    timeout -k 2 "$BLOCK_BUDGET" "${own_network[@]}" bash "$work/run_block" "$1" "$DEADLINE" "$work/never" &
     local group=$!
     trap 'end_group "$group"; exit 1' TERM
     wait "$group" 2>/dev/null
@@ -247,12 +257,12 @@ end_group() { # GROUP
 
 # Whether the block showed what happened, and nothing else did.
 is_right() { # FOLDER
-    [ ! -e "$1/mismatch" ] && [ -e "$1/seen" ] && [ "$(wc -c <"$1/output")" -le "$(cat "$1/seen")" ]
+    [ ! -e "$1/mismatch" ] && [ -e "$1/seen" ] && cmp -s "$1/output" "$1/seen"
 }
 
 judge_block() { # FOLDER
     local where
-    where=$(cat "$1/where")
+    where=$(<"$1/where")
     if [ -e "$1/lacks" ]; then
         skipped=$((skipped + 1))
         echo "skipped: documents, $where: $(cat "$1/lacks") is missing, or may not look at a process"
@@ -263,7 +273,7 @@ judge_block() { # FOLDER
         fail "$where" "took longer than $BLOCK_BUDGET seconds"
     elif ! is_right "$1"; then
         fail "$where" 'more comes than is shown'
-        tail -c "+$(($(cat "$1/seen") + 1))" "$1/output" | sed 's/^/    /'
+        tail -c "+$(($(wc -c <"$1/seen") + 1))" "$1/output" | sed 's/^/    /'
     else
         pass
     fi
@@ -309,12 +319,13 @@ run_blocks() { # DOCUMENT...
     [ -e "$work/blocks/1" ] || return 0
     (cd "$work/blocks" && printf '%s\n' * | sort -n) >"$work/all"
     find_lacking "$work/blocks"
+    find_makers "$work/blocks"
     make_fresh
     touch "$work/make_app" "$work/with_make" "$work/others"
     while read -r n; do
-        if builds_application "$work/blocks/$n"; then
+        if [ -e "$work/blocks/$n/with_app" ]; then
             echo "$n" >>"$work/make_app"
-        elif [ -z "$strict" ] && makes_more "$work/blocks/$n"; then
+        elif [ -z "$strict" ] && [ -e "$work/blocks/$n/makes" ]; then
             echo "$n" >>"$work/with_make"
         else
             echo "$n" >>"$work/others"
@@ -361,25 +372,37 @@ check_make_commands() { # DOCUMENT
 
 # Two blocks with the same commands are one experiment that stands twice.
 check_repeated() {
-    local block sum
+    local block
     [ -e "$work/all" ] || return 0
-    for block in "$work"/blocks/*/; do
-        sum=$(cat "$block"*.command | cksum)
-        printf '%s\t%s\n' "$sum" "$(cat "$block/where")"
-    done | sort | awk -F '\t' '$1 == sum { print where " and " $2 } { sum = $1; where = $2 }' >"$work/repeated"
+    awk '{ folder = FILENAME
+           sub(/[^\/]*$/, "", folder)
+           commands[folder] = commands[folder] $0 "\n" }
+         END { for (folder in commands) {
+                   getline where <(folder "where")
+                   close(folder "where")
+                   if (commands[folder] in first) print first[commands[folder]] " and " where
+                   first[commands[folder]] = where } }' "$work"/blocks/*/*.command >"$work/repeated"
     while IFS= read -r block; do
         fail "$block" 'type the same commands'
     done <"$work/repeated"
 }
 
 # Blocks run side by side, so a file that two of them write is spoilt. (Those that build with APP= do not.)
+# shellcheck disable=SC2016 # an awk program
 check_files_written() {
     local block
     [ -e "$work/all" ] || return 0
     for block in "$work"/blocks/*/; do
-        builds_application "$block" ||
-            grep -ohE '>build/[^ ;)&|]+' "$block"*.command | sort -u | sed "s|\$|	$(cat "$block/where")|"
-    done | sort | awk -F '\t' '$1 == file { print where " and " $2 } { file = $1; where = $2 }' >"$work/shared"
+        [ -e "$block/with_app" ] || printf '%s\n' "$block"*.command
+    done | xargs awk '
+        { folder = FILENAME; sub(/[^\/]*$/, "", folder)
+          for (line = $0; match(line, />build\/[^ ;)&|]+/); line = substr(line, RSTART + RLENGTH)) {
+              file = substr(line, RSTART, RLENGTH)
+              if (!(file in writer)) writer[file] = folder
+              if (writer[file] == folder) continue
+              getline one <(writer[file] "where"); getline other <(folder "where")
+              close(writer[file] "where"); close(folder "where")
+              print one " and " other } }' >"$work/shared"
     while IFS= read -r block; do
         fail "$block" 'write the same file'
     done <"$work/shared"
@@ -473,13 +496,16 @@ anchors() { # DOCUMENT
                              gsub(/ /, "-"); print }' "$1"
 }
 
+declare -A has
 has_anchor() { # DOCUMENT ANCHOR
-    local known=$work/anchors/${1//\//_}
-    if [ ! -e "$known" ]; then
-        mkdir -p "$work/anchors"
-        anchors "$1" >"$known"
+    local anchor
+    if [ -z "${has[$1]:-}" ]; then
+        has[$1]=all
+        while IFS= read -r anchor; do
+            has[$1#$anchor]=1
+        done < <(anchors "$1")
     fi
-    grep -qxF -- "$2" "$known"
+    [ -n "${has[$1#$2]:-}" ]
 }
 
 check_links() { # DOCUMENT
@@ -501,15 +527,17 @@ check_links() { # DOCUMENT
 }
 
 # As docs/filter_markdown.awk reads such lines, and docs/site.sh finds what they name.
+declare -A defines
 check_shown() { # DOCUMENT
     local name path folder=${1%/*}
     [ "$folder" != "$1" ] || folder=.
     while IFS=$'\t' read -r name path; do
-        if awk -f docs/names.awk -f docs/snippets.awk "$folder/$path" 2>/dev/null | grep -qF "/* [$name] */"; then
-            pass
-        else
-            fail "$1" "shows $name, which $path does not define"
-        fi
+        [ -n "${defines[$folder/$path]:-}" ] || defines[$folder/$path]="of $path: $(
+            awk -f docs/names.awk -f docs/snippets.awk "$folder/$path" 2>/dev/null | grep -oE '/\* \[[^]]*\] \*/')"
+        case ${defines[$folder/$path]} in
+        *"/* [$name] */"*) pass ;;
+        *) fail "$1" "shows $name, which $path does not define" ;;
+        esac
     done < <(sed -nE 's/^\[[^]:]*: ([^]]*)\]\(([^() ]*\.[ch])\)$/\1\t\2/p' "$1")
 }
 
@@ -585,14 +613,14 @@ check_names() { # DOCUMENT
 }
 
 check_files_named() { # README OF A STAGE
-    local file
-    for file in "$(dirname "$1")"/*.[ch]; do
+    local file page
+    page=$(<"$1")
+    for file in "${1%/*}"/*.[ch]; do
         [ -e "$file" ] || continue # the page of a ladder, or of a step that is a stage
-        if grep -q -- "$(basename "$file")" "$1"; then
-            pass
-        else
-            fail "$1" "does not name $(basename "$file")"
-        fi
+        case $page in
+        *"${file##*/}"*) pass ;;
+        *) fail "$1" "does not name ${file##*/}" ;;
+        esac
     done
 }
 

@@ -39,7 +39,7 @@ check() {
     fi
     echo "lint: $name ($("$tool" --version | sed -n 's/.*ersion:* \([0-9][0-9.]*\).*/\1/p;s/^Cppcheck //p' | head -1))"
     printf '%s\n' "$@" |
-        TOOL=$tool xargs -n 4 -P "$(getconf _NPROCESSORS_ONLN)" sh -c "$command" lint || failed=1
+        TOOL=$tool xargs -n 16 -P "$(getconf _NPROCESSORS_ONLN)" sh -c "$command" lint || failed=1
 }
 
 newest() { # clang|clang-tidy
