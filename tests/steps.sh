@@ -221,7 +221,9 @@ compile() { # FOLDER COMMAND...
     for source in "$folder"/*.c; do
         name=${source##*/} name=${name%.c}
         for other in "${folder%/*}"/*/"$name.o"; do
-            ! has_compiled_the_same "${other%/*}" "$name" || { ln "$other" "$folder" 2>/dev/null && continue 2; }
+            if has_compiled_the_same "${other%/*}" "$name"; then
+                ln "$other" "$folder" && ln "${other%.o}.part.d" "$folder/$name.d" && continue 2
+            fi 2>/dev/null
         done
         "$@" -c -o "$folder/$name.part.o" "$source" && mv "$folder/$name.part.o" "$folder/$name.o" || exit
     done
@@ -419,9 +421,10 @@ without_applications() {
     for folder in common/apps/*/; do
         name=$(basename "$folder")
         [ ! -d "$folder" ] || [ "$name" = echo ] ||
-            echo "extern const char ${name}_application, ${name}_service;
-                __attribute__((weak)) const char ${name}_application = 0, ${name}_service = 0;"
-    done | ${CC:-cc} -x c -c -o "$work/without.o" -
+            printf '%s\n' "${name}_application" "${name}_service"
+    done >"$work/others"
+    sed 's/.*/extern const char &; __attribute__((weak)) const char & = 0;/' "$work/others" |
+        ${CC:-cc} -x c -c -o "$work/without.o" -
 }
 
 linked_with_echo() { # STEP_OR_STAGE
@@ -438,7 +441,9 @@ list() {
     for number in $(in_order); do
         counts=$(new_lines "$number")
         common=$(first_linked "$number" echo "$work/without.o")
-        others=$(first_linked "$number" all)
+        others=0
+        # shellcheck disable=SC2046 # a list of files
+        ! grep -qFf "$work/others" $(sources "$number") || others=$(first_linked "$number" all)
         [ "$common" -eq 0 ] || counts="$counts + $((common))"
         [ "$others" -eq 0 ] || counts="$counts ($((others)))"
         short=$(basename "$(folder "$number")")
