@@ -7,6 +7,7 @@
 #
 #   mistake: what the program does wrong, in a sentence
 #   named: what a test that fails says of it, as grep -E reads it
+#   by: 2.2                 the step whose tests say so, if that is an earlier one
 #   sanitizer: thread       the program is graded with that sanitizer, as its lab is
 #
 # tests/mistakes/strand has those of applications that stand on a strand: they are for docs/examples/room.c,
@@ -80,7 +81,7 @@ judge() { # STEP PATCH
     # after the other, until one names it: a program that spins does not have to do so in all of them.
     kept='' fails=''
     [ "$1" = strand ] || kept=$(tests/steps.sh field "$1" keeps)
-    for tested in "$1" $kept; do
+    for tested in $(said "$2" by) "$1" $kept; do
         if [ "$1" = strand ]; then
             TALK_DEADLINE=10 tests/app/talk.py docs/examples/room.talk room "$folder/server" >"$output" 2>&1
         else
