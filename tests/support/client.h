@@ -83,7 +83,8 @@ size_t client_try_send(int fd, const void *data, size_t length, double end);
 
 /**
  * Sends @p data over and over and reads nothing, until the server has taken nothing for @p
- * quiet_ms, the connection failed, or @p most bytes are out.
+ * quiet_ms, the connection failed, or @p most bytes are out. A server (the latest) that waits for a
+ * processor all that time has longer.
  * @return how many bytes were sent
  */
 size_t client_push(int fd, const void *data, size_t length, size_t most, int quiet_ms);

@@ -89,8 +89,8 @@ static const char *next_own_thread(DIR *threads, int *seen)
     return NULL;
 }
 
-/** Whether each thread is in the state S of proc(5). */
-static bool all_sleep(pid_t pid)
+/* Each is in the state S of proc(5). */
+bool probe_asleep(pid_t pid)
 {
     DIR *threads = threads_of(pid);
     bool sleep = threads != NULL;
@@ -114,7 +114,7 @@ static bool all_sleep(pid_t pid)
 bool probe_await_asleep(pid_t pid)
 {
     double end = test_deadline();
-    while (!all_sleep(pid)) {
+    while (!probe_asleep(pid)) {
         if (test_left_ms(end) <= 0) {
             return false;
         }
@@ -206,7 +206,7 @@ static double busy_once(pid_t pid, int milliseconds)
     /* A thread that ended in between took its time with it. */
     double busy = after > before ? (after - before) / (test_now() - begin) : 0;
     /* One that has waited for a processor all that time is not charged before it gets one. */
-    return busy <= CALM && !all_sleep(pid) ? 1 : busy;
+    return busy <= CALM && !probe_asleep(pid) ? 1 : busy;
 }
 
 double probe_busy_during(pid_t pid, int milliseconds)

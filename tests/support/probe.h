@@ -25,8 +25,10 @@ long probe_own_threads(pid_t pid);
  */
 bool probe_await_own_threads(pid_t pid, long wanted);
 
-/** Waits until all threads of its own sleep: what they were about to do is done. False: it was in
- * vain. */
+/** Whether all threads of its own sleep: none runs, or waits for a processor. */
+bool probe_asleep(pid_t pid);
+
+/** Waits until they do: what they were about to do is done. False: it was in vain. */
 bool probe_await_asleep(pid_t pid);
 
 /** Open descriptors. */

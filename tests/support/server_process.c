@@ -237,6 +237,13 @@ static bool parse_ready_line(struct server_process *server)
     return port > 0 && port < 65536 && *rest == '\0';
 }
 
+static pid_t latest;
+
+pid_t server_latest(void)
+{
+    return latest;
+}
+
 /**
  * Starts the program with `--port 0` and SERVER_OPTIONS in front of the options. @param shown
  * receives its whole command line. @return whether it serves
@@ -259,7 +266,7 @@ static bool launch(struct server_process *server, struct server_limits limits, c
     *server = (struct server_process){.out = pipe_ends[0],
                                       .err = limits.err > 0 ? dup(limits.err)
                                                             : memory_file("server-stderr")};
-    server->pid = spawn(argv, pipe_ends[1], server->err, limits);
+    server->pid = latest = spawn(argv, pipe_ends[1], server->err, limits);
     server->pidfd = pidfd_of(server->pid);
     close(pipe_ends[1]);
     return read_ready_line(server) && parse_ready_line(server);

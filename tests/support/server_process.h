@@ -85,6 +85,9 @@ struct server_process server_start_at(const char *where, struct server_limits li
 bool server_try_start(struct server_process *server, const char *options, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** The process of the server that was started last, which may have ended; 0 before the first. */
+pid_t server_latest(void);
+
 /** SIGTERM, then exit status 0 within the deadline. */
 #define server_stop(server) server_stop_at(HERE, server)
 void server_stop_at(const char *where, struct server_process *server);
