@@ -138,8 +138,6 @@ static bool is_welcome(const struct listener *listener, const struct endpoint *p
 static enum accept_result shed(struct listener *listener)
 {
     if (listener->reserve < 0)
-        listener->reserve = open_reserve();
-    if (listener->reserve < 0)
         return ACCEPT_EXHAUSTED;
     close(listener->reserve);
     struct endpoint peer;
@@ -196,6 +194,8 @@ enum accept_result listener_accept(struct listener *listener, int flags, const s
 {
     int tries = ACCEPT_TRIES;
     struct endpoint peer;
+    if (listener->reserve < 0) /* another thread was faster than shed() */
+        listener->reserve = open_reserve();
     do
         *fd = accept_next(listener, flags, &peer);
     while (*fd < 0 && is_transient(errno) && --tries > 0);

@@ -50,10 +50,10 @@ def running(command):
 
 
 def card_of(command, protocol="line", only=None):
-    """What the server did, by case; and all of its rows."""
+    """What the server did, by case; and each row, by case, before all of them."""
     with running(command) as (port, process):
         rows = card.Card(("127.0.0.1", port), protocol, process.pid, "/page.txt", 2, short=True).rows(only)
-    return {row.case: row.does for row in rows}, card.text(rows)
+    return {row.case: row.does for row in rows}, {row.case: f"{card.text([row])}; all cases:\n{card.text(rows)}" for row in rows}
 
 
 def ours(server, folder):
@@ -65,18 +65,18 @@ def ours(server, folder):
     for protocol, options in cards:
         does, said = card_of([server, "--port", "0", *options], protocol)
         for case, expected in GOOD.items():
-            check(f"{name}, {protocol}, {case}", does[case] == expected, f"expected {expected!r}:\n{said}")
-        check(f"{name}, {protocol}, descriptors", does["descriptors"] == "refuses them", said)
+            check(f"{name}, {protocol}, {case}", does[case] == expected, f"expected {expected!r}: {said[case]}")
+        check(f"{name}, {protocol}, descriptors", does["descriptors"] == "refuses them", said["descriptors"])
 
 
 def wrong():
     does, said = card_of([sys.executable, "-B", WRONG, "none"])
     for case, expected in dict(GOOD, descriptors="lets them wait").items():
-        check(f"no fault, {case}", does[case] == expected, f"expected {expected!r}:\n{said}")
+        check(f"no fault, {case}", does[case] == expected, f"expected {expected!r}: {said[case]}")
 
     def one(fault, case, expected):
         does, said = card_of([sys.executable, "-B", WRONG, fault], only=[case])
-        check(f"{fault}, {case}", re.fullmatch(expected, does[case]), f"expected {expected!r}:\n{said}")
+        check(f"{fault}, {case}", re.fullmatch(expected, does[case]), f"expected {expected!r}: {said[case]}")
 
     threads = [threading.Thread(target=one, args=fault) for fault in FAULTS]
     for thread in threads:

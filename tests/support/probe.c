@@ -170,7 +170,7 @@ double probe_cpu_seconds(pid_t pid)
 {
     clockid_t clock;
     struct timespec used;
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
         return -1;
     }
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;

@@ -45,7 +45,8 @@ bool probe_await_descriptors(pid_t pid, long most);
  */
 double probe_busy_during(pid_t pid, int milliseconds);
 
-/** Processor time of all threads so far, however long each waited for a core; -1 if it is not told.
+/** Processor time of all threads so far, however long each waited for a core; -1 if it is not told,
+ * or nobody is asked for.
  */
 double probe_cpu_seconds(pid_t pid);
 
