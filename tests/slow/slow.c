@@ -309,8 +309,8 @@ static void write_state(FILE *out)
     if (slow_write_queue != NULL)
         slow_write_queue(out);
     fputs("}\n", out);
-    fflush(out);
     __real_pthread_mutex_unlock(&own_lock);
+    fflush(out); /* only now: nobody who waits for our lock must be seen asleep */
 }
 
 static void let_go(pid_t tid)
