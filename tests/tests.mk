@@ -507,14 +507,14 @@ test-trace: all $(OUT)/tests/load $$(SCENARIO)
 TRACED := $(or $(STAGE),$(NUMBERS))
 traced = $(filter-out soak,$(call suites_of,$1))
 run_traced = $(foreach n,$(TRACED),$(foreach s,$(call traced,$n),\
-    'stage$n $s=SERVER=$(OUT)/$(call stage,$n) $(GATE) $(OUT)/tests/$s') \
+    'stage$n $s=SERVER=$(call server,$n,$s) $(GATE) $(OUT)/tests/$s') \
     'stage$n traces=tests/trace_check.py $(OUT)/traces/*.json; s=$$?; \
     rm -f $(OUT)/traces/*.json; exit $$s')
 .PHONY: test-traced
 test-traced: export SERVER_OPTIONS = --trace $(OUT)/traces/%p.json
 # A ring is a megabyte of addresses for each thread, which is more than that test allows.
 test-traced: export CRITERION_TEST_PATTERN ?= !(*/two_thousand_clients_fit_in_memory)
-test-traced: $(foreach n,$(TRACED),$(OUT)/$(call stage,$n) $(addprefix $(OUT)/tests/,$(call traced,$n)))
+test-traced: $(foreach n,$(TRACED),$(call need_stage,$n))
 	$(NEED_PYTHON)
 	@rm -rf $(OUT)/traces && mkdir -p $(OUT)/traces
 	@tests/run.sh $(run_traced)

@@ -8,7 +8,7 @@
   runs      no two runs of one connection's handler overlap, in whatever threads
   tasks     a queued task is started or dropped, once, before it is queued again
   wakeups   a wakeup that was written is followed by a return of that selector's select, in time
-  closed    after the last close of a connection nothing of it appears
+  closed    after the last close of a connection nothing of it appears, but a task that a helper begins
 
 A thread keeps its last events only. Where some were overwritten, rules that look at several threads
 hold from the moment on from which all of them are complete; where a thread was left out altogether,
@@ -151,6 +151,8 @@ def check_closed(trace):
             closed[event.args["connection"]] = event.ns
     for event in trace.events:
         connection = event.args.get("connection")
+        if event.name == "task" and trace.names.get(event.tid, "").startswith("helper"):
+            continue  # it was queued while the client was there, and its result is dropped
         if event.ns > closed.get(connection, event.ns):
             yield trace.say("closed", event, f"'{event.name}' of {connection}, which was closed at "
                                              f"{closed[connection] / 1000:.3f} us")
