@@ -3,15 +3,18 @@
  */
 #include "helpers.h"
 
+#include "support/deadline.h"
 #include "support/probe.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -95,13 +98,29 @@ size_t take_now(int fd, void *data, size_t size)
     return taken;
 }
 
+/* Bytes on their way make room when they arrive: there are none, or it is no TCP socket. */
+static bool is_settled(int fd)
+{
+    int unacknowledged = 0, unsent = 0;
+    return ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || ioctl(fd, SIOCOUTQNSD, &unsent) != 0 ||
+           unacknowledged == unsent;
+}
+
 size_t fill_up(int fd)
 {
     static const char block[4096];
-    size_t filled = 0;
-    for (size_t size = sizeof(block); size > 0; size /= 2)
-        for (ssize_t written; (written = write(fd, block, size)) > 0;)
-            filled += (size_t)written;
+    double end = test_deadline();
+    size_t filled = 0, before;
+    bool settled;
+    do {
+        settled = is_settled(fd);
+        before = filled;
+        for (size_t size = sizeof(block); size > 0; size /= 2)
+            for (ssize_t written; (written = write(fd, block, size)) > 0;)
+                filled += (size_t)written;
+        if (!settled)
+            test_pause_ms(1);
+    } while ((!settled || filled > before) && test_left_ms(end) > 0);
     return filled;
 }
 
