@@ -287,6 +287,7 @@ BothTest(chat_broker, lines_that_redis_takes_along_are_counted_and_said_on_both_
     client_send_text(ann,
                      "zero\n"); /* beta knows alpha: what it missed before that, nobody counts */
     chat_await_line(bob, "[ann] zero");
+    server_await_counter(&scene->servers[0], "lines_published", 1); /* else that is lost, too */
     redis_kill(&scene->redis);
     chat_await_line(ann, "* the other servers are out of reach; those on alpha hear you");
     chat_await_line(bob, "* the other servers are out of reach; those on beta hear you");

@@ -47,13 +47,16 @@ enum client_outcome chat_try_line(int fd, struct chat_line *line, double end)
     return CLIENT_LATE;
 }
 
-/** The next line; asserts that there is one. */
-static const char *next_line(const char *where, int fd, const char *wanted)
+/** The next line; asserts that there is one. The one before is for the words of that. */
+static const char *next_line(const char *where, int fd, const char *wanted, const char *before)
 {
     static struct chat_line line;
+    struct chat_line last;
+    snprintf(last.text, sizeof last.text, "%s", before);
     enum client_outcome outcome = chat_try_line(fd, &line, test_deadline());
-    cr_assert_eq(outcome, CLIENT_GOT, "%s: expected the line `%s`, got `%.*s`, then %s", where,
-                 wanted, (int)line.length, line.text, client_outcome_text(outcome));
+    cr_assert_eq(outcome, CLIENT_GOT,
+                 "%s: expected the line `%s`, got `%.*s`, then %s; before: `%s`", where, wanted,
+                 (int)line.length, line.text, client_outcome_text(outcome), last.text);
     return line.text;
 }
 
@@ -74,7 +77,7 @@ int chat_join_at(const char *where, const struct server_process *server, char ni
 {
     static const char greeting[] = "* welcome, you are ";
     int fd = client_connect_at(where, server, (struct client_buffers){0});
-    const char *line = next_line(where, fd, greeting);
+    const char *line = next_line(where, fd, greeting, "");
     cr_assert(strncmp(line, greeting, strlen(greeting)) == 0,
               "%s: expected a greeting `%s...` first, got `%s`", where, greeting, line);
     cr_assert_eq(sscanf(line + strlen(greeting), "%24[^;]", nick), 1,
@@ -96,17 +99,19 @@ int chat_join_as_at(const char *where, const struct server_process *server, cons
 
 void chat_expect_line_at(const char *where, int fd, const char *text)
 {
-    const char *line = next_line(where, fd, text);
+    const char *line = next_line(where, fd, text, "");
     while (strcmp(line, text) != 0 && is_notice(line)) {
-        line = next_line(where, fd, text);
+        line = next_line(where, fd, text, line);
     }
     cr_assert_str_eq(line, text, "%s: expected the line `%s`, got `%s`", where, text, line);
 }
 
 void chat_await_line_at(const char *where, int fd, const char *text)
 {
-    while (strcmp(next_line(where, fd, text), text) != 0) {
-    }
+    const char *line = "";
+    do {
+        line = next_line(where, fd, text, line);
+    } while (strcmp(line, text) != 0);
 }
 
 void chat_expect_heard_at(const char *where, int from, const char *nick, int to)
