@@ -1278,7 +1278,8 @@ static void *drain_all(void *argument)
         if (connection_is_over(drainer->connection))
             return NULL;
     }
-    connection_send(drainer->connection, &(struct run){0}); /* a run follows whatever was sent */
+    /* One that has held something back counts what others have sent since. */
+    connection_send(drainer->connection, &(struct run){.corks = true});
     return NULL;
 }
 
