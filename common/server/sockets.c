@@ -134,22 +134,24 @@ static bool is_welcome(const struct listener *listener, const struct endpoint *p
     return listener->proxies == NULL || listener->admits(listener->proxies, peer);
 }
 
-/* Gives the reserve up for as long as it takes to answer one peer. */
+/*
+ * Gives the reserve up for as long as it takes to answer one peer, and not for nobody: another thread
+ * that opens something at that moment would get it.
+ */
 static enum accept_result shed(struct listener *listener)
 {
+    if (!socket_is_readable(listener->fd)) /* EMFILE comes even if nobody waits */
+        return ACCEPT_NOTHING;
     if (listener->reserve < 0)
         return ACCEPT_EXHAUSTED;
     close(listener->reserve);
     struct endpoint peer;
     int fd = accept_next(listener, SOCK_NONBLOCK, &peer);
-    bool nobody = fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (fd >= 0) {
         trace_accepted(fd);
         socket_turn_away(fd, is_welcome(listener, &peer) ? listener->turn_away : "");
     }
     listener->reserve = open_reserve();
-    if (nobody) /* EMFILE comes even if nobody waits */
-        return ACCEPT_NOTHING;
     return fd >= 0 ? ACCEPT_SHED : ACCEPT_EXHAUSTED;
 }
 

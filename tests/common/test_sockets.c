@@ -665,6 +665,36 @@ ListenerTest(sockets, without_even_the_reserve_it_is_tried_again_later)
     close(client);
 }
 
+/* Another thread opens something whenever a descriptor is free. */
+static int accept_behind_another(int fd, int flags)
+{
+    accept_calls++;
+    (void)dup(STDERR_FILENO);
+    return real_accept4(fd, flags);
+}
+
+/* A loop accepts until nobody waits, so this is what follows each connection that took the last
+ * descriptor, while the thread that serves it opens a file. */
+ListenerTest(sockets, erratum_06_the_reserve_is_not_given_up_for_nobody)
+{
+    if (!limits_are_real())
+        cr_skip_test("not under valgrind");
+    int fd;
+    take_all_descriptors();
+    faults.accept4 = accept_behind_another;
+    accept_calls = 0;
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_NOTHING);
+    cr_assert_eq(accept_calls, 1);
+    faults.accept4 = NULL;
+    give_descriptors_back();
+    int client = await_client(listener);
+    take_all_descriptors();
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_SHED);
+    give_descriptors_back();
+    expect_busy(client);
+    close(client);
+}
+
 /* Without a standard input, 0 is a descriptor like any other. -1: it was lost. */
 ListenerTest(sockets, whatever_the_reserve_was_it_is_opened_again_as_soon_as_that_is_possible)
 {
