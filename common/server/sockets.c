@@ -135,8 +135,8 @@ static bool is_welcome(const struct listener *listener, const struct endpoint *p
 }
 
 /*
- * Gives the reserve up for as long as it takes to answer one peer, and not for nobody: another thread
- * that opens something at that moment would get it.
+ * Gives the reserve up for as long as it takes to answer one peer, and not for nobody: another
+ * thread that opens something at that moment would get it.
  */
 static enum accept_result shed(struct listener *listener)
 {
