@@ -98,7 +98,7 @@ size_t take_now(int fd, void *data, size_t size)
     return taken;
 }
 
-/* Bytes on their way make room when they arrive: there are none, or it is no TCP socket. */
+/* Whether nothing is on its way: bytes that arrive make room. True for what is no TCP socket. */
 static bool is_settled(int fd)
 {
     int unacknowledged = 0, unsent = 0;
