@@ -305,6 +305,17 @@ void step_await_read(const struct server_process *server, int client)
         test_pause_ms(1);
 }
 
+void step_await_done(struct server_process *server, long most)
+{
+    double end = step_patience();
+    long open;
+    while ((open = probe_descriptors(server->pid)) > most && !probe_asleep(server->pid) &&
+           test_left_ms(end) > 0)
+        test_pause_ms(1);
+    if (open <= 0) /* those of a program that ends are gone before it has */
+        server_await_end(server, end);
+}
+
 bool step_has_answer(int client)
 {
     int waiting = 0;

@@ -93,6 +93,13 @@ void step_ask(int client, const char *question);
 /** Waits until the server has read all that the client has sent. */
 void step_await_read(const struct server_process *server, int client);
 
+/**
+ * Waits until the program is done with those whom it has accepted and who have left: it holds
+ * @p most descriptors again, or all its threads sleep, or it has ended. For step_patience() at
+ * most.
+ */
+void step_await_done(struct server_process *server, long most);
+
 /** Whether bytes of an answer have arrived that the client has not taken yet. */
 bool step_has_answer(int client);
 
