@@ -632,16 +632,14 @@ WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t
     return __real_setsockopt(fd, level, name, value, length);
 }
 
-/* Nobody has to look at this error, because the connection is gone and a read says so. So it is. */
+/* Nobody has to look at this error: the connection is over, and a read says so. So it is over here.
+ */
 WRAP(int, shutdown, (int fd, int how))
 {
     FAILS("shutdown", ENOTCONN);
-    if (error == ENOTCONN) {
-        struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-        __real_connect(fd, &nobody, sizeof nobody); /* which resets it */
-    }
+    int result = __real_shutdown(fd, error != 0 ? SHUT_RDWR : how);
     FAIL_WITH(-1)
-    return __real_shutdown(fd, how);
+    return result;
 }
 
 WRAP(int, getaddrinfo,
