@@ -230,14 +230,14 @@ ServerTest(timeouts, progress_timeout_spares_those_who_read,
 }
 
 /*
- * The client reads 400,000 bytes a second, six times what it is asked for. A server that saw only
+ * The client reads 400,000 bytes a second, ten times what it is asked for. A server that saw only
  * what its socket takes would disconnect it: a large send buffer says nothing before a third of it
  * is free, megabytes, which take longer than the period.
  */
 ClientTest(timeouts, progress_timeout_spares_a_client_that_reads_steadily,
-           "--progress-timeout 0.8 --idle-timeout 0")
+           "--progress-timeout 1.6 --idle-timeout 0")
 {
-    enum { PIECE = 8000, PIECES = 200, PAUSE_MS = 10 };
+    enum { PIECE = 4000, PIECES = 400, PAUSE_MS = 10 };
     static char got[PIECE];
     size_t length;
     char *line = line_of(8000, "\n", &length);
