@@ -7,8 +7,9 @@
 #include <sys/socket.h>
 
 enum {
-    ACCEPTS_PER_ROUND = 16,          /* then signals and the other events get their turn */
-    ACCEPTS_AT_STOP = SOMAXCONN + 1, /* the most that a listener's queue can hold */
+    ACCEPTS_PER_ROUND = 16, /* then signals and the other events get their turn */
+    ROUNDS_AT_STOP = SOMAXCONN / ACCEPTS_PER_ROUND + 1, /* all that a listener's queue can hold */
+    ACCEPT_LAST_MS = 500, /* half of what a stop has beside the drain timeout */
 };
 
 void admission_init(struct admission *admission, struct server *server)
@@ -93,32 +94,39 @@ static void admit(struct admission *admission, int fd, admission_server *serve, 
     admission_leave(admission);
 }
 
-static void accept_some(struct admission *admission, struct listener *listener, int flags,
-                        admission_server *serve, void *context, int most)
+/* Whether there may be more. */
+static bool accept_round(struct admission *admission, struct listener *listener, int flags,
+                         admission_server *serve, void *context)
 {
     struct server *server = admission->server;
-    for (int i = 0; i < most && listener->fd >= 0 && admission_is_open(admission); i++) {
+    for (int i = 0; i < ACCEPTS_PER_ROUND; i++) {
         int fd;
+        if (listener->fd < 0 || !admission_is_open(admission))
+            return false;
         switch (listener_accept(listener, flags, &server->log, &fd)) {
         case ACCEPT_CONNECTION: admit(admission, fd, serve, context); break;
         case ACCEPT_SHED: counters_add(&server->counters, COUNTER_REJECTED, 1); break;
-        case ACCEPT_EXHAUSTED: admission_back_off(admission); return;
-        case ACCEPT_NOTHING: return;
+        case ACCEPT_EXHAUSTED: admission_back_off(admission); return false;
+        case ACCEPT_NOTHING: return false;
         }
     }
+    return true;
 }
 
 void admission_accept(struct admission *admission, struct listener *listener, int flags,
                       admission_server *serve, void *context)
 {
-    accept_some(admission, listener, flags, serve, context, ACCEPTS_PER_ROUND);
+    accept_round(admission, listener, flags, serve, context);
 }
 
 void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
                            admission_server *serve, void *context)
 {
-    if (!listener->is_given)
-        accept_some(admission, listener, flags, serve, context, ACCEPTS_AT_STOP);
+    int64_t end = clock_ms() + ACCEPT_LAST_MS;
+    int rounds = listener->is_given ? 0 : ROUNDS_AT_STOP;
+    while (rounds > 0 && clock_ms() < end &&
+           accept_round(admission, listener, flags, serve, context))
+        rounds--;
     listener_close(listener);
 }
 

@@ -135,8 +135,8 @@ static bool is_welcome(const struct listener *listener, const struct endpoint *p
 }
 
 /*
- * Gives the reserve up for as long as it takes to answer one peer, and not for nobody: another
- * thread that opens something at that moment would get it.
+ * Gives the reserve up for as long as it takes to answer one peer. If nobody waits it keeps it,
+ * because another thread could open something just then, and the reserve would be lost.
  */
 static enum accept_result shed(struct listener *listener)
 {
@@ -147,11 +147,14 @@ static enum accept_result shed(struct listener *listener)
     close(listener->reserve);
     struct endpoint peer;
     int fd = accept_next(listener, SOCK_NONBLOCK, &peer);
+    bool nobody = fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); /* another process has it */
     if (fd >= 0) {
         trace_accepted(fd);
         socket_turn_away(fd, is_welcome(listener, &peer) ? listener->turn_away : "");
     }
     listener->reserve = open_reserve();
+    if (nobody)
+        return ACCEPT_NOTHING;
     return fd >= 0 ? ACCEPT_SHED : ACCEPT_EXHAUSTED;
 }
 

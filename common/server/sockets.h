@@ -80,11 +80,11 @@ void listener_close(struct listener *listener);
 /**
  * Accepts the next connection, with SOCK_NONBLOCK or 0 as flags. Peers that gave up before they
  * were accepted (ECONNABORTED) are passed over, a few at a time: an error that looks like that
- * but stays is ACCEPT_EXHAUSTED. If there is no free descriptor, the reserve is closed, and its
- * number accepts the peer, which gets an answer and a close instead of a silent wait. The listener
- * would stay readable, so a loop that ignored the error would spin (erratum 6, case 19). A reserve
- * that is lost, because another thread took the number, comes before the next connection: else
- * those behind that would wait in silence.
+ * but stays is ACCEPT_EXHAUSTED. If there is no free descriptor and a peer waits, the reserve is
+ * closed, and its number accepts the peer, which gets an answer and a close instead of a silent
+ * wait. The listener would stay readable, so a loop that ignored the error would spin (erratum 6,
+ * case 19). Another thread may take the number of the reserve. Then the reserve is opened again
+ * before the next connection is accepted: else those behind that would wait in silence.
  */
 enum accept_result listener_accept(struct listener *listener, int flags, const struct log *log,
                                    int *fd);

@@ -222,6 +222,46 @@ Test(admission, case_20_after_an_error_it_backs_off)
     close_admission();
 }
 
+static void accept_last(admission_server *how)
+{
+    admission_accept_last(&admission, &server.listener, SOCK_NONBLOCK, how, NULL);
+    cr_assert_eq(server.listener.fd, -1);
+}
+
+Test(admission, at_the_end_all_who_have_connected_are_accepted)
+{
+    int clients[40];
+    open_admission(100, OVERLOAD_REJECT);
+    for (int i = 0; i < 40; i++)
+        clients[i] = client_new();
+    accept_last(serve);
+    cr_assert_eq(served.count, 40);
+    for (int i = 0; i < 40; i++)
+        close(clients[i]);
+    close_admission();
+}
+
+static bool serve_slowly(void *context, int fd)
+{
+    test_pause_ms(50);
+    return serve(context, fd);
+}
+
+/* It is the machine that is slow, or stage 1 that starts thousands of threads. */
+Test(admission, at_the_end_they_are_accepted_for_half_a_second)
+{
+    int clients[40];
+    open_admission(100, OVERLOAD_REJECT);
+    for (int i = 0; i < 40; i++)
+        clients[i] = client_new();
+    accept_last(serve_slowly);
+    cr_assert_gt(served.count, 0);
+    cr_assert_lt(served.count, 40, "a stop would last as long as the queue is long");
+    for (int i = 0; i < 40; i++)
+        close(clients[i]);
+    close_admission();
+}
+
 Test(admission, a_listener_that_is_closed_has_nobody)
 {
     open_admission(1, OVERLOAD_REJECT);

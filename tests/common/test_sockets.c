@@ -695,6 +695,19 @@ ListenerTest(sockets, erratum_06_the_reserve_is_not_given_up_for_nobody)
     close(client);
 }
 
+/* Nobody has to be waited for then: the next one wakes whoever waits. */
+ListenerTest(sockets, a_client_that_another_process_takes_is_nobody)
+{
+    static const int errors[] = {EMFILE, EAGAIN, 0};
+    int fd;
+    int client = await_client(listener);
+    fail_with(errors);
+    cr_assert_eq(listener_accept(listener, 0, &quiet, &fd), ACCEPT_NOTHING);
+    cr_assert_eq(accept_calls, 2);
+    cr_assert_geq(listener->reserve, 0);
+    close(client);
+}
+
 /* Without a standard input, 0 is a descriptor like any other. -1: it was lost. */
 ListenerTest(sockets, whatever_the_reserve_was_it_is_opened_again_as_soon_as_that_is_possible)
 {
