@@ -226,7 +226,7 @@ static void check_stop(struct dispatcher *dispatcher)
     selector_cancel(&dispatcher->signals_key);
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + dispatcher->server->settings.drain_timeout);
+                   server_drain_end(dispatcher->server));
 }
 
 /* The drain timeout is over: ends all connections that are left. */

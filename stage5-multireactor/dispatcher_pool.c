@@ -1,6 +1,5 @@
 #include "dispatcher_pool.h"
 
-#include "common/base/clock.h"
 #include "strands.h"
 
 #include <errno.h>
@@ -60,7 +59,7 @@ int dispatcher_pool_start(struct dispatcher_pool *pool)
 
 void dispatcher_pool_stop(struct dispatcher_pool *pool)
 {
-    int64_t deadline = clock_ms() + pool->server->settings.drain_timeout;
+    int64_t deadline = server_drain_end(pool->server);
     for (size_t i = 0; i < pool->running; i++)
         dispatcher_stop(&pool->dispatchers[i]);
     while (pool->running > 0) {

@@ -2,14 +2,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/signals.h"
+#include "common/server/socket_state.h"
 
 #include <assert.h>
-#include <sys/socket.h>
 
 enum {
     ACCEPTS_PER_ROUND = 16, /* then signals and the other events get their turn */
-    ROUNDS_AT_STOP = SOMAXCONN / ACCEPTS_PER_ROUND + 1, /* all that a listener's queue can hold */
-    ACCEPT_LAST_MS = 500, /* half of what a stop has beside the drain timeout */
+    ACCEPT_LAST_MS = 500,   /* half of what a stop has beside the drain timeout */
 };
 
 void admission_init(struct admission *admission, struct server *server)
@@ -94,39 +93,29 @@ static void admit(struct admission *admission, int fd, admission_server *serve, 
     admission_leave(admission);
 }
 
-/* Whether there may be more. */
-static bool accept_round(struct admission *admission, struct listener *listener, int flags,
-                         admission_server *serve, void *context)
-{
-    struct server *server = admission->server;
-    for (int i = 0; i < ACCEPTS_PER_ROUND; i++) {
-        int fd;
-        if (listener->fd < 0 || !admission_is_open(admission))
-            return false;
-        switch (listener_accept(listener, flags, &server->log, &fd)) {
-        case ACCEPT_CONNECTION: admit(admission, fd, serve, context); break;
-        case ACCEPT_SHED: counters_add(&server->counters, COUNTER_REJECTED, 1); break;
-        case ACCEPT_EXHAUSTED: admission_back_off(admission); return false;
-        case ACCEPT_NOTHING: return false;
-        }
-    }
-    return true;
-}
-
 void admission_accept(struct admission *admission, struct listener *listener, int flags,
                       admission_server *serve, void *context)
 {
-    accept_round(admission, listener, flags, serve, context);
+    struct server *server = admission->server;
+    for (int i = 0; i < ACCEPTS_PER_ROUND && listener->fd >= 0 && admission_is_open(admission);
+         i++) {
+        int fd;
+        switch (listener_accept(listener, flags, &server->log, &fd)) {
+        case ACCEPT_CONNECTION: admit(admission, fd, serve, context); break;
+        case ACCEPT_SHED: counters_add(&server->counters, COUNTER_REJECTED, 1); break;
+        case ACCEPT_EXHAUSTED: admission_back_off(admission); return;
+        case ACCEPT_NOTHING: return;
+        }
+    }
 }
 
 void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
                            admission_server *serve, void *context)
 {
     int64_t end = clock_ms() + ACCEPT_LAST_MS;
-    int rounds = listener->is_given ? 0 : ROUNDS_AT_STOP;
-    while (rounds > 0 && clock_ms() < end &&
-           accept_round(admission, listener, flags, serve, context))
-        rounds--;
+    while (!listener->is_given && socket_is_readable(listener->fd) &&
+           admission_is_open(admission) && clock_ms() < end)
+        admission_accept(admission, listener, flags, serve, context);
     listener_close(listener);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,7 @@ static void init_parts(struct server *server)
     server->own_counters = NULL;
     server->opening = NULL;
     server->opening_verbs = NULL;
+    atomic_init(&server->drain_end, 0);
     server->outgoing = (struct deadline_limits){.request = settings->deadlines.request,
                                                 .progress = settings->deadlines.progress};
     init_home(server);
@@ -221,6 +223,14 @@ void server_report(struct server *server)
                 counters_open(&server->counters),
                 buffer_factory_out(&server->buffers) * (size_t)SEGMENT_SIZE);
     counters_print_with(&server->counters, server->own_counters, server->name);
+}
+
+/* Whoever asks first decides. */
+int64_t server_drain_end(struct server *server)
+{
+    int64_t end = 0;
+    int64_t ours = clock_ms() + server->settings.drain_timeout;
+    return atomic_compare_exchange_strong(&server->drain_end, &end, ours) ? ours : end;
 }
 
 void server_close(struct server *server)

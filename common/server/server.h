@@ -94,7 +94,8 @@ struct server {
     struct server_observer *observer;                            /* NULL: none */
     struct strand_host
         *strands; /* runs those of the application (strand.h); NULL: the stage runs none */
-    struct executor *helpers; /* run the tasks of handlers; NULL: whoever begins one does */
+    struct executor *helpers;  /* run the tasks of handlers; NULL: whoever begins one does */
+    _Atomic int64_t drain_end; /* of the stop; 0: nobody has asked yet */
 };
 
 enum {
@@ -162,6 +163,12 @@ static inline int server_look_timeout(struct server *server)
     int64_t now = clock_ms();
     return (int)(server_look(server, now) - now);
 }
+
+/**
+ * When a stop cuts off what is left: the drain timeout after this was first asked, so that the
+ * parts of a stop share it, and their times are not added up. ms of clock_ms(). Any thread.
+ */
+int64_t server_drain_end(struct server *server);
 
 /**
  * Prints the counters and writes the trace if that was asked for, and frees all. No other thread

@@ -461,20 +461,19 @@ static void stop(struct strand_host *host) NO_LOCK_HELD
 {
     struct run run;
     bool is_waiting = true;
-    int64_t drain_timeout = 0;
+    struct server *server = NULL;
     run_begin(&run, NULL);
     for (struct strand *strand = host->first; strand != NULL; strand = strand->next) {
-        drain_timeout = (int64_t)strand->server->settings.drain_timeout;
+        server = strand->server;
         mutex_lock(&host->lock);
         host->untold++;
         mutex_unlock(&host->lock);
         channel_post(&strand->facade, &strand->stop);
     }
     run_end(&run);
-    int64_t deadline = clock_ms() + drain_timeout;
     mutex_lock(&host->lock);
     while (host->untold > 0 && is_waiting)
-        is_waiting = condition_wait_until(&host->told, &host->lock, deadline);
+        is_waiting = condition_wait_until(&host->told, &host->lock, server_drain_end(server));
     mutex_unlock(&host->lock);
 }
 

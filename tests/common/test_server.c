@@ -220,6 +220,20 @@ static unsigned port_of_server(void)
     return ntohs(((const struct sockaddr_in *)&server.listener.endpoint.address)->sin_port);
 }
 
+Test(server, the_parts_of_a_stop_share_the_drain_timeout)
+{
+    open_server("--port 0 --drain-timeout 2");
+    int64_t before = clock_ms();
+    int64_t end = server_drain_end(&server);
+    cr_assert_geq(end, before + 2000);
+    cr_assert_leq(end, clock_ms() + 2000);
+    double until = test_deadline();
+    while (clock_ms() == end - 2000)
+        cr_assert(test_left_ms(until) > 0, "time stands still");
+    cr_assert_eq(server_drain_end(&server), end, "later parts begin anew");
+    server_close(&server);
+}
+
 Test(server, says_where_it_listens_in_one_line)
 {
     char text[256];

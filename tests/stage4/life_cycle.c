@@ -370,6 +370,18 @@ OneClientTest(stage4_life_cycle, server_stops_while_output_waits,
     cr_assert_gt(test_now() - begun, 0.15, "cut off before the drain timeout");
 }
 
+/* Their times are not added up, so nothing is left for the output that waits. */
+OneClientTest(stage4_life_cycle, server_stops_after_its_strands_have_taken_all_the_drain_timeout,
+              SMALL_SOCKETS "--drain-timeout 0")
+{
+    client_send_text(client, "big 2097152\nbig 1\n");
+    recorder_await(&recorder, messages, 3);
+    framework_await_asleep(&framework);
+    server_drain_end(&framework.server);
+    framework.server.settings.drain_timeout = 3600 * 1000;
+    framework_stop(&framework);
+}
+
 OneClientTest(stage4_life_cycle, server_stops_while_choked,
               "--drain-timeout 0.3 --output-cap 16777216 --output-high-mark 1000")
 {

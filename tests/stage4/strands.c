@@ -463,6 +463,45 @@ WaysTest(stage4_strands, a_post_between_the_last_loop_and_the_end_runs)
     cr_assert_eq(wrong, 0);
 }
 
+static atomic_int is_long; /* 1: there is a call inside; 0: it may end */
+
+static void run_long(struct channel_post *post, struct channel_facade *facade)
+{
+    (void)post;
+    (void)facade;
+    enter();
+    atomic_store(&is_long, 1);
+    double until = test_deadline();
+    while (atomic_load(&is_long) == 1 && test_now() < until) {
+        poll(NULL, 0, 1);
+    }
+    atomic_store(&is_long, 0);
+    leave();
+}
+
+/* It is the whole stop's drain timeout, and this one is over. */
+WaysTest(stage4_strands, at_the_stop_main_waits_for_those_inside_until_the_drain_timeout_ends)
+{
+    static struct line line;
+    pthread_t thread;
+    begin(workers);
+    line_init(&line, 0, 0);
+    line.post.run = run_long;
+    cr_assert_eq(pthread_create(&thread, NULL, post_late, &line.post), 0);
+    recorder_await_at(HERE, "long calls", &is_long, 1);
+    framework.server.settings.drain_timeout = 0;
+    server_drain_end(&framework.server);
+    framework.server.settings.drain_timeout = 3600 * 1000;
+    strand_host_stop(&strands.host);
+    cr_assert_eq(atomic_exchange(&is_long, 0), 1, "it has waited for the call");
+    pthread_join(thread, NULL);
+    framework_let_go(&strands.host);
+    framework_halt(&framework);
+    strand_host_end(&strands.host);
+    framework_end(&framework);
+    cr_assert_eq(wrong, 0);
+}
+
 /* Nothing was served: what waits is dropped, and it has neither an opening nor an end. */
 Test(stage4_strands, of_a_server_that_does_not_start)
 {

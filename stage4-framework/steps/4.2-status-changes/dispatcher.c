@@ -175,7 +175,7 @@ static void check_stop(struct dispatcher *dispatcher)
     timer_heap_set_all(&dispatcher->timers, dispatcher->now);
     /* + 1: due last */
     timer_heap_set(&dispatcher->timers, &dispatcher->end_timer,
-                   dispatcher->now + 1 + dispatcher->server->settings.drain_timeout);
+                   1 + server_drain_end(dispatcher->server));
 }
 
 /* A timer may fire too early, because its deadline has moved since: then it is only set again. */

@@ -3,7 +3,6 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
-#include "common/base/clock.h"
 #include "common/events/selector_provider.h"
 #include "common/server/watch_executor.h"
 #include "common/workers/executor_options.h"
@@ -59,7 +58,7 @@ static int serve(struct server *server, const struct choice *choice,
     server_announce(server, choice->application.chosen->name);
     acceptor_run(&parts->acceptor);
     dispatcher_stop(&parts->dispatcher);
-    dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
+    dispatcher_join(&parts->dispatcher, server_drain_end(server));
     executor_end(&parts->executor, false);
     dispatcher_count(&parts->dispatcher);
     watch_close(&parts->watch);

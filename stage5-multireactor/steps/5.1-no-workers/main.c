@@ -3,7 +3,6 @@
  */
 #include "acceptor.h"
 #include "common/apps/application_choice.h"
-#include "common/base/clock.h"
 #include "common/events/selector_provider.h"
 #include "common/workers/executor_options.h"
 #include "handler_adapter.h"
@@ -63,7 +62,7 @@ static int serve(struct server *server, const struct choice *choice,
     acceptor_run(&parts->acceptor);
     strand_host_stop(&parts->strands.host);
     dispatcher_stop(&parts->dispatcher);
-    dispatcher_join(&parts->dispatcher, clock_ms() + server->settings.drain_timeout);
+    dispatcher_join(&parts->dispatcher, server_drain_end(server));
     executor_end(&parts->executor, false);
     executor_end(&parts->helpers, true);
     acceptor_count(&parts->acceptor);
