@@ -38,6 +38,7 @@ void acceptor_run(struct acceptor *acceptor)
         admission_accept(&acceptor->threads->admission, &server->listener, 0, acceptor_serve,
                          acceptor);
     }
+    server_drain_end(server); /* the drain timeout begins */
     admission_accept_last(&acceptor->threads->admission, &server->listener, 0, acceptor_serve,
                           acceptor);
 }

@@ -1,6 +1,5 @@
 #include "handler_threads.h"
 
-#include "common/base/clock.h"
 #include "common/base/thread.h"
 #include "common/base/trace.h"
 
@@ -183,7 +182,7 @@ static void shut_all(struct handler_threads *threads) REQUIRES(&threads->lock)
 
 static void wait_until_gone(struct handler_threads *threads)
 {
-    int64_t deadline = clock_ms() + threads->server->settings.drain_timeout;
+    int64_t deadline = server_drain_end(threads->server);
     mutex_lock(&threads->lock);
     stop_all(threads);
     bool in_time = true;

@@ -44,6 +44,7 @@ void acceptor_run(struct acceptor *acceptor)
         admission_accept(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
                          acceptor);
     }
+    server_drain_end(server); /* the drain timeout begins */
     admission_accept_last(acceptor->admission, &server->listener, SOCK_NONBLOCK, acceptor_serve,
                           acceptor);
 }

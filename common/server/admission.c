@@ -5,10 +5,12 @@
 #include "common/server/socket_state.h"
 
 #include <assert.h>
+#include <sys/socket.h>
 
 enum {
-    ACCEPTS_PER_ROUND = 16, /* then signals and the other events get their turn */
-    ACCEPT_LAST_MS = 500,   /* half of what a stop has beside the drain timeout */
+    ROUND_SIZE = 16, /* then signals and the other events get their turn */
+    ROUNDS_AT_STOP = SOMAXCONN / ROUND_SIZE + 1, /* for all that a listener's queue can hold */
+    ACCEPT_LAST_MS = 500, /* past the drain timeout: half of the time that a stop has then */
 };
 
 void admission_init(struct admission *admission, struct server *server)
@@ -97,8 +99,7 @@ void admission_accept(struct admission *admission, struct listener *listener, in
                       admission_server *serve, void *context)
 {
     struct server *server = admission->server;
-    for (int i = 0; i < ACCEPTS_PER_ROUND && listener->fd >= 0 && admission_is_open(admission);
-         i++) {
+    for (int i = 0; i < ROUND_SIZE && listener->fd >= 0 && admission_is_open(admission); i++) {
         int fd;
         switch (listener_accept(listener, flags, &server->log, &fd)) {
         case ACCEPT_CONNECTION: admit(admission, fd, serve, context); break;
@@ -112,9 +113,9 @@ void admission_accept(struct admission *admission, struct listener *listener, in
 void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
                            admission_server *serve, void *context)
 {
-    int64_t end = clock_ms() + ACCEPT_LAST_MS;
-    while (!listener->is_given && socket_is_readable(listener->fd) &&
-           admission_is_open(admission) && clock_ms() < end)
+    int64_t end = clock_ms() + admission->server->settings.drain_timeout + ACCEPT_LAST_MS;
+    int rounds = listener->is_given ? 0 : ROUNDS_AT_STOP;
+    for (; rounds > 0 && socket_is_readable(listener->fd) && clock_ms() < end; rounds--)
         admission_accept(admission, listener, flags, serve, context);
     listener_close(listener);
 }

@@ -65,9 +65,9 @@ void admission_accept(struct admission *admission, struct listener *listener, in
 
 /**
  * The server stops: accepts all that have connected already, as admission_accept() does, and closes
- * the listener. For half a second at most, because others may go on coming, the machine may be
- * busy, and a stop has a limit; whoever is left is reset. A listener that was given to us is only
- * closed: those in its queue are for whoever else has it.
+ * the listener. At most as many as its queue can hold, because others may go on coming, and until
+ * half a second past the drain timeout, because a stop has a limit; whoever is left is reset. A
+ * listener that was given to us is only closed: those in its queue are for whoever else has it.
  */
 void admission_accept_last(struct admission *admission, struct listener *listener, int flags,
                            admission_server *serve, void *context);

@@ -63,6 +63,22 @@ struct connection_home {
 enum {
     /** How many parts there are of a connection that not every program has. */
     SERVER_PARTS = 6,
+
+    /** How long a client that was told of its error may take to read it; ms. */
+    SERVER_LINGER_MS = 2000,
+
+    /** A client that has sent nothing for so long, and has got all, need not linger at a stop; one
+     * that sends no more lingers for so long; ms. */
+    SERVER_QUIET_MS = 200,
+
+    /** From its accept on, a client has so long to say its first message, even at a stop; ms. */
+    SERVER_GRACE_MS = 1000,
+
+    /** From one look of the observer to the next; ms. */
+    SERVER_LOOK_MS = 1000,
+
+    /** After the system ran out of something, accept again this much later; ms. */
+    SERVER_BACK_OFF_MS = 100,
 };
 
 /** Looks after a server that runs (watch.h). */
@@ -96,24 +112,6 @@ struct server {
         *strands; /* runs those of the application (strand.h); NULL: the stage runs none */
     struct executor *helpers;  /* run the tasks of handlers; NULL: whoever begins one does */
     _Atomic int64_t drain_end; /* of the stop; 0: nobody has asked yet */
-};
-
-enum {
-    /** How long a client that was told of its error may take to read it; ms. */
-    SERVER_LINGER_MS = 2000,
-
-    /** A client that has sent nothing for so long, and has got all, need not linger at a stop; one
-     * that sends no more lingers for so long; ms. */
-    SERVER_QUIET_MS = 200,
-
-    /** From its accept on, a client has so long to say its first message, even at a stop; ms. */
-    SERVER_GRACE_MS = 1000,
-
-    /** From one look of the observer to the next; ms. */
-    SERVER_LOOK_MS = 1000,
-
-    /** After the system ran out of something, accept again this much later; ms. */
-    SERVER_BACK_OFF_MS = 100,
 };
 
 /** What a client is told when no worker takes its message. */
@@ -165,8 +163,8 @@ static inline int server_look_timeout(struct server *server)
 }
 
 /**
- * When a stop cuts off what is left: the drain timeout after this was first asked, so that the
- * parts of a stop share it, and their times are not added up. ms of clock_ms(). Any thread.
+ * When a stop cuts off what is left: the drain timeout after this was first asked, when the stop
+ * began. So its parts share that time, and do not add it up. ms of clock_ms(). Any thread.
  */
 int64_t server_drain_end(struct server *server);
 

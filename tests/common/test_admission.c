@@ -248,7 +248,7 @@ static bool serve_slowly(void *context, int fd)
 }
 
 /* It is the machine that is slow, or stage 1 that starts thousands of threads. */
-Test(admission, at_the_end_they_are_accepted_for_half_a_second)
+Test(admission, at_the_end_they_are_accepted_as_long_as_a_stop_may_last)
 {
     int clients[40];
     open_admission(100, OVERLOAD_REJECT);
