@@ -459,7 +459,7 @@ Test(relay, a_server_that_stays_is_cut_off_when_the_relay_stops)
 
 enum {
     WHOLE = 16 << 20, /* more than all buffers on the way take */
-    SIP = 10000,      /* and so much at a time, for the slow one */
+    SIP = 40000, /* and so much at a time, for the slow one: its system asks for 100 KB at a time */
 };
 
 struct sender {
