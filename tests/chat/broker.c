@@ -191,7 +191,7 @@ Test(chat_broker, a_nickname_is_one_user_s_on_all_servers)
 }
 
 /** Each of its users is told to have left, once; and his name is free. */
-SceneTest(chat_broker, a_server_that_dies_is_mourned_once, "--broker-lease 1")
+SceneTest(chat_broker, a_server_that_dies_is_mourned_once, "--broker-lease 3")
 {
     enum { USERS = 3 };
     int ann = chat_join_as(&scene->servers[0], "ann");
@@ -216,7 +216,7 @@ SceneTest(chat_broker, a_server_that_dies_is_mourned_once, "--broker-lease 1")
         cr_assert_eq(departures[who]++, 0, "a second departure of b%d", who);
     }
     redis_await(&scene->redis, "EXISTS chat:nick:b0 chat:nick:b1 chat:nick:b2", ":0");
-    scene->servers[1] = start(scene->redis.port, 1, "--broker-lease 1");
+    scene->servers[1] = start(scene->redis.port, 1, "--broker-lease 3");
     chat_join_as(&scene->servers[1], "b0");
     await_without(ann, "* user1~beta is now b0", "left");
 }
@@ -400,7 +400,7 @@ static void await_renewals(const struct redis *redis, const char *nick, int coun
  * A name that a user of the same server has is taken, whether or not anybody can be asked. If the
  * server asked for it again later, redis would say that it is its own, with a younger lease.
  */
-BothTest(chat_broker, a_name_of_somebody_here_is_refused_once, "--broker-lease 1")
+BothTest(chat_broker, a_name_of_somebody_here_is_refused_once, "--broker-lease 2")
 {
     char before[REDIS_ANSWER_SIZE];
     int carl = chat_join_as(&scene->servers[1], "carl");
@@ -446,7 +446,7 @@ SceneTest(chat_broker, who_loses_his_name_gets_another_one_in_any_case, "--broke
  * Whoever can publish can do so in the name of a server. Its next lines seem to be old ones then;
  * but when nothing newer comes, they are heard again, and not only after the lease that was forged.
  */
-BothTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 1")
+BothTest(chat_broker, a_forged_message_does_not_mute_a_server, "--broker-lease 3")
 {
     static struct chat_line line;
     char owner[REDIS_ANSWER_SIZE];
