@@ -20,7 +20,7 @@ TestSuite(stage5_timers, .timeout = 120);
 static struct framework framework;
 static struct recorder recorder;
 
-enum { LATE_MS = 100, TRIES = 5, SMALL_BUFFER = 8192 };
+enum { LATE_MS = 100, TRIES = 10, SMALL_BUFFER = 8192 };
 
 /* With them, what a socket takes later of an answer is less than counts as progress. */
 #define SMALL_SOCKETS " --send-buffer 8192 --output-high-mark 16777216 --output-cap 16777216 "
