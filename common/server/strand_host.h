@@ -72,7 +72,7 @@ static inline void strand_host_begin(struct strand_host *host) NO_LOCK_HELD
         host->calls->begin(host);
 }
 
-/** The strands hear `stopping`. Before the connections do. */
+/** The strands hear `stopping`. Before the connections do; waits for it to server_drain_end(). */
 static inline void strand_host_stop(struct strand_host *host) NO_LOCK_HELD
 {
     if (host->calls != NULL)

@@ -222,23 +222,25 @@ Test(admission, case_20_after_an_error_it_backs_off)
     close_admission();
 }
 
-static void accept_last(admission_server *how)
-{
-    admission_accept_last(&admission, &server.listener, SOCK_NONBLOCK, how, NULL);
-    cr_assert_eq(server.listener.fd, -1);
-}
-
-Test(admission, at_the_end_all_who_have_connected_are_accepted)
+/* Forty who have connected at the end; how many of them are accepted. */
+static int accept_last(admission_server *how)
 {
     int clients[40];
     open_admission(100, OVERLOAD_REJECT);
     for (int i = 0; i < 40; i++)
         clients[i] = client_new();
-    accept_last(serve);
-    cr_assert_eq(served.count, 40);
+    admission_accept_last(&admission, &server.listener, SOCK_NONBLOCK, how, NULL);
+    cr_assert_eq(server.listener.fd, -1);
+    int accepted = served.count;
     for (int i = 0; i < 40; i++)
         close(clients[i]);
     close_admission();
+    return accepted;
+}
+
+Test(admission, at_the_end_all_who_have_connected_are_accepted)
+{
+    cr_assert_eq(accept_last(serve), 40);
 }
 
 static bool serve_slowly(void *context, int fd)
@@ -250,16 +252,9 @@ static bool serve_slowly(void *context, int fd)
 /* It is the machine that is slow, or stage 1 that starts thousands of threads. */
 Test(admission, at_the_end_they_are_accepted_as_long_as_a_stop_may_last)
 {
-    int clients[40];
-    open_admission(100, OVERLOAD_REJECT);
-    for (int i = 0; i < 40; i++)
-        clients[i] = client_new();
-    accept_last(serve_slowly);
-    cr_assert_gt(served.count, 0);
-    cr_assert_lt(served.count, 40, "a stop would last as long as the queue is long");
-    for (int i = 0; i < 40; i++)
-        close(clients[i]);
-    close_admission();
+    int accepted = accept_last(serve_slowly);
+    cr_assert_gt(accepted, 0);
+    cr_assert_lt(accepted, 40, "a stop would last as long as the queue is long");
 }
 
 Test(admission, a_listener_that_is_closed_has_nobody)
