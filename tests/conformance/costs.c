@@ -45,10 +45,20 @@ ServerTest(costs, work_us, "--work-us 50000")
     cr_assert(took >= 0.14, "--work-us 50000: three messages took %.3f s", took);
 }
 
+/* Whoever pays takes the time, on any machine. A busy one takes it of the others, too, but not of
+ * all of them in each try. */
 ServerTest(costs, one_message_in_n_pays, "--block-ms 200 --cost-every 3")
 {
-    double took = time_of(server, 6);
-    cr_assert(took >= 0.39 && took < 1.1,
-              "--block-ms 200 --cost-every 3: six messages took %.3f s; two of them should pay",
-              took);
+    enum { MESSAGES = 6, FREE = 4, TRIES = 10 };
+    int most = 0;
+    for (int i = 0; i < TRIES && most < FREE; i++) {
+        int quick = 0;
+        for (int j = 0; j < MESSAGES; j++) {
+            quick += time_of(server, 1) < 0.19;
+        }
+        most = quick > most ? quick : most;
+    }
+    cr_assert_eq(most, FREE,
+                 "--block-ms 200 --cost-every 3: %d of six messages cost nothing; two should pay",
+                 most);
 }
